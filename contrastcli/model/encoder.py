@@ -61,6 +61,8 @@ class SentenceEncoder(nn.Module):
         self.pooling: Pooling = pooling
         self.dense: Dense | None = None
         self.normalize = False
+        self.dim: int | None = None
+        """How many numbers of an embedding are kept, the first ones; None for all. See `set_dim`."""
         self.prompt = ""
         self.max_length = backbone.max_length
         self.name = "the model"
@@ -85,7 +87,14 @@ class SentenceEncoder(nn.Module):
     @property
     def width(self) -> int:
         """The width d of the embeddings that `encode` returns."""
-        return self.dense.linear.out_features if self.dense is not None else self.backbone.width
+        return self.dim or (self.dense.linear.out_features if self.dense is not None else self.backbone.width)
+
+    def set_dim(self, dim: int) -> None:
+        """Keep the first `dim` numbers of every embedding. Raises UsageError where there are fewer."""
+        if not 0 < dim <= self.width:
+            what = f"the embeddings of {self.name} have {self.width} numbers, and {dim} of them are asked for"
+            raise UsageError(what, Use("--dim", f"N, at most {self.width}", "use"))
+        self.dim = dim
 
     def pooled(
         self, table: TokenTable, texts: Indices, precision: Precision = "fp32", copy: Backbone | None = None
@@ -123,9 +132,13 @@ class SentenceEncoder(nn.Module):
         return TokenTable.of(self.tokenizer.encode([self.prompt + text for text in texts], self.max_length))
 
     def finish(self, pooled: Tensor) -> Tensor:
-        """Dense layer and normalisation: (B, d) → (B, width)."""
+        """Dense layer, truncation and normalisation: (B, d) → (B, width)."""
         vectors = self.dense(pooled) if self.dense is not None else pooled
-        return nn.functional.normalize(vectors, dim=1) if self.normalize else vectors
+        return self.truncate(vectors, self.dim)
+
+    def truncate(self, vectors: Tensor, dim: int | None) -> Tensor:
+        """The first numbers of embeddings, scaled to unit length if the model normalises: (B, d) → (B, dim)."""
+        return nn.functional.normalize(vectors[:, :dim], dim=1) if self.normalize else vectors[:, :dim]
 
     @torch.inference_mode()
     def encode_table(self, table: TokenTable, *, on_chunk: Callable[[int], None] | None = None) -> Tensor:

@@ -64,13 +64,17 @@ class Contract:
     lowercase: bool = False
 
 
-def load_model(model: ModelRef, *, pooling: Pooling | None = None, precision: Precision = "fp32") -> SentenceEncoder:
+def load_model(
+    model: ModelRef, *, pooling: Pooling | None = None, precision: Precision = "fp32", dim: int | None = None
+) -> SentenceEncoder:
     """A model ready to encode on this machine's device in some precision; `pooling` overrides the model's.
 
-    Raises DataError if it does not exist or cannot be read.
+    Raises DataError if it does not exist or cannot be read, UsageError if its embeddings are shorter than `dim`.
     """
     encoder = load_encoder(model.folder(), pooling).to(choose_device("auto")).eval()
     encoder.name, encoder.precision = model.name, precision
+    if dim is not None:
+        encoder.set_dim(dim)
     if precision == "int8":
         encoder.usual_texts = usual_texts()
     return encoder

@@ -94,7 +94,8 @@ def fingerprint(encoder: SentenceEncoder) -> str:
     inputs = (encoder.tokenizer.fingerprint, encoder.max_length, encoder.prompt)
     contract = (encoder.pooling, repr(encoder.dense), encoder.normalize)
     precision = () if encoder.precision == "fp32" else (encoder.precision,)
-    digest = hashlib.sha256(repr((config, inputs, contract, *precision)).encode())
+    dim = () if encoder.dim is None else (encoder.dim,)
+    digest = hashlib.sha256(repr((config, inputs, contract, *precision, *dim)).encode())
     for name, tensor in encoder.state_dict().items():
         digest.update(name.encode())
         digest.update(tensor.cpu().contiguous().numpy())

@@ -12,6 +12,7 @@ from contrastcli.model.devices import has_products
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.metrics import cosine
+from contrastcli.model.vectors import fingerprint
 from contrastcli.settings.sections import Pooling
 from support.rounding import assert_near
 from support.tiny import WORDS, Tiny
@@ -152,3 +153,21 @@ def test_int8_is_refused_where_it_is_not_supported(encoder: SentenceEncoder, mon
     encoder.precision = "int8"
     with pytest.raises(UsageError, match="int8 needs a CPU"):
         encoder.encode(TEXTS[:1])
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_a_shorter_embedding_is_the_beginning_of_the_whole_one(normalize: bool, encoder: SentenceEncoder) -> None:
+    whole = encoder.encode(TEXTS[:9])
+    encoder.normalize = normalize
+    before = fingerprint(encoder)
+    encoder.set_dim(12)
+    assert fingerprint(encoder) != before, "caches do not confuse the two"
+    lengths = np.linalg.norm(whole[:, :12], axis=1, keepdims=True) if normalize else 1
+    assert encoder.width == 12
+    assert_near(encoder.encode(TEXTS[:9]), whole[:, :12] / lengths)
+
+
+def test_an_embedding_has_no_more_numbers_than_the_model_makes(encoder: SentenceEncoder) -> None:
+    with pytest.raises(UsageError, match=f"have {encoder.width} numbers, and 999 of them") as error:
+        encoder.set_dim(999)
+    assert error.value.hint == f"use --dim N, at most {encoder.width}"
