@@ -16,12 +16,14 @@ from click.shell_completion import CompletionItem, shell_complete
 from contrastcli import boundary, commands
 from contrastcli.commands import mistyped
 from contrastcli.commands.job import Job, flag_layer
+from contrastcli.data.downloads import shown_by
 from contrastcli.errors import RunError, UsageError, nearest
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import directory as runs
 from contrastcli.settings import presets, sections
 from contrastcli.settings.other_names import our_name
 from contrastcli.settings.setting import Setting
+from contrastcli.show.console import progress
 
 OPTIONS = "contrastcli.options"
 """Where the `meta` of click's context has the options of the command that was last read."""
@@ -309,6 +311,10 @@ class Command(click.Command):
             hint = f"did you mean {place}?" if place else _remedy(click.UsageError(""), ctx)
             raise UsageError(f"'{rest[0]}' stands without an option", hint)
         return rest
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with shown_by(progress):
+            return super().invoke(ctx)
 
 
 class Group(Command, click.Group):

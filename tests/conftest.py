@@ -23,6 +23,7 @@ from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs import process
 from contrastcli.runs.directory import Run
 from support.command import Answer, Contrast
+from support.hub import Hub, serving
 from support.tiny import Tiny, train, write_tiny
 
 NUMBERS = itertools.count()
@@ -94,6 +95,22 @@ def hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     return tmp_path / "hub"
+
+
+@pytest.fixture
+def served_hub(hub_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A hub on this machine in place of the network."""
+    import datasets
+    from huggingface_hub import constants
+
+    with serving(Hub()) as hub:
+        monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+        template = hub.url + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(datasets.config, "HF_ENDPOINT", hub.url)
+        monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", hub_cache / "datasets")
+        yield hub
 
 
 @pytest.fixture

@@ -20,12 +20,13 @@ from contrastcli.boundary import narrate
 from contrastcli.commands.evaluate import draw_sentences
 from contrastcli.commands.job import flag_layer
 from contrastcli.commands.sweep import check_cells, train_cells
+from contrastcli.data.downloads import Unreachable
 from contrastcli.data.sources import holds_stsb
 from contrastcli.errors import DataError, InterruptedEarly, UsageError, Use, nearest
 from contrastcli.evaluation import reproduction
 from contrastcli.evaluation.reproduction import RunsBySettings, Trial, Trials, runs_by_settings
 from contrastcli.evaluation.suites import SUITES, headlines
-from contrastcli.model.locate import Unreachable, resolve
+from contrastcli.model.locate import resolve
 from contrastcli.runs import process
 from contrastcli.runs.cells import read_request, save_request
 from contrastcli.settings import papers, sections

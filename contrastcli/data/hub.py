@@ -3,20 +3,22 @@
 import re
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from glob import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from urllib.parse import parse_qsl
 
+from contrastcli.data.downloads import Repo, check_reachable, explained, fetch
 from contrastcli.data.formats import Frame, collect, of_batches, read_file
-from contrastcli.errors import DataError, Remedy, UsageError, Use, error_text, nearest
+from contrastcli.errors import DataError, Remedy, UsageError, Use, nearest
 
 PREFIX = "hf:"
 
 _NAME = re.compile(
     r"hf:(?P<repo>\w[\w.-]*/\w[\w.-]*)(@(?P<revision>refs/[^/]+/[^/?]+|[^/?]+))?(/(?P<file>[^?]+))?(\?(?P<query>.*))?"
 )
-_TIMEOUT_SECONDS = 5.0
 _ROWS_AT_ONCE = 1_000
 
 
@@ -54,16 +56,31 @@ def read(name: str, default_split: str, limit: int = 0) -> Frame:
     if reference.file:
         return read_file(download(reference, name), name, limit)
     import datasets
+    from huggingface_hub import constants
 
-    config, split = reference.config or None, reference.split or default_split
-    try:
-        with _away_from(reference.repo):
-            dataset = datasets.load_dataset(reference.repo, config, split=split, revision=reference.revision or None)
+    datasets.disable_progress_bars()
+    repo = _repo(reference, name)
+    if not constants.HF_HUB_OFFLINE:
+        # Nothing, but what the hub refuses is known before the library tries for minutes.
+        fetch(repo, [])
     # Builders raise whatever the libraries below them do.
-    except Exception as error:
-        raise _unavailable(name, error) from None
+    hint = f"check its name, config and split on {repo.page}, and if that asks for consent or a login: hf auth login"
+    with _away_from(repo.name), explained(repo, "{}", hint):
+        builder = datasets.load_dataset_builder(repo.name, reference.config or None, revision=repo.revision or None)
+        _fetch_files(builder, repo)
+        builder.download_and_prepare()
+        dataset = builder.as_dataset(split=reference.split or default_split)
     classes = {column: kind.names for column, kind in dataset.features.items() if isinstance(kind, datasets.ClassLabel)}
     return collect(of_batches(dataset.iter(_ROWS_AT_ONCE), dataset.column_names, classes), name, limit)
+
+
+def _fetch_files(builder: Any, repo: Repo) -> None:
+    """Download what a builder will read, with progress, unless it is prepared already."""
+    every = [str(file) for files in (builder.config.data_files or {}).values() for file in files]
+    # Such as hf://datasets/owner/name@commit/data/train.parquet
+    ours = [file.partition(f"{repo.name}@")[2].partition("/") for file in every if f"{repo.name}@" in file]
+    if ours and not Path(builder.cache_dir).exists():
+        fetch(replace(repo, revision=ours[0][0]), [escape(path) for _, _, path in ours])
 
 
 @contextmanager
@@ -81,33 +98,25 @@ def require_hub(name: str, option: str = "--data") -> None:
 
     A file may be given by the option in its place. In offline mode nothing is asked, and the caches are used.
     """
-    from huggingface_hub import constants, get_session
+    from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
         return
-    try:
-        get_session().head(constants.ENDPOINT, timeout=_TIMEOUT_SECONDS)
-    # Of requests or of httpx, by the library's version.
-    except Exception as error:
-        what = f"{name}: the hub cannot be reached ({type(error).__name__})"
-        reference = parse(name)
-        fetch = f"hf download --repo-type dataset --local-dir DIR {reference.repo} {reference.file}".rstrip()
-        remedies: list[Remedy] = [Use(option, "FILE", "give"), f"fetch it where there is a network: {fetch}"]
-        if (Path(constants.HF_HUB_CACHE) / f"datasets--{reference.repo.replace('/', '--')}").exists():
-            remedies.append("set HF_HUB_OFFLINE=1 to use what was downloaded before")
-        raise DataError(what, remedies) from None
+    reference = parse(name)
+    get = f"hf download --repo-type dataset --local-dir DIR {reference.repo} {reference.file}".rstrip()
+    remedies: list[Remedy] = [Use(option, "FILE", "give"), f"fetch it where there is a network: {get}"]
+    if (Path(constants.HF_HUB_CACHE) / f"datasets--{reference.repo.replace('/', '--')}").exists():
+        remedies.append("set HF_HUB_OFFLINE=1 to use what was downloaded before")
+    check_reachable(f"{name}: the hub cannot be reached", remedies)
 
 
 def download(reference: Reference, name: str) -> Path:
-    """The single file of a reference, from the hub or its cache. Raises DataError."""
-    from huggingface_hub import hf_hub_download
-
-    try:
-        path = hf_hub_download(reference.repo, reference.file, repo_type="dataset", revision=reference.revision or None)
-    except (OSError, ValueError) as error:
-        raise _unavailable(name, error) from None
-    return Path(path)
+    """The single file of a reference, from the hub or its cache. Raises DataError, and RunError for a full disk."""
+    repo = _repo(reference, name)
+    if not (path := fetch(repo, [escape(reference.file)]) / reference.file).is_file():
+        raise DataError(f"{name}: there is no such file", f"choose one of {repo.page}/tree/{repo.revision or 'main'}")
+    return path
 
 
-def _unavailable(name: str, error: Exception) -> DataError:
-    return DataError(f"{name}: {error_text(error)}", "check owner, name, config and split on huggingface.co/datasets")
+def _repo(reference: Reference, name: str) -> Repo:
+    return Repo(reference.repo, reference.revision, name, "dataset")

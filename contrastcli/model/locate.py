@@ -3,12 +3,14 @@
 import hashlib
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 
+from contrastcli.data.downloads import Absent, Repo, Unreachable, check_reachable, explained, fetch
 from contrastcli.errors import ContrastError, DataError, Use
 from contrastcli.files import cache_dir
 from contrastcli.runs.directory import Run, find_run, list_runs
@@ -25,7 +27,6 @@ _HUB_NAME = re.compile(r"(?!.*\.(?:txt|vec|gz|bin|safetensors|json|toml)$)\w[\w.
 """A name on the hub, but none with the ending of a file."""
 _MOST_RUNS = 3
 """Runs that an error names."""
-_HUB_TIMEOUT_SECONDS = 5.0
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -50,7 +51,7 @@ class ModelRef:
             raise DataError(f"'{self.name}' is a file, and a model is a folder", hint)
         try:
             return _from_hub(self.name)
-        except DataError as error:
+        except Absent as error:
             source = "CONTRAST_MODEL" if self.name == os.environ.get("CONTRAST_MODEL") else ""
             raise type(error)(error.what, _alike(self.name, self.runs_dir) + error.hint, source=source) from None
 
@@ -73,12 +74,12 @@ class ModelRef:
             return ""
         if _HUB_NAME.fullmatch(self.name) is None or os.path.isfile(os.path.expanduser(self.name)):
             self.folder()
-        repo, _, revision = self.name.partition("@")
         try:
-            with _hub_errors(self.name):
+            repo = _ask(self.name)
+            with explained(repo):
                 from huggingface_hub import HfApi  # takes half a second
 
-                HfApi().model_info(repo, revision=revision or None, timeout=_HUB_TIMEOUT_SECONDS)
+                HfApi().model_info(repo.name, revision=repo.revision or None)
         except Unreachable as error:
             return error.what
         return f"the model '{self.name}' is not on this machine; it will be downloaded"
@@ -182,47 +183,33 @@ def cached_names() -> list[str]:
     return sorted(name for name in names if _cached(name))
 
 
-class Unreachable(DataError):
-    """The hub cannot be asked for a model that is not on this machine."""
-
-
 def _from_hub(name: str) -> Path:
     if (folder := _cached(name)) is not None:
         return folder
     if _HUB_NAME.fullmatch(name) is None:
-        raise DataError(f"there is no folder or file '{name}'", "check the path, or give a name on the hub: owner/name")
-    with _hub_errors(name):
-        folder = _snapshot(name, cached_only=False)
-    # Without a network the hub's client returns the incomplete snapshot that it has.
-    if folder is None:
-        what = f"the model '{name}' has no config.json and weights, in the hub cache or on the hub"
-        raise DataError(what, f"check the network; weights are read from model.safetensors or {PICKLED}")
+        raise Absent(f"there is no folder or file '{name}'", "check the path, or give a name on the hub: owner/name")
+    if (folder := _snapshot(partial(fetch, _ask(name)))) is None:
+        what = f"the model '{name}' has no config.json and weights on the hub"
+        raise DataError(what, f"choose another: weights are read from model.safetensors or {PICKLED}")
     return folder
 
 
-@contextmanager
-def _hub_errors(name: str) -> Iterator[None]:
-    """Turn errors of the hub in the body into DataErrors. Raises Unreachable where it must not be asked."""
-    from huggingface_hub import constants, errors
+def _ask(name: str) -> Repo:
+    """The repository of a model that is not on this machine. Raises Unreachable where the hub must not be asked."""
+    from huggingface_hub import constants
 
-    neither = f"the model '{name}' is neither a folder nor"
+    neither = f"the model '{name}' is neither a folder nor in the hub cache, and"
     if constants.HF_HUB_OFFLINE:
         remedy = "unset HF_HUB_OFFLINE, or use the model 'starter', which needs no network"
-        raise Unreachable(f"{neither} in the hub cache, and HF_HUB_OFFLINE is set", remedy)
-    try:
-        yield
-    except errors.GatedRepoError:
-        remedy = "ask for it on its page of the hub, then: hf auth login"
-        raise DataError(f"the model '{name}' needs its owner's consent", remedy) from None
-    except errors.RevisionNotFoundError:
-        repo, _, revision = name.partition("@")
-        raise DataError(f"the hub has no revision '{revision}' of '{repo}'", "check the part after the @") from None
-    except (errors.RepositoryNotFoundError, errors.HFValidationError):
-        raise DataError(f"{neither} a model on the hub", "check the spelling: owner/name") from None
-    # Of the hub, requests or httpx, by the version of the library.
-    except Exception:
-        remedy = "check the network, or use the model 'starter', which needs none"
-        raise Unreachable(f"{neither} in the hub cache, and the hub cannot be reached", remedy) from None
+        raise Unreachable(f"{neither} HF_HUB_OFFLINE is set", remedy)
+    remedy = "check the network, or use the model 'starter', which needs none"
+    check_reachable(f"{neither} the hub cannot be reached", remedy)
+    return _repo(name)
+
+
+def _repo(name: str) -> Repo:
+    repo, _, revision = name.partition("@")
+    return Repo(repo, revision, f"the model '{name}'")
 
 
 def _cached(name: str) -> Path | None:
@@ -230,18 +217,14 @@ def _cached(name: str) -> Path | None:
         from huggingface_hub import errors
 
         with suppress(errors.LocalEntryNotFoundError, errors.HFValidationError):
-            return _snapshot(name, cached_only=True)
+            return _snapshot(partial(_repo(name).snapshot, local_files_only=True))
     return None
 
 
-def _snapshot(name: str, *, cached_only: bool) -> Path | None:
+def _snapshot(get: Callable[[Sequence[str]], Path]) -> Path | None:
     """The snapshot of a hub name if it holds a model; that of another tool may have a config or a tokenizer only."""
-    from huggingface_hub import snapshot_download
-
-    repo, _, revision = name.partition("@")
     for weights, files in (("model*.safetensors", _FILES), (PICKLED, _FILES + _PICKLES)):
-        place = snapshot_download(repo, revision=revision or None, local_files_only=cached_only, allow_patterns=files)
-        folder = Path(place)
+        folder = get(files)
         if (folder / "config.json").is_file() and any(folder.glob(weights)):
             return folder
     return None

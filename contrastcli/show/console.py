@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from contrastcli.boundary import PROGRESS, fitting, printable
+from contrastcli.data.downloads import OnProgress, shown_by
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Progress, Started, Step, encode
 from contrastcli.runs.text import fixed, score
 
@@ -48,15 +50,24 @@ def console(json: bool = False) -> Console:
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str, int, int], None]]:
+def progress() -> Iterator[OnProgress]:
     """Show work other than training on stderr; yields a function of its name, the amount done and the total."""
     with showing(Json(sys.stderr.buffer) if os.environ.get(PROGRESS) == "json" else console()) as shown:
-        yield lambda what, done, total: shown(Progress(step=0, what=what, done=done, total=total))
+        yield partial(_advance, shown)
 
 
-def showing(console: Console) -> AbstractContextManager[Console]:
-    """A console that shows nothing more once its terminal or pipe is closed, and is closed after the body."""
-    return closing(IgnoreClosedStream(console))
+@contextmanager
+def showing(console: Console) -> Iterator[Console]:
+    """A console that shows nothing more once its terminal or pipe is closed, and is closed after the body.
+
+    It shows the downloads of the body too.
+    """
+    with closing(IgnoreClosedStream(console)) as shown, shown_by(lambda: nullcontext(partial(_advance, shown))):
+        yield shown
+
+
+def _advance(console: Console, what: str, done: int, total: int) -> None:
+    console(Progress(step=0, what=what, done=done, total=total))
 
 
 class IgnoreClosedStream(Console):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from contrastcli.data.downloads import shown_by
 from contrastcli.errors import ContrastError, DivergedError, NoRoom, Preempted, RunError, error_text, interrupted
 from contrastcli.files import writing_to
 from contrastcli.model.devices import choose_precision, is_out_of_memory
@@ -123,8 +124,9 @@ def _session(run: Run, config: Config, watch: Watch, world: World, interrupts: _
         yield Session(lambda event: None, stop_requested, world=world)
         return
     record = _Record(run, config, watch)
-    with record.ending():
-        yield Session(record.emit, stop_requested, record.check_place, world)
+    session = Session(record.emit, stop_requested, record.check_place, world)
+    with record.ending(), shown_by(lambda: nullcontext(lambda what, done, total: session.loading(what)(done, total))):
+        yield session
 
 
 class _Record:

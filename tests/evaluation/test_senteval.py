@@ -162,16 +162,13 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A hub whose files lie in tmp_path/hub; the names that were asked for."""
     asked: list[str] = []
 
-    def download(repo: str, file: str, **options: object) -> str:
-        asked.append(f"{repo}/{file}")
-        path = tmp_path / "hub" / file
-        if not path.is_file():
-            raise FileNotFoundError(f"no {file} in the cache")
-        return str(path)
+    def download(repo: str, *, allow_patterns: list[str], **options: object) -> str:
+        asked.append(f"{repo}/{allow_patterns[0]}")
+        return str(tmp_path / "hub")
 
     monkeypatch.setenv("CONTRAST_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # so that nothing asks the real one
-    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
     (tmp_path / "hub").mkdir()
     return asked
 

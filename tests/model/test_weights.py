@@ -17,6 +17,7 @@ from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import resolve
 from contrastcli.model.weights import count_parameters, read_weights
 from contrastcli.runs.events import Note
+from support.hub import Hub, Repo, files_of
 from support.tiny import Tiny, told, train
 
 TEXTS = ["ba den", "go", "lum ka"]
@@ -136,21 +137,8 @@ def test_a_cached_model_with_pickled_weights_is_found_and_a_note_says_so(
     assert "the weights of owner/name are read from its pytorch_model.bin, as tensors only" in notes[0]
 
 
-def test_a_model_without_safetensors_is_downloaded_with_its_pickle(
-    folder: Path, hub: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import huggingface_hub
-
-    asked: list[bool] = []
-
-    def download(repo: str, *, revision: str | None, local_files_only: bool, allow_patterns: list[str]) -> str:
-        if local_files_only:
-            raise huggingface_hub.errors.LocalEntryNotFoundError("not here")
-        asked.append("pytorch_model.bin" in allow_patterns)
-        empty = hub / "empty"
-        empty.mkdir(parents=True, exist_ok=True)
-        return str(folder if asked[-1] else empty)
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    assert resolve("owner/name").folder() == folder
-    assert asked == [False, True]
+def test_a_model_without_safetensors_is_downloaded_with_its_pickle(folder: Path, served_hub: Hub) -> None:
+    served_hub.models["owner/pickled"] = Repo(files_of(folder))
+    served_hub.models["owner/both"] = Repo({**files_of(folder), "model.safetensors": b"tensors"})
+    assert (resolve("owner/pickled").folder() / "pytorch_model.bin").is_file()
+    assert not (resolve("owner/both").folder() / "pytorch_model.bin").exists()

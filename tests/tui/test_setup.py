@@ -13,6 +13,7 @@ from textual.widgets import Button, Input
 
 from contrastcli.files import state_dir
 from contrastcli.runs import directory as runs
+from contrastcli.runs.events import Progress
 from contrastcli.runs.results import Preview
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.chart_view import ChartView
@@ -137,6 +138,16 @@ async def test_it_says_that_it_starts_and_starts_once(commands: Commands) -> Non
         commands.held.set()
         await until(pilot, lambda: pilot.app.current_mode == "live")
         assert len(started(commands)) == 1
+
+
+async def test_a_start_shows_how_much_of_the_model_is_downloaded(commands: Commands) -> None:
+    async with shown() as (pilot, _):
+        commands.held.clear()
+        commands.progress = [Progress(step=0, what="downloading bert-base-uncased (MB)", done=120, total=440)]
+        await pilot.click("#start")
+        await until(pilot, lambda: "downloading bert-base-uncased (MB)  120 of 440" in screen_text(pilot.app))
+        commands.held.set()
+        await until(pilot, lambda: pilot.app.current_mode == "live")
 
 
 async def test_errors_of_the_dry_run_and_of_the_start_are_shown_and_s_tries_again(commands: Commands) -> None:

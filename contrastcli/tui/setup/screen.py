@@ -190,7 +190,8 @@ class SetupScreen(ModeScreen):
         self._is_starting = True
         self._show_ready()
         behind = ("--after", "last") if queued else ()
-        done = await processes.run_command(self.contrast.directory, "train", *self.draft.words, "--detach", *behind)
+        words, show = ("train", *self.draft.words, "--detach", *behind), self.query_one("#ready", PlainText).update
+        done = await processes.run_command(self.contrast.directory, *words, on_progress=show)
         self._is_starting, self._dry_run.error = False, done.error
         self._show_ready()
         if not done.error:

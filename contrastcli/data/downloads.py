@@ -1,0 +1,173 @@
+"""Downloads from the Hugging Face hub: their progress, and in words what goes wrong with them."""
+
+import errno
+import io
+import logging
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from contrastcli.errors import ContrastError, DataError, Hint, error_text
+from contrastcli.files import system_error, writing_to
+
+OnProgress = Callable[[str, int, int], None]
+Show = Callable[[], AbstractContextManager[OnProgress | None]]
+
+_show: ContextVar[Show] = ContextVar("show", default=nullcontext)
+_REPORT_SECONDS = 0.5
+_TIMEOUT_SECONDS = 5.0
+_MEGABYTE = 1_000_000
+_AGAIN = "run the same command again, which downloads only the files that are missing"
+_OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
+
+
+class Absent(DataError):
+    """There is no such model or data set."""
+
+
+class Unreachable(Absent):
+    """There is none on this machine, and the hub cannot be asked."""
+
+
+@dataclass(frozen=True)
+class Repo:
+    """A repository of the hub, which errors call by its title."""
+
+    name: str
+    revision: str
+    title: str
+    kind: str = "model"
+
+    @property
+    def page(self) -> str:
+        """Its address for a browser."""
+        from huggingface_hub import constants
+
+        return f"{constants.ENDPOINT}/{'datasets/' if self.kind == 'dataset' else ''}{self.name}"
+
+    def snapshot(self, patterns: Sequence[str], **options: Any) -> Path:
+        """The folder with its files that fit patterns. Raises whatever the hub's client does."""
+        from huggingface_hub import snapshot_download as get
+
+        for module in ("_snapshot_download", "file_download"):
+            # They warn of patterns that no file fits, and of each attempt of several.
+            logging.getLogger(f"huggingface_hub.{module}").setLevel(logging.ERROR)
+        revision = self.revision or None
+        return Path(get(self.name, repo_type=self.kind, revision=revision, allow_patterns=[*patterns], **options))
+
+
+@contextmanager
+def shown_by(show: Show) -> Iterator[None]:
+    """Have downloads in the body tell what `show` opens their name, the megabytes done and the total.
+
+    Without it the hub's client shows bars of its own.
+    """
+    token = _show.set(show)
+    try:
+        yield
+    finally:
+        _show.reset(token)
+
+
+def fetch(repo: Repo, patterns: Sequence[str]) -> Path:
+    """Download files of a repository that fit patterns and are not here yet; returns the folder of its snapshot.
+
+    Without a network some may be missing. Raises DataError, and RunError where they cannot be written.
+    """
+    what = f"downloading {repo.name} (MB)"
+    with _show.get()() as report, explained(repo):
+        bars = _bars(what, report) if report else None
+        folder = repo.snapshot(patterns, tqdm_class=bars)
+        if report and bars and bars.total_reported:
+            report(what, bars.total_reported, bars.total_reported)
+    return folder
+
+
+def _bars(what: str, report: OnProgress) -> Any:
+    """A class for the bars of the hub's client that reports the bytes which it has written, and draws nothing."""
+    from huggingface_hub.utils.tqdm import tqdm
+
+    class Bar(tqdm):
+        monitor_interval = 0
+        total_reported = 0
+
+        def __init__(self, *args: object, **options: Any) -> None:
+            # Others count files, and what the network sends.
+            self.counts = options.get("unit") == "B" and not str(options.get("name")).endswith("transfer")
+            fixed = {"disable": False, "leave": False, "file": io.StringIO(), "mininterval": _REPORT_SECONDS}
+            super().__init__(*args, **options | fixed)  # type: ignore[no-untyped-call]
+
+        def display(self, msg: str | None = None, pos: int | None = None) -> None:
+            # The empty message is that of its end, when `report` may have ended.
+            if self.counts and self.total and msg is None:
+                # It grows with each file that begins, so that it is reached only at the end.
+                total = Bar.total_reported = math.ceil(self.total / _MEGABYTE)
+                report(what, min(int(self.n) // _MEGABYTE, total - 1), total)
+
+    return Bar
+
+
+def check_reachable(what: str, hint: Hint) -> None:
+    """Raise Unreachable where the hub does not answer, at once: its client would try for half a minute."""
+    from huggingface_hub import constants, get_session
+
+    try:
+        get_session().head(constants.ENDPOINT, timeout=_TIMEOUT_SECONDS)
+    # Of requests or of httpx, by the library's version.
+    except Exception as error:
+        raise Unreachable(f"{what} ({type(error).__name__})", hint) from None
+
+
+@contextmanager
+def explained(repo: Repo, other: str = "the download of {} broke off", hint: Hint = _AGAIN) -> Iterator[None]:
+    """Turn errors in the body into DataErrors, or a RunError where the cache cannot be written.
+
+    `other` is what is wrong, before its own words, where an error is neither an answer of the hub nor of the disk.
+    """
+    from huggingface_hub import constants
+
+    try:
+        yield
+    except ContrastError:
+        raise
+    except Exception as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            if ours := _answer(cause, repo):
+                raise ours from None
+            if (of_system := system_error(cause)) and of_system.errno in _OF_THE_DISK:
+                with writing_to(Path(constants.HF_HUB_CACHE), "keep the cache on another disk: export HF_HOME=DIR"):
+                    raise of_system from None
+            cause = cause.__cause__ or cause.__context__
+        raise DataError(f"{other.format(repo.title)}: {error_text(error)}", hint) from None
+
+
+def _answer(error: Any, repo: Repo) -> DataError | None:
+    """What an answer of the hub means; None for another error."""
+    from huggingface_hub import errors
+
+    if isinstance(error, errors.GatedRepoError):
+        return DataError(f"{repo.title} needs its owner's consent", f"ask on {repo.page}, then: hf auth login")
+    if isinstance(error, errors.RevisionNotFoundError):
+        what = f"the hub has no revision '{repo.revision}' of '{repo.name}'"
+        return DataError(what, f"leave out @{repo.revision}, or choose one of {repo.page}/commits")
+    if isinstance(error, errors.RepositoryNotFoundError | errors.HFValidationError):
+        what = f"{repo.title} is {'neither a folder nor a model' if repo.kind == 'model' else 'not'} on the hub"
+        return Absent(what, "check the spelling: owner/name, or if it is private: hf auth login")
+    if not isinstance(error, errors.HfHubHTTPError) or isinstance(error, errors.EntryNotFoundError):
+        return None
+    status, headers = error.response.status_code, error.response.headers
+    # Both end with the seconds, but for a date.
+    wait = re.search(r"\d+$", headers.get("Retry-After") or headers.get("RateLimit") or "")
+    limited = f"run the same command again {f'in {wait[0]} s' if wait else 'later'}, or log in for a higher limit"
+    login = "log in with a token that may read it: hf auth login"
+    hints = {401: login, 403: login, 429: f"{limited}: hf auth login"}
+    phrase = next((f" ({one.phrase})" for one in HTTPStatus if one == status), "")
+    what = f"the hub answers {status}{phrase} for {repo.title}"
+    return DataError(what, hints.get(status, f"wait a few minutes, then {_AGAIN}"))

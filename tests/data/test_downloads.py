@@ -1,0 +1,160 @@
+"""Downloads from a hub on this machine: what is asked for, what is shown, and two lines for each failure."""
+
+import errno
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from contrastcli.data.downloads import Repo as Source
+from contrastcli.data.downloads import fetch, shown_by
+from contrastcli.model.locate import resolve, revision
+from contrastcli.runs.events import Progress
+from support.command import Contrast, failed, refused, train
+from support.disks import FULL, Disk, mounted
+from support.hub import Fault, Hub, Repo, files_of, publish
+from support.tiny import Tiny, told
+from support.tiny import train as train_run
+
+CSV = "hf:princeton-nlp/datasets-for-simcse/nli_for_simcse.csv"
+STSB = "hf:sentence-transformers/stsb"
+AGAIN = "run the same command again"
+
+
+@pytest.fixture
+def hub(served_hub: Hub, tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> Hub:
+    publish(served_hub, tiny)
+    monkeypatch.setattr("huggingface_hub.file_download.time", SimpleNamespace(sleep=lambda seconds: None))
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1_000)
+    return served_hub
+
+
+def from_model(name: str) -> tuple[str, ...]:
+    return train("--data", "tiny/labelled.jsonl", "--no-ui", "--backbone", name)
+
+
+def from_data(name: str) -> tuple[str, ...]:
+    return train("--data", name, "--no-ui")
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "hint"),
+    [
+        (
+            from_model("closed/model"),
+            "the model 'closed/model' needs its owner's consent",
+            "/closed/model, then: hf",
+        ),
+        (
+            from_data("hf:closed/data/nli_for_simcse.csv"),
+            "needs its owner's consent",
+            "/closed/data, then: hf",
+        ),
+        (
+            from_data("hf:closed/data"),
+            "'closed/data' is a gated dataset",
+            "and if that asks for consent",
+        ),
+        (from_model("bert-base-uncased@v9"), "no revision 'v9' of 'bert-base-uncased'", "leave out @v9, or choose one"),
+        (from_data(CSV.replace("/nli", "@v9/nli")), "no revision 'v9' of 'princeton-nlp/data", "leave out @v9"),
+        (from_data(f"{STSB}@v9"), "no revision 'v9' of 'sentence-transformers/stsb'", "leave out @v9"),
+        (from_model("bert-bas-uncased"), "is neither a folder nor a model on the hub", "check the spelling"),
+        (from_data(CSV.replace("simcse/", "simce/")), "is not on the hub", "check the spelling"),
+        (from_data(CSV.replace("nli_for", "nli_of")), "there is no such file", "/tree/main"),
+        (from_data(STSB.replace("stsb", "stbs")), "is not on the hub", "check the spelling"),
+    ],
+)
+def test_what_the_hub_does_not_give_is_named_with_its_page(
+    contrast: Contrast, hub: Hub, words: tuple[str, ...], what: str, hint: str
+) -> None:
+    refused(contrast(*words), 3, what, hint)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "what", "hint"),
+    [
+        (
+            429,
+            {"Retry-After": "120"},
+            "429 (Too Many Requests)",
+            f"{AGAIN} in 120 s, or log in for a",
+        ),
+        (429, {"RateLimit": '"api";r=0;t=55'}, "429 (Too Many Requests)", f"{AGAIN} in 55 s"),
+        (429, {"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, "429 (Too Many Requests)", f"{AGAIN} later"),
+        (503, {}, "503 (Service Unavailable)", f"wait a few minutes, then {AGAIN}"),
+        (500, {}, "500 (Internal Server Error)", AGAIN),
+        (401, {}, "401 (Unauthorized)", "hf auth login"),
+    ],
+)
+def test_a_hub_that_refuses_says_when_to_come_again(
+    contrast: Contrast, hub: Hub, status: int, headers: dict[str, str], what: str, hint: str
+) -> None:
+    hub.faults.append(Fault("/api/", status, headers))
+    refused(contrast(*from_model("bert-base-uncased")), 3, f"{what} for the model 'bert-base-uncased'", hint)
+    for name in (CSV, STSB):
+        refused(contrast(*from_data(name)), 3, f"the hub answers {what} for {name}", hint)
+
+
+def test_a_download_that_is_cut_is_continued_by_the_same_process(hub: Hub) -> None:
+    hub.faults.append(Fault("GET /storage", cut_at=50_000, times=1))
+    folder = resolve("bert-base-uncased").folder()
+    ranges = [name.partition("bytes=")[2] for name in hub.downloads() if "bytes=" in name]
+    repo = hub.models["google-bert/bert-base-uncased"]
+    assert ranges == ["50000-"] and files_of(folder) == repo.files and revision(folder) == repo.commit
+
+
+def test_a_download_that_broke_off_is_continued_by_the_same_command(contrast: Contrast, hub: Hub) -> None:
+    hub.faults.append(Fault("GET /storage", cut_at=500))
+    what = "the download of the model 'bert-base-uncased' broke off: peer closed connection"
+    failed(contrast(*from_model("bert-base-uncased")), 3, what, f"{AGAIN}, which downloads only the files that are")
+    assert not list(Path("runs").glob("*")), "no run is left"
+    hub.faults.clear()
+    hub.downloads()
+    assert contrast(*from_model("bert-base-uncased")).code == 0
+    assert [name.rpartition("/")[2] for name in hub.downloads()] == ["model.safetensors"]
+
+
+@pytest.mark.parametrize(("error", "hint"), [(errno.ENOSPC, "make room on the disk of "), (FULL, "ulimit -f")])
+@pytest.mark.parametrize("fails_at", [1, 4, 9, 14])
+def test_a_full_disk_says_where_the_cache_may_go(
+    contrast: Contrast, hub: Hub, hub_cache: Path, monkeypatch: pytest.MonkeyPatch, error: int, hint: str, fails_at: int
+) -> None:
+    with mounted(Disk(hub_cache, fails_at, error), monkeypatch):
+        answer = contrast(*from_model("bert-base-uncased"))
+    failed(answer, 1, "cannot write ", hint)
+    assert "or keep the cache on another disk: export HF_HOME=DIR" in answer.err
+    assert contrast(*from_model("bert-base-uncased")).code == 0
+
+
+def test_the_bytes_of_all_files_are_one_progress(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    weights = save({"x": np.zeros(800_000, np.float32)})
+    hub.models["owner/large"] = Repo({"config.json": b"{}", "model.safetensors": weights})
+    shown: list[tuple[str, int, int]] = []
+
+    def show(what: str, done: int, total: int) -> None:
+        shown.append((what, done, total))
+
+    with shown_by(lambda: nullcontext(show)):
+        for _ in range(2):
+            fetch(Source("owner/large", "", "the model"), ["*"])
+    assert {what for what, _, _ in shown} == {"downloading owner/large (MB)"}
+    assert [done for _, done, _ in shown] == sorted(done for _, done, _ in shown)
+    assert shown[-1][1:] == (4, 4) and [done < total for _, done, total in shown].count(False) == 1
+    assert capsys.readouterr().err == ""
+
+
+def test_a_pipe_gets_lines_and_no_bars_of_libraries(contrast: Contrast, hub: Hub) -> None:
+    answer = contrast(*train("--data", CSV, "--no-ui", "--backbone", "bert-base-uncased", "--dev", "stsb"))
+    assert answer.code == 0 and "\r" not in answer.err and "%|" not in answer.err
+    for name in ("princeton-nlp/datasets-for-simcse", "sentence-transformers/stsb", "bert-base-uncased"):
+        assert f"progress  downloading {name} (MB)  1/1\n" in answer.err
+
+
+def test_a_run_tells_of_a_download_while_it_trains(tiny: Tiny, hub: Hub, place: Path) -> None:
+    run = tiny.run(place, model__backbone="bert-base-uncased", train__max_steps=1)
+    assert train_run(run).status == "finished"
+    last = [event for event in told(run, Progress) if event.what == "downloading bert-base-uncased (MB)"][-1]
+    assert last.done == last.total == 1
