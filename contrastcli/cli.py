@@ -212,7 +212,7 @@ def eval_(directory: Path, /, models: Sequence[str], json: bool, form: str, **re
     check_measured(measured)
 
 
-@cli.command(params=[options.MODEL, options.COLUMNS, options.BLANK, options.PRECISION])
+@cli.command(params=[options.MODEL, options.KIND, options.COLUMNS, options.BLANK, options.PRECISION])
 @click.argument("source", metavar="FILE|-")
 @click.option("-o", "--output", required=True, type=options.PATH, help=".npy, .safetensors or .parquet.")
 @click.pass_obj

@@ -100,6 +100,7 @@ POOLING = _choice("--pooling", sections.Pooling, "Use this pooling instead of th
 PRECISION = _choice(
     "--precision", sections.Precision, "Precision of the encoder; int8 needs a CPU with VNNI or AMX.", "fp32"
 )
+KIND = _choice("--as kind", sections.Kind, "What the texts are, for a model with a prompt for each.")
 COLUMNS = _option(
     "--columns", "What the columns are: text=body,id=key or anchor=a,positive=b.", default="", metavar="ROLES"
 )

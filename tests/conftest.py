@@ -22,6 +22,7 @@ from contrastcli import files
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs import process
 from contrastcli.runs.directory import Run
+from contrastcli.settings.sections import Kind
 from support.command import Answer, Contrast
 from support.hub import Hub, serving
 from support.tiny import Tiny, train, write_tiny
@@ -178,11 +179,12 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def counted(
         self: SentenceEncoder,
         texts: Sequence[str],
+        kind: Kind | None = None,
         *,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> Iterator[NDArray[np.float32]]:
         embedded.extend(texts)
-        return blocks(self, texts, on_progress=on_progress)
+        return blocks(self, texts, kind, on_progress=on_progress)
 
     monkeypatch.setattr(SentenceEncoder, "blocks", counted)
     return embedded

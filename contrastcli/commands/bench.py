@@ -33,7 +33,7 @@ from contrastcli.runs.events import Event, Step
 from contrastcli.runs.results import Benchmark
 from contrastcli.settings import config as configs
 from contrastcli.settings.config import Layer
-from contrastcli.settings.sections import Data, Pooling, Precision
+from contrastcli.settings.sections import Data, Precision
 from contrastcli.training import process
 from contrastcli.training.distributed import world
 from contrastcli.training.plan import make_plan
@@ -41,6 +41,8 @@ from contrastcli.training.plan import make_plan
 BATCH = 64
 STEPS = 48
 """Optimiser steps of one measurement; the first third warms up and does not count."""
+LONGEST = 32
+"""Tokens of a text in training."""
 MOST_TEXTS = 3_000
 """Texts of one measurement of encoding, except of the long one."""
 LONG_TEXTS = 20_000
@@ -187,7 +189,7 @@ class Bench:
 
     def _training(self) -> Comparison:
         fastest = self._precisions[-1]
-        train = partial(_train, self._folder, self._encoder.pooling)
+        train = partial(_train, self._folder)
         programs = [Program(f"contrast {fastest}", train, fastest)]
         if self._encoder.device.type == "cuda" and self._shape:
             programs.append(Program(f"contrast {fastest}, compiled", partial(train, compile=True), fastest))
@@ -198,7 +200,7 @@ class Bench:
             programs.append(Program("sentence-transformers, bf16, by length", best, "bf16"))
         texts = [text for view in self._rows.values() for text in view]
         limits = self._limits(self._precisions)
-        return Comparison("train SimCSE on triplets", programs, 3 * self._flops(texts, 32), limits)
+        return Comparison("train SimCSE on triplets", programs, 3 * self._flops(texts, LONGEST), limits)
 
     def _one_text_at_a_time(self, texts: Sequence[str]) -> Comparison:
         self._encoder.precision = "fp32"
@@ -225,7 +227,7 @@ class Bench:
         n = np.array([len(ids) for ids in encoded], dtype=np.float64)
         d, layers = shape.width, shape.layers
         tokens = layers * n
-        if self._encoder.pooling == "cls":
+        if self._encoder.contract.pooling == "cls":
             tokens -= n - 1
         return float((6 * d**2 * layers * n + (2 * d**2 + 4 * d * shape.inner + 4 * d * n) * tokens).mean())
 
@@ -262,12 +264,12 @@ def _cold(arguments: Sequence[str | Path]) -> float:
     return rate_of(1, lambda: subprocess.run([sys.executable, *arguments], check=True, capture_output=True))
 
 
-def _train(folder: Path, pooling: Pooling, compile: bool = False) -> float:
+def _train(folder: Path, compile: bool = False) -> float:
     """Train supervised SimCSE as `contrast train` does, without a dev set."""
     settings = {
         "objective.name": "simcse",
         "model.backbone": str(folder / "model"),
-        "model.pooling": pooling,
+        "model.max_length": LONGEST,
         "data.train": "starter",
         "dev.data": "none",
         "train.batch_size": BATCH,

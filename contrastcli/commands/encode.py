@@ -21,7 +21,7 @@ from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
 from contrastcli.model.metrics import cosine
 from contrastcli.model.vectors import WRITERS
-from contrastcli.settings.sections import Blank, Precision
+from contrastcli.settings.sections import Blank, Kind, Precision
 from contrastcli.show import console
 
 _SAMPLE_TEXTS = 256
@@ -32,7 +32,15 @@ STDIN_BYTES = 1 << 30
 
 
 def encode_file(
-    source: str, output: Path, model: str | None, runs_dir: Path, precision: Precision, columns: str, blank: Blank
+    source: str,
+    output: Path,
+    model: str | None,
+    runs_dir: Path,
+    *,
+    kind: Kind | None,
+    precision: Precision,
+    columns: str,
+    blank: Blank,
 ) -> None:
     """Write the vectors of the sentences of a file, or of stdin for `-`, one a line.
 
@@ -52,7 +60,7 @@ def encode_file(
     narrate_all(rows.notes)
     encoder = load_model(ref, precision=precision)
     with console.progress() as advance:
-        encode_to(encoder, texts, output, partial(advance, "encoding"), rows.ids)
+        encode_to(encoder, texts, output, partial(advance, "encoding"), rows.ids, kind)
     if encoder.full:
         limit = f"the model's {encoder.max_length:,} tokens"
         narrate(f"{encoder.full:,} of {len(texts):,} texts fill {limit}, or are cut there")
@@ -69,6 +77,7 @@ def encode_to(
     output: Path,
     on_progress: OnProgress,
     ids: Column[object] | None = None,
+    kind: Kind | None = None,
 ) -> None:
     """Write the vectors (N, d), float32, in the order of the texts, in the format of the output's suffix.
 
@@ -76,7 +85,7 @@ def encode_to(
     The file appears when it is complete. Raises RunError if it cannot be written.
     """
     with writing_to(output, Use("-o", "FILE", "write elsewhere:")), replaced(output) as draft:
-        blocks = encoder.blocks(texts, on_progress=on_progress)
+        blocks = encoder.blocks(texts, kind, on_progress=on_progress)
         WRITERS[output.suffix](draft, blocks, texts, encoder.width, ids)
 
 

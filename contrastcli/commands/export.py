@@ -19,6 +19,7 @@ from contrastcli.boundary import __version__, printable
 from contrastcli.data.tokens import TOKENIZER_FILES
 from contrastcli.errors import Remedy, RunError, UsageError, Use
 from contrastcli.files import draft_of, flush_tree, fsync_dir, json_bytes, writing_to
+from contrastcli.model.contract import in_words
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder, usual_texts
 from contrastcli.model.locate import ModelRef
@@ -163,7 +164,7 @@ class _Graph(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         mask = attention_mask.bool()
-        return self.encoder.finish(pool(self.encoder.backbone(input_ids, mask), mask, self.encoder.pooling))
+        return self.encoder.finish(pool(self.encoder.backbone(input_ids, mask), mask, self.encoder.contract.pooling))
 
 
 def _write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
@@ -209,7 +210,8 @@ def _padded(encoder: SentenceEncoder, texts: Sequence[str]) -> tuple[Tensor, Ten
 def _card(encoder: SentenceEncoder, run: Run | None, name: str, *, onnx: bool) -> str:
     """The card in Markdown, with front matter for the hub. Raises DataError if the run is malformed."""
     template = Path(__file__).with_name("card-onnx.md" if onnx else "card.md").read_text(encoding="utf-8")
-    prompt = f", after the prefix {_code(encoder.prompt)} has been added" if encoder.prompt else ""
+    default = encoder.contract.prompt()
+    prompt = f", after the prefix {_code(default)} has been added" if default else ""
     # In one line of Markdown, in which it means nothing but itself.
     title = re.sub(r"([\\`*_~#|!<>&\[\]])", r"\\\1", printable(name))
     facts = {"tags": _TAGS, "title": title, "contract": _contract(encoder), "prompt": prompt}
@@ -239,13 +241,14 @@ def _value(value: object) -> str:
 
 def _contract(encoder: SentenceEncoder) -> str:
     """How texts become vectors, for those who run the model with other software."""
-    steps = [f"Pooling `{encoder.pooling}`: {POOLINGS[encoder.pooling]}."]
-    if encoder.dense is not None:
-        steps.append(f"Then Linear + {type(encoder.dense.activation).__name__}.")
-    if encoder.normalize:
-        steps.append("Then scaled to unit length.")
-    if encoder.prompt:
-        steps.append(f"Every text is prefixed with {_code(encoder.prompt)}.")
+    contract = encoder.contract
+    steps = [f"Pooling `{contract.pooling}`: {POOLINGS[contract.pooling]}."]
+    steps += [f"Then {in_words(layer)}." for layer in contract.after]
+    if default := contract.prompt():
+        steps.append(f"Every text is prefixed with {_code(default)}.")
+    prompts = [f"{_code(text)} for a {name}" for name, text in contract.prompts.items() if text and text != default]
+    if prompts:
+        steps.append(f"Prefixes: {', '.join(prompts)}.")
     return " ".join(steps)
 
 

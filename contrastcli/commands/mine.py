@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,13 +23,14 @@ from contrastcli.data.tokens import OnProgress
 from contrastcli.data.writing import WRITERS
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.files import check_output, json_bytes, replaced, writing_to
+from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
 from contrastcli.model.metrics import Floats
 from contrastcli.model.mining import CLOSE, GUARDED, KEPT, SPARE, VERDICTS, JudgedBlock, Pool, Rule, mine, read_ranks
 from contrastcli.model.vectors import cached_vectors, fingerprint
 from contrastcli.runs.results import Candidate, Mined, MinedRow
-from contrastcli.settings.sections import Blank, Data, Precision
+from contrastcli.settings.sections import Blank, Data, Kind, Precision
 from contrastcli.show import console
 
 MADE = ".mined"
@@ -73,16 +75,16 @@ def mine_file(
     refs = [resolve(word, runs_dir) for word in (model, guard) if word != ""]
     pairs, documents = _read(source, corpus, columns, blank)
     anchors, positives = pairs.views.values()
-    texts, numbers = Texts.join([documents.views["anchor"], anchors, positives]).distinct()
-    among, anchor, positive = np.split(numbers, [len(documents), len(documents) + len(pairs)])
+    texts, numbers = Texts.join([documents.views["anchor"], positives]).distinct()
+    among, positive = np.split(numbers, [len(documents)])
+    queries, anchor = Texts.join([anchors]).distinct()
+    pool = Pool.of(chain(texts, queries), len(texts) + anchor, positive, among)
     with console.progress() as advance:
         encoders = [load_model(ref, precision=precision) for ref in refs]
-        vectors = [cached_vectors(encoder, texts, partial(advance, "encoding")) for encoder in encoders]
-        search = partial(mine, vectors[0], Pool.of(texts, anchor, positive, among), rule, vectors[1] if guard else None)
+        vectors = [_embed(encoder, texts, queries, partial(advance, "encoding")) for encoder in encoders]
+        search = partial(mine, vectors[0], pool, rule, vectors[1] if guard else None)
         chosen = _judge_all(search(), len(pairs), rule.count, partial(advance, "mining"))
-    rows = np.flatnonzero(chosen.negatives[:, -1] >= 0)
-    if not rows.size:
-        raise _too_few(source, int((chosen.negatives >= 0).sum(axis=1).max()), int(among.max()) + 1, rule)
+    rows = _complete(chosen.negatives, source, int(among.max()) + 1, rule)
     id_of = partial(_id_of, documents.ids, among)
     hardest = np.argsort(-chosen.cosines[2], kind="stable")[:show]
     described = {row.row: row for judged in search(only=hardest) for row in _describe(judged, texts, pairs, id_of)}
@@ -101,11 +103,24 @@ def mine_file(
     return made
 
 
-def _too_few(source: str, most: int, candidates: int, rule: Rule) -> DataError:
-    """The error where no row has enough negatives, but `most` at most."""
+def _embed(encoder: SentenceEncoder, documents: Texts, queries: Texts, on_progress: OnProgress) -> Floats:
+    """The vectors of documents, then those of queries: (D + Q, d)."""
+    if encoder.contract.prompt("query") == encoder.contract.prompt("document"):
+        # Mapped from the cache, whatever their size.
+        return cached_vectors(encoder, Texts.join([documents, queries]), on_progress, "document")
+    kinds: tuple[tuple[Texts, Kind], ...] = ((documents, "document"), (queries, "query"))
+    return np.concatenate([cached_vectors(encoder, texts, on_progress, kind) for texts, kind in kinds])
+
+
+def _complete(negatives: Indices, source: str, candidates: int, rule: Rule) -> Indices:
+    """The rows that have enough negatives. Raises DataError where none has."""
+    rows = np.flatnonzero(negatives[:, -1] >= 0)
+    if rows.size:
+        return rows
+    most = int((negatives >= 0).sum(axis=1).max())
     ranks = [Use("--ranks", f"1-{candidates} -n 1")] if rule.first > 1 else []
     fewer = [Use("-n", str(most))] if most else ranks
-    return DataError(f"no row of {source} has enough negatives by this rule, but {most} at most", [*fewer, _MORE])
+    raise DataError(f"no row of {source} has enough negatives by this rule, but {most} at most", [*fewer, _MORE])
 
 
 def _read(source: str, corpus: str, columns: str, blank: Blank) -> tuple[Examples, Examples]:

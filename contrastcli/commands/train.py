@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from contrastcli.boundary import narrate, print_path
 from contrastcli.errors import ContrastError, UsageError
-from contrastcli.files import read_json, writing_to
+from contrastcli.files import writing_to
 from contrastcli.model.locate import resolve
 from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run, create, discard_untouched, list_runs
 from contrastcli.runs.events import Evaluated, Event, Saved, Step
 from contrastcli.runs.process import handle_signals, interrupt, launch
-from contrastcli.runs.results import Preview, sourced
+from contrastcli.runs.results import Lengths, Preview, sourced
 from contrastcli.runs.status import digest
 from contrastcli.runs.text import score
 from contrastcli.settings import config as configs
@@ -32,6 +32,7 @@ from contrastcli.settings.setting import Value, spell
 from contrastcli.show import console
 
 if TYPE_CHECKING:
+    from contrastcli.model.contract import Contract
     from contrastcli.training.plan import Plan
 
 
@@ -41,8 +42,9 @@ _MOST_RUNS_COMPARED = 100
 def preview(config: Config, runs_dir: Path) -> Preview:
     """Read the data and plan the run. Raises DataError and UsageError."""
     from contrastcli.data.examples import preview as first_rows
+    from contrastcli.model.backbone import read_config
+    from contrastcli.model.contract import adapted, read_contract
     from contrastcli.model.devices import choose_device
-    from contrastcli.model.folder import read_contract
     from contrastcli.training.checkpoint import disk_bytes
     from contrastcli.training.plan import make_plan
 
@@ -51,15 +53,18 @@ def preview(config: Config, runs_dir: Path) -> Preview:
     if config.train.device != "auto":
         choose_device(config.train.device)
     missing = tuple(filter(None, (resolve(model).absence() for model in plan.models)))
-    backbone, keep = resolve(config.model.backbone).local_folder(), config.train.keep
-    backbone = backbone and read_contract(backbone).backbone
-    sizes = sizes_of(read_json(backbone / "config.json", dict[str, Any]) or {}) if backbone else None
-    memory = estimate(config, plan.corpus.texts_per_row, sizes=sizes)
+    folder, keep = resolve(config.model.backbone).local_folder(), config.train.keep
+    contract, changes = adapted(read_contract(folder), config.model) if folder else (None, [])
+    backbone = contract and contract.backbone
+    shape = read_config(backbone) if backbone else {}
+    lengths = _lengths(plan, contract, shape) if contract else None
+    longest = min(lengths.longest, lengths.limit) if lengths else 0
+    memory = estimate(config, plan.corpus.texts_per_row, sizes=sizes_of(shape), longest=longest)
     rate, like = earlier_rate(config, runs_dir)
     return Preview(
         settings=sourced(config),
         rows=first_rows(plan.examples),
-        notes=(*config.notes, *plan.examples.notes),
+        notes=(*config.notes, *plan.examples.notes, *changes),
         missing=missing,
         memory=memory.total if memory else None,
         seconds=round(plan.steps * plan.sentences_per_step / rate, 1) if rate else None,
@@ -72,7 +77,17 @@ def preview(config: Config, runs_dir: Path) -> Preview:
         dev_pairs=len(plan.dev) if plan.dev else 0,
         dev=f"{plan.dev.source}: {plan.dev}" if plan.dev else "",
         disk=disk_bytes(backbone, plan.dev is not None, config.objective.encoders, keep) if backbone else None,
+        contract=str(contract) if contract else "",
+        lengths=lengths,
     )
+
+
+def _lengths(plan: Plan, contract: Contract, shape: dict[str, Any]) -> Lengths:
+    """The tokens of the texts, and the most that the backbone reads. Raises DataError."""
+    from contrastcli.training.inputs import measure_lengths
+
+    most = [plan.config.model.max_length, contract.max_length, shape.get("max_position_embeddings")]
+    return measure_lengths(plan.corpus.texts, contract.backbone, min(filter(None, most), default=0))
 
 
 def earlier_rate(config: Config, runs_dir: Path) -> tuple[float | None, str]:

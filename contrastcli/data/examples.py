@@ -16,7 +16,7 @@ from contrastcli.data.forms import FORMS, LABELS
 from contrastcli.data.texts import Column, Texts
 from contrastcli.errors import DataError, Use
 from contrastcli.settings.objective import Form
-from contrastcli.settings.sections import Blank
+from contrastcli.settings.sections import Blank, Kind
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,8 @@ class ScoredPairs:
     notes: tuple[str, ...] = ()
 
     metric: ClassVar[str] = "spearman"
+    kinds: ClassVar[tuple[Kind | None, ...]] = (None, None)
+    """What the texts of each column are."""
 
     def __len__(self) -> int:
         return len(self.scores)

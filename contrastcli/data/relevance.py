@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, compress
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from contrastcli.data.examples import Examples, digest, dropped
 from contrastcli.data.texts import Column, Texts
 from contrastcli.errors import DataError
 from contrastcli.settings.metrics import METRICS
+from contrastcli.settings.sections import Kind
 
 QUERIES = 2_000
 """Anchors that a dev set measures at most."""
@@ -37,6 +39,9 @@ class Retrieval:
     source: str
     metric: str = "ndcg@10"
     notes: tuple[str, ...] = ()
+
+    kinds: ClassVar[tuple[Kind | None, ...]] = ("query", "document")
+    """What the texts of each column are."""
 
     def __len__(self) -> int:
         return len(self.queries)

@@ -166,6 +166,12 @@ class Tokenizer:
                 first, length = end, 0
         return ids
 
+    def prompt_lengths(self, prompts: Sequence[str]) -> NDArray[np.int64]:
+        """The tokens that each of P prompts has before a text, with the special ones before it; 0 without a prompt."""
+        ids = self.encode(prompts, CHARACTERS)
+        counts = [len(its) - (its[-1:] != [] and its[-1] in self.special_ids) for its in ids]
+        return np.array([count if prompt else 0 for count, prompt in zip(counts, prompts, strict=True)])
+
     def vocabulary(self) -> list[str]:
         """Every token, by id."""
         return [self._fast.id_to_token(i) or "" for i in range(self.vocab_size)]
@@ -231,10 +237,14 @@ def special_names(folder: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class TokenTable:
-    """Token ids of many texts in one flat array: text i is `flat[starts[i]:starts[i + 1]]`."""
+    """Token ids of many texts in one flat array: text i is `flat[starts[i]:starts[i + 1]]`.
+
+    `prompts` counts the tokens of each that are its prompt's, with the special ones before it: (N,), None for 0.
+    """
 
     flat: Ids
     starts: NDArray[np.int64]
+    prompts: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -247,14 +257,18 @@ class TokenTable:
         """Tokens of each text: (N,)."""
         return np.diff(self.starts)
 
+    def skipped(self, texts: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """The tokens of the prompts of some texts (B,): (B,), None for 0."""
+        return None if self.prompts is None else self.prompts[texts]
+
     @classmethod
-    def of(cls, texts: Iterable[Sequence[int] | Ids]) -> TokenTable:
+    def of(cls, texts: Iterable[Sequence[int] | Ids], prompts: NDArray[np.int64] | None = None) -> TokenTable:
         """The table of the ids of each text."""
         flat, lengths, waiting = GrowingArray(np.int32), array("q", [0]), iter(texts)
         while block := [np.asarray(ids, dtype=np.int32) for ids in islice(waiting, _TABLE_BLOCK)]:
             flat.extend(np.concatenate(block))
             lengths.extend(map(len, block))
-        return cls(flat.array(), np.cumsum(np.frombuffer(lengths, np.int64)))
+        return cls(flat.array(), np.cumsum(np.frombuffer(lengths, np.int64)), prompts)
 
 
 def tokenise(

@@ -130,7 +130,7 @@ def _score(context: SuiteContext, task: str, data: Classed) -> TaskScores:
 
 def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
     encoder = context.subject.encoder
-    length = "unit length" if encoder and encoder.normalize else "not normalised"
+    length = "unit length" if encoder and encoder.contract.normalizes else "not normalised"
     return _PROTOCOL.format(length=length, pooling=context.subject.pooling)
 
 

@@ -14,6 +14,7 @@ from contrastcli.evaluation.measure import Scores, SuiteResult, measure
 from contrastcli.evaluation.procedure import OnProgress, Options, Subject
 from contrastcli.evaluation.suites import Suite
 from contrastcli.files import atomic_write, json_bytes, make_folder, writing_to
+from contrastcli.model.contract import PROMPT_NAMES
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import is_word_vectors, resolve
 from contrastcli.model.vectors import fingerprint
@@ -83,4 +84,8 @@ def load_subject(
         return glove.load_subject(model, pooling)
     encoder = load_model(resolve(model), pooling=pooling, precision=precision)
     encode = partial(encoder.encode, on_progress=partial(on_progress, "encoding"))
-    return Subject(model, encode, pooling or encoder.pooling, fingerprint(encoder), encoder, precision)
+    contract = encoder.contract
+    own = [kind for kind in PROMPT_NAMES if contract.prompt(kind) != contract.prompt()]
+    encode_as = {kind: partial(encode, kind=kind) for kind in own}
+    described = (pooling or contract.pooling, fingerprint(encoder))
+    return Subject(model, encode, *described, encoder, precision, encode_as=encode_as)

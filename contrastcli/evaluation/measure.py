@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -20,7 +21,6 @@ from contrastcli.evaluation.procedure import (
     SuiteData,
     TaskScores,
     Unscored,
-    Vectors,
 )
 from contrastcli.evaluation.suites import Suite, tasks_in, value_at
 from contrastcli.files import json_bytes, load_cached, read_json, store_cached
@@ -90,7 +90,10 @@ def measure(
     Raises DataError for a model whose vectors are not finite, and UsageError.
     """
     procedure: Procedure[Any] = resolve_name(suite.procedure or f"{__package__}.{suite.name}:PROCEDURE")
-    context, tasks = SuiteContext(suite, subject, options, Vectors(subject.encode)), suite.select(options.names(suite))
+    context, tasks = (
+        SuiteContext(suite, subject, options, subject.vectors()),
+        suite.select(options.names(suite)),
+    )
     data: dict[str, Any] = {}
     missing: dict[str, DataError] = {}
     readers: Mapping[str, Callable[[], Any]] = {}
@@ -166,7 +169,8 @@ def _score(
     if data:
         options.on_progress(name, 0, len(data))
     if procedure.texts:
-        context.subject.prepare(text for task in data if not known[task] for text in procedure.texts(data[task]))
+        texts = (procedure.texts(data[task]) for task in data if not known[task])
+        context.subject.prepare(chain.from_iterable(some for by_kind in texts for some in by_kind.values()))
     for done, task in enumerate(sorted(names, key=lambda task: not known[task]), 1):
         try:
             scores[task] = known[task] or _measured(procedure, context, task, data[task])
@@ -180,9 +184,10 @@ def _score(
 
 def _measured(procedure: Procedure[D], context: SuiteContext, task: str, data: D) -> TaskScores:
     """The scores of a task, to the same bits whatever was measured before: it shares no chunk with other tasks."""
-    context = replace(context, vectors=Vectors(context.subject.encode))
+    context = replace(context, vectors=context.subject.vectors())
     if procedure.texts:
-        context.vectors.add(procedure.texts(data))
+        for kind, texts in procedure.texts(data).items():
+            context.vectors.add(texts, kind)
     return procedure.score(context, task, data)
 
 

@@ -23,12 +23,12 @@ from contrastcli.evaluation.procedure import (
     SuiteContext,
     TaskScores,
     Unscored,
-    Vectors,
     finite,
 )
 from contrastcli.files import cache_dir
 from contrastcli.model.metrics import cosine
 from contrastcli.objectives.similarity import cosines
+from contrastcli.settings.sections import Kind
 
 if TYPE_CHECKING:
     from mteb import AbsTask
@@ -140,8 +140,10 @@ class Encoder:
         )
 
     def encode(self, inputs: Iterable[Mapping[str, list[str]]], **context: object) -> Floats:
-        """Embeddings (N, d) of the texts in batches. `context`, the task and the role of the texts, is not used."""
-        return Vectors(self._subject.encode)([text for batch in inputs for text in batch["text"]])
+        """Embeddings (N, d) of the texts in batches. Of the `context` only the kind of the texts is used."""
+        name = getattr(context.get("prompt_type"), "value", "")
+        kind: Kind | None = "query" if name == "query" else "document" if name == "document" else None
+        return self._subject.vectors()([text for batch in inputs for text in batch["text"]], kind)
 
     def similarity(self, first: Floats, second: Floats) -> torch.Tensor:
         """The cosine of every row of (N, d) with every row of (M, d): (N, M)."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import chain
 
 import numpy as np
 import torch
@@ -13,7 +12,7 @@ from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.sources import open_dev
 from contrastcli.errors import UsageError
 from contrastcli.evaluation import ranking
-from contrastcli.evaluation.procedure import Options, Procedure, SuiteContext, TaskScores, finite
+from contrastcli.evaluation.procedure import Options, Procedure, SuiteContext, TaskScores, by_kind, finite
 from contrastcli.model.metrics import cosine, pearson, spearman
 from contrastcli.settings.sections import Blank
 
@@ -37,7 +36,7 @@ def _find(files: Sequence[str], options: Options) -> Mapping[str, Callable[[], D
 
 
 def _score(context: SuiteContext, task: str, rows: DevData) -> TaskScores:
-    first, second = (context.vectors(texts) for texts in rows.columns)
+    first, second = map(context.vectors, rows.columns, rows.kinds)
     if isinstance(rows, ScoredPairs):
         words = cosine(first, second), np.asarray(rows.scores)
         scores = {"spearman": finite(100 * spearman(*words)), "pearson": finite(100 * pearson(*words))}
@@ -53,4 +52,4 @@ def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
     return "\n".join([protocol, *(entry["note"] for entry in scores.values())])
 
 
-PROCEDURE = Procedure(_find, _score, _protocol, lambda rows: chain.from_iterable(rows.columns))
+PROCEDURE = Procedure(_find, _score, _protocol, lambda rows: by_kind(rows.columns, rows.kinds))

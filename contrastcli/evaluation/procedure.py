@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from contrastcli.errors import DataError
 from contrastcli.evaluation.suites import OWN, Suite
 from contrastcli.model.metrics import require_finite
-from contrastcli.settings.sections import Blank, Precision
+from contrastcli.settings.sections import Blank, Kind, Precision
 
 if TYPE_CHECKING:
     from contrastcli.model.encoder import SentenceEncoder
@@ -37,8 +37,9 @@ TaskScores = dict[str, Any]
 class Subject:
     """What is measured: a model or word vectors.
 
-    `pooling` describes how texts are pooled. `fingerprint` is equal only for subjects with equal vectors. `encoder` is
-    the model, None for word vectors, and `precision` that in which it computes. `prepare` is told of texts to come.
+    `encode_as` is for texts of a kind that has a prompt of its own. `pooling` describes how texts are pooled.
+    `fingerprint` is equal only for subjects with equal vectors. `encoder` is the model, None for word vectors, and
+    `precision` that in which it computes. `prepare` is told of texts to come.
     """
 
     name: str
@@ -48,6 +49,11 @@ class Subject:
     encoder: SentenceEncoder | None = None
     precision: Precision = "fp32"
     prepare: Callable[[Iterable[str]], None] = lambda texts: None
+    encode_as: Mapping[Kind, Encode] = field(default_factory=dict)
+
+    def vectors(self) -> Vectors:
+        """The embeddings of texts, none of which is encoded yet."""
+        return Vectors(self.encode, self.encode_as)
 
     @contextmanager
     def truncated(self, tokens: int) -> Iterator[None]:
@@ -100,25 +106,37 @@ D = TypeVar("D", bound=SuiteData)
 Find = Callable[[Sequence[str], Options], Mapping[str, Callable[[], D]]]
 
 
+def by_kind(columns: Sequence[Iterable[str]], kinds: Sequence[Kind | None]) -> dict[Kind | None, list[str]]:
+    """The texts of columns, joined where they are of one kind."""
+    joined: dict[Kind | None, list[str]] = {}
+    for kind, texts in zip(kinds, columns, strict=True):
+        joined.setdefault(kind, []).extend(texts)
+    return joined
+
+
 class Vectors:
     """The embeddings of texts, each distinct text encoded once."""
 
-    def __init__(self, encode: Encode) -> None:
-        self._encode = encode
-        self._known: dict[str, Floats] = {}
+    def __init__(self, encode: Encode, encode_as: Mapping[Kind, Encode] | None = None) -> None:
+        self._encode, self._encode_as = encode, encode_as or {}
+        self._known: dict[tuple[str, Encode], Floats] = {}
 
-    def __call__(self, texts: Sequence[str]) -> Floats:
+    def __call__(self, texts: Sequence[str], kind: Kind | None = None) -> Floats:
         """(N, d), in the order of the texts. Raises DataError for a model whose vectors are not finite."""
-        self.add(texts)
-        return np.stack([self._known[text] for text in texts])
+        self.add(texts, kind)
+        return np.stack([self._known[text, self._for(kind)] for text in texts])
 
-    def add(self, texts: Iterable[str]) -> None:
+    def add(self, texts: Iterable[str], kind: Kind | None = None) -> None:
         """Encode texts in advance in one call, so that those of similar length share a chunk. Raises DataError."""
-        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        encode = self._for(kind)
+        new = [text for text in dict.fromkeys(texts) if (text, encode) not in self._known]
         if new:
-            vectors = self._encode(new)
+            vectors = encode(new)
             require_finite(vectors, new, "the model")
-            self._known.update(zip(new, vectors, strict=True))
+            self._known.update({(text, encode): vector for text, vector in zip(new, vectors, strict=True)})
+
+    def _for(self, kind: Kind | None) -> Encode:
+        return self._encode_as.get(kind, self._encode) if kind else self._encode
 
 
 @dataclass(frozen=True)
@@ -141,14 +159,14 @@ class Procedure(Generic[D]):
 
     `find` returns a reader of the data of each of some tasks, given the options. It raises DataError if the data of
     all tasks are missing, a reader if those of its task are missing or malformed. `score` measures a task,
-    `protocol` describes how in words. `texts` returns the texts of a task, in a suite that knows them in advance; they
-    are encoded together. `sizes` are the numbers of the data by which papers describe them.
+    `protocol` describes how in words. `texts` returns the texts of a task by their kind, in a suite that knows them in
+    advance; they are encoded together. `sizes` are the numbers of the data by which papers describe them.
     """
 
     find: Find[D]
     score: Callable[[SuiteContext, str, D], TaskScores]
     protocol: Callable[[SuiteContext, Mapping[str, TaskScores]], str]
-    texts: Callable[[D], Iterable[str]] | None = None
+    texts: Callable[[D], Mapping[Kind | None, Iterable[str]]] | None = None
     sizes: Callable[[D], Mapping[str, float]] | None = None
 
 

@@ -6,7 +6,6 @@ corpus-id, score), else dev.tsv, else train.tsv. Each may also be .parquet, as o
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ from contrastcli.data.relevance import Retrieval
 from contrastcli.data.sources import open_frame
 from contrastcli.errors import DataError, nearest
 from contrastcli.evaluation import ranking
-from contrastcli.evaluation.procedure import Options, Procedure, SuiteContext, TaskScores
+from contrastcli.evaluation.procedure import Options, Procedure, SuiteContext, TaskScores, by_kind
 
 _NAMES = (
     "ClimateFEVER DBPedia FEVER FiQA2018 HotpotQA MSMARCO NFCorpus NQ QuoraRetrieval SCIDOCS ArguAna SciFact Touche2020"
@@ -139,7 +138,7 @@ def _grade(cell: str, where: str) -> int:
 
 
 def _score(context: SuiteContext, task: str, data: Retrieval) -> TaskScores:
-    scores = ranking.means(data, *(torch.from_numpy(context.vectors(texts)) for texts in data.columns))
+    scores = ranking.means(data, *map(torch.from_numpy, map(context.vectors, data.columns, data.kinds)))
     context.options.on_progress(f"retrieval {task}", 1, 1)
     return {**scores, "note": ", ".join(data.notes), "partial": False}
 
@@ -149,4 +148,4 @@ def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
     return _PROTOCOL.format(pooling=context.subject.pooling) + "".join(notes)
 
 
-PROCEDURE = Procedure(_find, _score, _protocol, lambda data: chain.from_iterable(data.columns))
+PROCEDURE = Procedure(_find, _score, _protocol, lambda data: by_kind(data.columns, data.kinds))

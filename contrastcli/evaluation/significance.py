@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import chain, combinations
+from itertools import combinations
 
 import numpy as np
 from msgspec import structs
@@ -15,7 +15,7 @@ from msgspec import structs
 from contrastcli.data.batching import Indices
 from contrastcli.data.dev_data import DevData
 from contrastcli.data.examples import ScoredPairs
-from contrastcli.evaluation.procedure import Floats, OnProgress, Vectors
+from contrastcli.evaluation.procedure import Floats, OnProgress, by_kind
 from contrastcli.runs.results import Bootstrap, Welch
 
 RESAMPLES = 1000
@@ -111,9 +111,10 @@ def judge(model: str, data: DevData, on_progress: OnProgress = lambda what, done
     from contrastcli.evaluation.evaluate import load_subject
     from contrastcli.model.metrics import cosine
 
-    vectors = Vectors(load_subject(model, None, on_progress).encode)
-    vectors.add(chain.from_iterable(data.columns))
-    first, second = map(vectors, data.columns)
+    vectors = load_subject(model, None, on_progress).vectors()
+    for kind, texts in by_kind(data.columns, data.kinds).items():
+        vectors.add(texts, kind)
+    first, second = map(vectors, data.columns, data.kinds)
     if isinstance(data, ScoredPairs):
         return cosine(first, second)
     queries, documents = torch.from_numpy(first), torch.from_numpy(second)

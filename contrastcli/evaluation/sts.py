@@ -59,7 +59,7 @@ PROCEDURE = Procedure(
     in_folder(senteval.root, senteval.read_sts),
     _score,
     _protocol,
-    texts=lambda data: chain.from_iterable(pairs.texts for pairs in data.values()),
+    texts=lambda data: {None: chain.from_iterable(pairs.texts for pairs in data.values())},
     sizes=lambda data: {"test": sum(map(len, data.values()))},
 )
 """Each distinct sentence of a set is encoded once, all together."""

@@ -1,12 +1,13 @@
 """Models: texts to vectors, and the folders that they are read from and saved to.
 
 locate.py    names of models (folder, run, hub, starter), each resolved once
+contract.py  how token vectors become embeddings, and after which prompts texts are read
 folder.py    a model folder in sentence-transformers' layout, read and written
 weights.py   published weights as tensors, and the errors of broken folders
 backbone.py  a pretrained encoder: the BERT family, any other through transformers
 bert/        the BERT family's network, and what makes it fast
-encoder.py   the sentence encoder: backbone, pooling, dense layer, normalisation
-pooling.py   token vectors to a sentence vector
+encoder.py   the sentence encoder: a backbone under its contract
+pooling.py   token vectors to a sentence vector, and the layers that may follow
 workers.py   chunks of texts side by side on the cores of a CPU
 devices.py   device, precision (what auto means) and memory
 vectors.py   files of vectors, and a cache of them

@@ -1,8 +1,9 @@
-"""The sentence encoder: backbone, pooling, an optional dense layer and normalisation; texts → (N, d)."""
+"""The sentence encoder: a backbone under its contract; texts → (N, d)."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -16,12 +17,13 @@ from contrastcli.data.tokens import OnProgress, Tokenizer, TokenTable
 from contrastcli.errors import RunError, UsageError, Use
 from contrastcli.model.backbone import Backbone, BertBackbone
 from contrastcli.model.bert.packed import PackedBert
+from contrastcli.model.contract import Contract, width_after
 from contrastcli.model.devices import has_products, is_out_of_memory
 from contrastcli.model.metrics import require_finite
 from contrastcli.model.pooling import pool
 from contrastcli.model.workers import count_workers, side_by_side
-from contrastcli.objectives.functional import fresh_linear, to_device
-from contrastcli.settings.sections import Pooling, Precision
+from contrastcli.objectives.functional import to_device
+from contrastcli.settings.sections import Kind, Pooling, Precision
 
 ENCODE_BUDGET = 16_384
 """Tokens at once without a graph: they fill a GPU, and need little memory next to the weights."""
@@ -37,34 +39,17 @@ _PAD_TEXTS, _PAD_TOKENS = 8, 4
 """In training sizes are padded to multiples of these."""
 
 
-class Dense(nn.Module):
-    """Linear with an activation: SimCSE's head is Linear(d, d) + Tanh, fresh, N(0, 0.02) and bias 0."""
-
-    def __init__(self, width: int, out: int, bias: bool = True, activation: nn.Module | None = None) -> None:
-        super().__init__()
-        self.linear = fresh_linear(width, out, bias=bias)
-        self.activation = activation or nn.Tanh()
-
-    def forward(self, pooled: Tensor) -> Tensor:
-        """(N, d) → (N, out)."""
-        vectors: Tensor = self.activation(self.linear(pooled))
-        return vectors
-
-
 class SentenceEncoder(nn.Module):
-    """A model folder in memory: `encode` pools, transforms and normalises as the folder defines."""
+    """A model folder in memory: `encode` pools and goes on as its contract says."""
 
-    def __init__(self, backbone: Backbone, tokenizer: Tokenizer, pooling: Pooling) -> None:
+    def __init__(self, backbone: Backbone, tokenizer: Tokenizer, contract: Contract) -> None:
         super().__init__()
         self.backbone = backbone
         self.tokenizer = tokenizer
-        self.pooling: Pooling = pooling
-        self.dense: Dense | None = None
-        self.normalize = False
         self.dim: int | None = None
         """How many numbers of an embedding are kept, the first ones; None for all. See `set_dim`."""
-        self.prompt = ""
-        self.max_length = backbone.max_length
+        self.put_under(contract)
+        self.max_length = min(backbone.max_length, contract.max_length or backbone.max_length)
         self.name = "the model"
         """What errors call it."""
         self.precision: Precision = "fp32"
@@ -79,6 +64,11 @@ class SentenceEncoder(nn.Module):
         self._copy: tuple[object, PackedBert | Backbone] | None = None
         """The weights that were copied for encoding, and their copy."""
 
+    def put_under(self, contract: Contract) -> None:
+        """Follow another contract of the same backbone from now on."""
+        self.contract = contract
+        self.after = contract.after
+
     @property
     def device(self) -> torch.device:
         """The device of its weights."""
@@ -87,7 +77,7 @@ class SentenceEncoder(nn.Module):
     @property
     def width(self) -> int:
         """The width d of the embeddings that `encode` returns."""
-        return self.dim or (self.dense.linear.out_features if self.dense is not None else self.backbone.width)
+        return self.dim or width_after(self.after, self.backbone.width)
 
     def set_dim(self, dim: int) -> None:
         """Keep the first `dim` numbers of every embedding. Raises UsageError where there are fewer."""
@@ -99,17 +89,17 @@ class SentenceEncoder(nn.Module):
     def pooled(
         self, table: TokenTable, texts: Indices, precision: Precision = "fp32", copy: Backbone | None = None
     ) -> Tensor:
-        """Pooled embeddings (B, d), float32, of some texts of a table, before dense layer and normalisation.
+        """Pooled embeddings (B, d), float32, of some texts of a table, before the layers that follow.
 
         By its backbone under autocast, or by a copy of it in bfloat16.
         """
         ids, mask = (to_device(of, self.device) for of in self.pad(table, texts))
         # A text of no tokens has no first one.
-        first_token = self.pooling == "cls" and bool(table.lengths[texts].all())
+        first_token = self.contract.pooling == "cls" and bool(table.lengths[texts].all())
         with autocast(self.device, precision if copy is None else "fp32"):
             hidden = (copy or self.backbone)(ids, mask, first_token)
         with autocast(self.device, "fp32"):
-            return pool(hidden, mask, self.pooling)[: len(texts)]
+            return pool(hidden, mask, self.contract.pooling, table.skipped(texts))[: len(texts)]
 
     def pad(self, table: TokenTable, texts: Indices) -> tuple[Tensor, Tensor]:
         """Token ids, padded on the right, and the mask of real tokens, both (N, T), on the CPU.
@@ -127,18 +117,27 @@ class SentenceEncoder(nn.Module):
         ids[: len(texts)][real[: len(texts)]] = np.concatenate([table[int(i)] for i in texts])
         return torch.from_numpy(ids), torch.from_numpy(real)
 
-    def tokenise(self, texts: Sequence[str]) -> TokenTable:
-        """The table of texts, each after the model's prompt, cut at the model's limit."""
-        return TokenTable.of(self.tokenizer.encode([self.prompt + text for text in texts], self.max_length))
+    def tokenise(self, texts: Sequence[str], kind: Kind | None = None) -> TokenTable:
+        """The table of texts, each after the model's prompt for their kind, cut at the model's limit."""
+        prompt = self.contract.prompt(kind)
+        table = TokenTable.of(self.tokenizer.encode([prompt + text for text in texts], self.max_length))
+        return self.with_prompts(table, [prompt], np.zeros(len(texts), np.int64))
+
+    def with_prompts(self, table: TokenTable, prompts: Sequence[str], which: Indices) -> TokenTable:
+        """The table of texts that begin with prompts, `which` (N,) says with which, and leave them out if need be."""
+        if self.contract.include_prompt:
+            return table
+        return replace(table, prompts=self.tokenizer.prompt_lengths(prompts)[which])
 
     def finish(self, pooled: Tensor) -> Tensor:
-        """Dense layer, truncation and normalisation: (B, d) → (B, width)."""
-        vectors = self.dense(pooled) if self.dense is not None else pooled
-        return self.truncate(vectors, self.dim)
+        """The layers after the pooling, and truncation: (B, d) → (B, width)."""
+        return self.truncate(self.after(pooled), self.dim)
 
     def truncate(self, vectors: Tensor, dim: int | None) -> Tensor:
         """The first numbers of embeddings, scaled to unit length if the model normalises: (B, d) → (B, dim)."""
-        return nn.functional.normalize(vectors[:, :dim], dim=1) if self.normalize else vectors[:, :dim]
+        if dim is None:
+            return vectors
+        return nn.functional.normalize(vectors[:, :dim], dim=1) if self.contract.normalizes else vectors[:, :dim]
 
     @torch.inference_mode()
     def encode_table(self, table: TokenTable, *, on_chunk: Callable[[int], None] | None = None) -> Tensor:
@@ -155,7 +154,7 @@ class SentenceEncoder(nn.Module):
         @torch.inference_mode()  # each thread has its own
         def embed(chunk: Indices) -> int:
             if isinstance(copy, PackedBert):
-                pooled = self._pooled_packed(copy, table, chunk)
+                pooled = _pool_packed(copy, table, chunk, self.contract.pooling)
             else:
                 pooled = self.pooled(table, chunk, self.precision, copy)
             vectors[to_device(torch.from_numpy(chunk), place)] = self.finish(pooled).to(place)
@@ -198,30 +197,26 @@ class SentenceEncoder(nn.Module):
             self._copy = source, PackedBert(bert, precision, sample) if bert else deepcopy(backbone).bfloat16()
         return self._copy[1]
 
-    def _pooled_packed(self, packed: PackedBert, table: TokenTable, chunk: Indices) -> Tensor:
-        lengths = table.lengths[chunk]
-        alike = np.split(chunk, np.flatnonzero(np.diff(lengths)) + 1)
-        ids = [torch.from_numpy(np.stack([table[int(i)] for i in texts]).astype(np.int64)) for texts in alike]
-        hidden = packed(ids, self.pooling == "cls")
-        return torch.cat(
-            [pool(h, torch.ones_like(i, dtype=torch.bool), self.pooling) for h, i in zip(hidden, ids, strict=True)]
-        )
-
-    def encode(self, texts: Sequence[str], *, on_progress: OnProgress | None = None) -> NDArray[np.float32]:
+    def encode(
+        self, texts: Sequence[str], kind: Kind | None = None, *, on_progress: OnProgress | None = None
+    ) -> NDArray[np.float32]:
         """Embeddings (N, d) of texts, in their order; of unit length only if the model normalises.
 
-        Raises DataError where a number is not finite.
+        Texts of a `kind` get the model's prompt for it, others its default one. Raises DataError where a number is not
+        finite.
         """
         if isinstance(texts, str):  # is a sequence of strings too
             raise TypeError("encode takes a list of texts, not one text")
         vectors = np.empty((len(texts), self.width), dtype=np.float32)
         done = 0
-        for block in self.blocks(texts, on_progress=on_progress):
+        for block in self.blocks(texts, kind, on_progress=on_progress):
             vectors[done : done + len(block)] = block
             done += len(block)
         return vectors
 
-    def blocks(self, texts: Sequence[str], *, on_progress: OnProgress | None = None) -> Iterator[NDArray[np.float32]]:
+    def blocks(
+        self, texts: Sequence[str], kind: Kind | None = None, *, on_progress: OnProgress | None = None
+    ) -> Iterator[NDArray[np.float32]]:
         """The embeddings of `encode` in blocks of rows, for texts whose embeddings do not fit into memory."""
         done = 0
 
@@ -234,11 +229,20 @@ class SentenceEncoder(nn.Module):
         advance(0)
         for start in range(0, len(texts), TEXTS_AT_ONCE):
             some = texts[start : start + TEXTS_AT_ONCE]
-            table = self.tokenise(some)
+            table = self.tokenise(some, kind)
             self.full += int((table.lengths >= self.max_length).sum())
             vectors = self.encode_table(table, on_chunk=advance).numpy()
             require_finite(vectors, some, self.name)
             yield vectors
+
+
+def _pool_packed(packed: PackedBert, table: TokenTable, chunk: Indices, pooling: Pooling) -> Tensor:
+    """As `pooled`, of texts sorted by length and without padding."""
+    alike = np.split(chunk, np.flatnonzero(np.diff(table.lengths[chunk])) + 1)
+    ids = [torch.from_numpy(np.stack([table[int(i)] for i in texts]).astype(np.int64)) for texts in alike]
+    masks = [torch.ones_like(some, dtype=torch.bool) for some in ids]
+    skipped = [table.skipped(texts) for texts in alike]
+    return torch.cat([*map(pool, packed(ids, pooling == "cls"), masks, [pooling] * len(alike), skipped)])
 
 
 def _embed_all(

@@ -1,15 +1,64 @@
-"""Token vectors → one sentence vector."""
+"""Token vectors → one sentence vector, and the layers that may follow."""
 
-from torch import Tensor
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from contrastcli.model.bert.network import Hidden
+from contrastcli.objectives.functional import fresh_linear, to_device
 from contrastcli.settings.sections import Pooling
 
 
-def pool(hidden: Hidden, mask: Tensor, pooling: Pooling) -> Tensor:
-    """Pooled embeddings (B, d) in float32 of hidden states (B, T, d) under a mask (B, T) of real tokens."""
+class Dense(nn.Module):
+    """Linear with an activation: SimCSE's head is Linear(d, d) + Tanh, fresh, N(0, 0.02) and bias 0."""
+
+    def __init__(self, width: int, out: int, bias: bool = True, activation: nn.Module | None = None) -> None:
+        super().__init__()
+        self.linear = fresh_linear(width, out, bias=bias)
+        self.activation = activation or nn.Tanh()
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        """(N, d) → (N, out)."""
+        vectors: Tensor = self.activation(self.linear(pooled))
+        return vectors
+
+
+class LayerNorm(nn.Module):
+    """A layer norm of the sentence vector, named on disk as sentence-transformers names it."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        """(N, d) → (N, d)."""
+        vectors: Tensor = self.norm(pooled)
+        return vectors
+
+
+class Normalize(nn.Module):
+    """Scales sentence vectors to unit length."""
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        """(N, d) → (N, d)."""
+        return nn.functional.normalize(pooled, dim=1)
+
+
+def pool(hidden: Hidden, mask: Tensor, pooling: Pooling, skipped: NDArray[np.int64] | None = None) -> Tensor:
+    """Pooled embeddings (B, d) in float32 of hidden states (B, T, d) under a mask (B, T) of real tokens.
+
+    Of the first texts so many first tokens are `skipped` (b,), those of prompts.
+    """
+    if skipped is not None:
+        first = to_device(torch.from_numpy(skipped), mask.device)
+        mask = mask.clone()
+        mask[: len(first)] &= torch.arange(mask.shape[1], device=mask.device) >= first[:, None]
     if pooling == "cls":
         return hidden.last[:, 0].float()
+    if pooling == "last":
+        last = mask.shape[1] - 1 - mask.flip(1).int().argmax(dim=1)  # (B,)
+        return hidden.last[torch.arange(len(last), device=last.device), last].float()
     if pooling == "first-last":
         return (_mean(hidden.first, mask) + _mean(hidden.last, mask)) / 2
     if pooling == "last-mean":

@@ -49,11 +49,11 @@ class Index:
         self.notes = rows.notes
         self._encoder = encoder
         self._rows, self._texts = rows, rows.views["anchor"]
-        self._vectors = cached_vectors(encoder, self._texts, on_progress)  # (N, d)
+        self._vectors = cached_vectors(encoder, self._texts, on_progress, "document")  # (N, d)
 
     def nearest(self, query: str, k: int) -> list[Neighbour]:
         """The k nearest sentences, by exact search, nearest first; all if there are fewer."""
-        vector = self._encoder.encode([query])[0]  # (d,)
+        vector = self._encoder.encode([query], "query")[0]  # (d,)
         rows, nearest = self._rows, top(self._vectors, vector[None], k)[1][0].tolist()
         neighbours = [
             Neighbour(rows.number(n), self._texts[n], *_compare(vector, self._vectors[n]), as_id(rows.ids, n))

@@ -13,6 +13,7 @@ from contrastcli.data.texts import Column
 from contrastcli.data.tokens import OnProgress
 from contrastcli.files import cache_key, cached
 from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.settings.sections import Kind
 
 Vectors = NDArray[np.float32]
 
@@ -72,8 +73,10 @@ def _bytes(block: Vectors) -> memoryview:
     return np.ascontiguousarray(block, dtype="<f4").data
 
 
-def cached_vectors(encoder: SentenceEncoder, texts: Sequence[str], on_progress: OnProgress | None = None) -> Vectors:
-    """Embeddings (N, d) of texts, mapped from the cache; on the first call they are computed and written to it."""
+def cached_vectors(
+    encoder: SentenceEncoder, texts: Sequence[str], on_progress: OnProgress | None = None, kind: Kind | None = None
+) -> Vectors:
+    """Embeddings (N, d) of texts of a kind, mapped from the cache; on the first call they are written to it."""
 
     def load(path: Path) -> Vectors:
         vectors: Vectors = np.load(path, mmap_mode="r")
@@ -82,20 +85,22 @@ def cached_vectors(encoder: SentenceEncoder, texts: Sequence[str], on_progress: 
         return vectors
 
     def write(path: Path) -> None:
-        write_npy(path, encoder.blocks(texts, on_progress=on_progress), texts, encoder.width)
+        write_npy(path, encoder.blocks(texts, kind, on_progress=on_progress), texts, encoder.width)
 
-    vectors = cached(f"vectors/{cache_key(fingerprint(encoder), texts)}.npy", load, write)
-    return encoder.encode(texts, on_progress=on_progress) if vectors is None else vectors
+    key = cache_key(fingerprint(encoder) + encoder.contract.prompt(kind), texts)
+    vectors = cached(f"vectors/{key}.npy", load, write)
+    return encoder.encode(texts, kind, on_progress=on_progress) if vectors is None else vectors
 
 
 def fingerprint(encoder: SentenceEncoder) -> str:
     """SHA-256, in hexadecimal, of all that vectors depend on: weights, config, tokenizer and pooling contract."""
     config = json.dumps(encoder.backbone.config, sort_keys=True)
-    inputs = (encoder.tokenizer.fingerprint, encoder.max_length, encoder.prompt)
-    contract = (encoder.pooling, repr(encoder.dense), encoder.normalize)
+    contract = encoder.contract
+    inputs = (encoder.tokenizer.fingerprint, encoder.max_length, sorted(contract.prompts.items()), contract.default)
+    layers = (contract.pooling, contract.include_prompt, repr(encoder.after))
     precision = () if encoder.precision == "fp32" else (encoder.precision,)
     dim = () if encoder.dim is None else (encoder.dim,)
-    digest = hashlib.sha256(repr((config, inputs, contract, *precision, *dim)).encode())
+    digest = hashlib.sha256(repr((config, inputs, layers, *precision, *dim)).encode())
     for name, tensor in encoder.state_dict().items():
         digest.update(name.encode())
         digest.update(tensor.cpu().contiguous().numpy())

@@ -111,6 +111,8 @@ class Started(Event, frozen=True, kw_only=True):
     backbone: str
     device: str
     precision: str
+    contract: str = ""
+    """From token vectors to embeddings, in words; "" where a checkpoint has it."""
     resumed_from: Count | None = None
 
     @property
@@ -120,6 +122,7 @@ class Started(Event, frozen=True, kw_only=True):
     def details(self, steps: int) -> str:
         parts = [
             f"{self.objective} on {self.backbone}",
+            *filter(None, [self.contract]),
             f"{self.device} {self.precision}",
             f"{self.steps:,} steps",
             f"batch {self.batch_size:,}",

@@ -16,13 +16,24 @@ def sourced(config: Config) -> dict[str, dict[str, Value]]:
     return {key: {"value": value, "source": config.sources[key]} for key, value in config.shown().items()}
 
 
+class Lengths(msgspec.Struct, frozen=True):
+    """Tokens of training texts: half of them have at most `p50`, 95 % `p95`, and a share, `cut`, more than `limit`."""
+
+    p50: int
+    p95: int
+    longest: int
+    limit: int
+    cut: float
+
+
 class Preview(msgspec.Struct, frozen=True):
     """A run as planned, without loading weights: its settings, first rows by role, and size.
 
     `missing` are the models that are not on this machine, each in a sentence. `disk` is the size of its checkpoints in
     bytes, None while the backbone is missing; `memory` an estimate of GPU memory in GB, None for an unknown backbone.
     `seconds` of training are estimated from the speed of the run `like`; None without a run like it on this machine.
-    `dev` describes the dev set in a few words.
+    `dev` describes the dev set in a few words, and `contract` the model's way from token vectors to embeddings, ""
+    while it is missing; so are the `lengths` None.
     """
 
     settings: dict[str, dict[str, Value]]
@@ -40,6 +51,8 @@ class Preview(msgspec.Struct, frozen=True):
     seconds: float | None = None
     like: str = ""
     dev: str = ""
+    contract: str = ""
+    lengths: Lengths | None = None
 
 
 class Similarity(msgspec.Struct, frozen=True):

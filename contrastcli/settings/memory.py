@@ -29,6 +29,10 @@ _RATE = 50e12
 """FLOP/s: what an A100 does in bf16 on short texts, about a sixth of its peak."""
 
 
+_USUAL_LENGTH = 512
+"""The limit of most backbones, in tokens."""
+
+
 class Memory(NamedTuple):
     """An estimate in GB: weights with gradients and Adam's moments, activations of so many tokens, and the total."""
 
@@ -56,15 +60,25 @@ def sizes_of(settings: Mapping[str, Any]) -> Sizes | None:
     return (vocabulary, positions, types, layers, width) if layers and width else None
 
 
-def estimate(config: Config, texts: float, budget: int = CUDA_BUDGET, sizes: Sizes | None = None) -> Memory | None:
-    """The memory of a run with so many `texts` per row; None for an unknown backbone, unless its sizes are given."""
+def _length(config: Config) -> int:
+    """The longest text that training reads, in tokens, as far as the settings say."""
+    return config.model.max_length or _USUAL_LENGTH
+
+
+def estimate(
+    config: Config, texts: float, budget: int = CUDA_BUDGET, sizes: Sizes | None = None, longest: int = 0
+) -> Memory | None:
+    """The memory of a run with so many `texts` per row; None for an unknown backbone, unless its sizes are given.
+
+    `longest` counts the tokens of the longest text; 0: unknown.
+    """
     sizes = sizes or SIZES.get(config.model.backbone)
     if sizes is None:
         return None
     vocabulary, positions, types, layers, width = sizes
     embeddings = (vocabulary + positions + types + 2) * width
     parameters = config.objective.encoders * (embeddings + layers * (12 * width**2 + 13 * width)) / 1e9
-    batch = ceil(config.objective.texts_per_row(texts) * config.train.batch_size) * config.model.max_length
+    batch = ceil(config.objective.texts_per_row(texts) * config.train.batch_size) * (longest or _length(config))
     tokens = min(batch, config.train.token_budget or budget)
     # Four numbers of fp32 for each weight: itself, its gradient and Adam's two moments.
     weights = 16 * parameters
@@ -80,4 +94,4 @@ def gpu_hours(config: Config, rows: float, texts: float) -> float | None:
         return None
     _, _, _, layers, width = SIZES[config.model.backbone]
     passes = rows * config.objective.texts_per_row(texts)
-    return passes * config.model.max_length * layers * 6 * 12 * width**2 / _RATE / 3600
+    return passes * _length(config) * layers * 6 * 12 * width**2 / _RATE / 3600

@@ -10,9 +10,12 @@ from contrastcli.settings.objective import Spec
 from contrastcli.settings.other_names import our_name
 from contrastcli.settings.setting import Section, Setting, about, about_data, about_execution, describe
 
-Pooling = Literal["cls", "mean", "mean-no-cls", "first-last", "last-mean", "pooler"]
+Pooling = Literal["cls", "mean", "mean-no-cls", "first-last", "last-mean", "pooler", "last"]
 Precision = Literal["fp32", "bf16", "int8"]
 """The precision of an encoder's matrix products; int8 is for encoding alone."""
+
+Kind = Literal["query", "document"]
+"""What a text is in a search; a model may have a prompt for each."""
 
 Blank = Literal["error", "drop"]
 """What becomes of rows without a text."""
@@ -26,24 +29,35 @@ POOLINGS: Mapping[Pooling, str] = {
     "first-last": "the mean over all tokens of the embedding layer and the last layer (untrained baseline of SimACE)",
     "last-mean": "the mean over all tokens of the last two layers",
     "pooler": "CLS through the backbone's own pooler, Linear+Tanh (the released supervised SimCSE models)",
+    "last": "the last layer's vector of the last token (decoders such as Qwen3-Embedding)",
 }
 """How each pooling makes a vector of a text; padding is never included."""
 
 
 class Model(Section, frozen=True, kw_only=True):
-    """The encoder: backbone, pooling and head."""
+    """The encoder: a backbone with the contract of its folder, and what is changed of it."""
 
     backbone: Annotated[str, about_data("hub name, folder, run, or 'starter'", essential=True, names_model="one")] = (
         "bert-base-uncased"
     )
-    pooling: Annotated[Pooling, about("how token vectors become a sentence vector")] = "mean"
+    pooling: Annotated[
+        Literal["auto", Pooling],
+        about("how token vectors become a sentence vector; auto: the backbone's own way, else the mean"),
+    ] = "auto"
     head: Annotated[
         Literal["none", "train-only", "keep"],
         about("Linear+Tanh on the pooled vector: none, dropped after training, or kept in the model"),
     ] = "none"
     max_length: Annotated[
-        int, about("longest sentence in tokens during training; the rest is cut off", ge=4, le=8192)
-    ] = 32
+        int, about("longest text in tokens during training; the rest is cut off; 0: the backbone's own limit", ge=0)
+    ] = 0
+    prompts: Annotated[
+        str,
+        about(
+            "before texts: auto (those of the backbone), none, one text, or by role: anchor=TEXT,positive=TEXT; "
+            "TEXT may be the name of a prompt of the backbone"
+        ),
+    ] = "auto"
 
 
 class Data(Section, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from shutil import get_terminal_size
 from textwrap import shorten
 
-from contrastcli.runs.results import Preview, sourced
+from contrastcli.runs.results import Lengths, Preview, sourced
 from contrastcli.runs.text import MISSING, Numeral, duration, excerpt
 from contrastcli.settings import catalogue, presets, published
 from contrastcli.settings import config as configs
@@ -38,7 +38,10 @@ def planned(preview: Preview) -> Fields:
         disk = f"about {size(preview.disk)} of checkpoints"
     if preview.seconds is not None:
         time = f"about {duration(preview.seconds)}, at the speed of {preview.like}, without evaluations"
+    lengths = preview.lengths
     return [
+        *([("model", preview.contract)] if preview.contract else []),
+        *([("texts", _lengths(lengths))] if lengths else []),
         ("steps", f"{preview.steps:,}, {preview.steps_per_epoch:,} per epoch of {preview.count:,} rows"),
         ("step", f"{preview.sentences_per_step:,} sentences, {preview.negatives_per_anchor:,} negatives per anchor"),
         ("dev", preview.dev or "none: the last checkpoint is the best"),
@@ -47,6 +50,15 @@ def planned(preview: Preview) -> Fields:
         ("time", time),
         *(("note", note) for note in (*preview.missing, *preview.notes)),
     ]
+
+
+def _lengths(lengths: Lengths) -> str:
+    cut = (
+        f"{100 * lengths.cut:.1f} % are longer than the {lengths.limit:,} that are read"
+        if lengths.cut
+        else "none is cut"
+    )
+    return f"half have at most {lengths.p50:,} tokens, 95 % {lengths.p95:,}, the longest {lengths.longest:,}; {cut}"
 
 
 def settings(config: configs.Config, to_json: bool) -> str:

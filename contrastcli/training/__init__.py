@@ -5,6 +5,7 @@ setup.py        from a plan to a trainer: weights, tokens, heads, optimiser, fre
 process.py      inside the process that trains a run: signals, the first and the last event
 session.py      what ties a training to that process: events, stop requests, other processes
 loop.py         the trainer: steps, logging, evaluation, saving, early stopping
+inputs.py       the texts of a corpus after their prompts, tokenised once
 batch.py        the texts of a step, its chunks, and the seeds of their dropout
 step.py         one step's gradient, by kept graphs or the gradient cache
 passes.py       the two passes of chunks through their encoders

@@ -13,6 +13,7 @@ from contrastcli.data.tokens import TokenTable
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.workers import generator
 from contrastcli.objectives.rows import Rows
+from contrastcli.training.inputs import Inputs
 
 CHUNK, LOSS, FRESH, MASKS, MLM, PERTURB = range(6)
 """Streams of a step: an encoder chunk, the loss, fresh weights, masked tokens, a chunk of the masked-token term, and
@@ -30,15 +31,16 @@ class Batch:
     rows: Rows
 
     @classmethod
-    def of(cls, corpus: Corpus, table: TokenTable, step: int, rows: Indices, mask_duplicates: bool) -> Batch:
+    def of(cls, corpus: Corpus, inputs: Inputs, step: int, rows: Indices, mask_duplicates: bool) -> Batch:
         """The batch of (N,) rows of a corpus."""
         texts = {view: column[rows] for view, column in corpus.views.items()}
         columns = (corpus.labels, corpus.scores)
         label, score = (None if column is None else torch.from_numpy(column[rows]) for column in columns)
         ids = {view: torch.from_numpy(column) for view, column in texts.items()}
-        lengths = {view: torch.from_numpy(table.lengths[column]) for view, column in texts.items()}
+        read = {view: inputs.rows_of(view, column) for view, column in texts.items()}
+        lengths = {view: torch.from_numpy(inputs.table.lengths[column]) for view, column in read.items()}
         known = Rows(ids, label, mask_duplicates, score, lengths)
-        return cls(step, table, np.concatenate(list(texts.values())), tuple(texts), known)
+        return cls(step, inputs.table, np.concatenate(list(read.values())), tuple(texts), known)
 
     @property
     def places(self) -> Indices:

@@ -41,9 +41,12 @@ class DevSet:
     @classmethod
     def of(cls, data: DevData, encoder: SentenceEncoder) -> DevSet:
         """Tokenise up to the encoder's own limit, as evaluation does."""
-        numbers = {text: n for n, text in enumerate(dict.fromkeys(chain.from_iterable(data.columns)))}
-        table = TokenTable.of(encoder.tokenizer.encode(list(numbers), encoder.max_length))
-        first, second = (np.array([numbers[text] for text in column]) for column in data.columns)
+        prompts = [encoder.contract.prompt(kind) for kind in data.kinds]
+        columns = [[(prompt, text) for text in texts] for prompt, texts in zip(prompts, data.columns, strict=True)]
+        numbers = {text: n for n, text in enumerate(dict.fromkeys(chain.from_iterable(columns)))}
+        table = TokenTable.of(encoder.tokenizer.encode(["".join(text) for text in numbers], encoder.max_length))
+        table = encoder.with_prompts(table, prompts, np.array([prompts.index(prompt) for prompt, _ in numbers]))
+        first, second = (np.array([numbers[text] for text in column]) for column in columns)
         return cls(data, table, first, second)
 
     def evaluate(self, encoder: SentenceEncoder, step: int, on_chunk: Callable[[int], None] | None = None) -> Evaluated:

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from torch import Tensor
 
 from contrastcli.data.batching import Indices
-from contrastcli.data.tokens import TokenTable
 from contrastcli.errors import DivergedError, RunError, error_text
 from contrastcli.files import atomic_write, json_bytes
 from contrastcli.model.devices import is_out_of_memory, memory_mb
@@ -26,6 +25,7 @@ from contrastcli.training import angles, checkpoint
 from contrastcli.training.batch import Batch
 from contrastcli.training.checkpoint import Position
 from contrastcli.training.dev import DevSet
+from contrastcli.training.inputs import Inputs
 from contrastcli.training.optim import allocate_state, gradient_norm, set_rate
 from contrastcli.training.plan import Plan
 from contrastcli.training.session import Session, StopRequested
@@ -52,7 +52,7 @@ class Trainer:
     stepper: Stepper
     optimizer: torch.optim.Optimizer
     position: Position
-    table: TokenTable
+    inputs: Inputs
     dev: DevSet | None
     session: Session
     _bad_step: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.long))
@@ -112,7 +112,7 @@ class Trainer:
 
     def make_batch(self, step: int, rows: Indices) -> Batch:
         """A batch of some rows, with the views that auxiliaries add."""
-        batch = Batch.of(self.plan.corpus, self.table, step, rows, self.config.data.mask_duplicates)
+        batch = Batch.of(self.plan.corpus, self.inputs, step, rows, self.config.data.mask_duplicates)
         for auxiliary in self.stepper.auxiliaries:
             batch = auxiliary.extend(batch)
         return batch

@@ -11,7 +11,9 @@ import torch
 from contrastcli.data.downloads import shown_by
 from contrastcli.errors import ContrastError, DivergedError, NoRoom, Preempted, RunError, error_text, interrupted
 from contrastcli.files import writing_to
+from contrastcli.model.contract import adapted, read_contract
 from contrastcli.model.devices import choose_precision, is_out_of_memory
+from contrastcli.model.locate import resolve
 from contrastcli.runs.alerts import Rules, post
 from contrastcli.runs.directory import TRAINING, Run
 from contrastcli.runs.event_file import EventWriter
@@ -80,7 +82,9 @@ def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | Non
 
 
 def _started(plan: Plan, writer: Writer, device: torch.device, resumed_from: int | None) -> Started:
-    config = plan.config
+    config, contract = plan.config, ""
+    if not resumed_from:
+        contract = str(adapted(read_contract(resolve(config.model.backbone).folder()), config.model)[0])
     return Started(
         step=resumed_from or 0,
         host=writer.host,
@@ -95,6 +99,7 @@ def _started(plan: Plan, writer: Writer, device: torch.device, resumed_from: int
         backbone=config.model.backbone,
         device=str(device),
         precision=choose_precision(config.train.precision, device),
+        contract=contract,
         resumed_from=resumed_from,
     )
 

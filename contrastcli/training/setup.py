@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import cast
@@ -12,14 +13,15 @@ import torch
 from torch import Tensor, nn
 
 from contrastcli.data.texts import Texts
-from contrastcli.data.tokens import tokenise
 from contrastcli.errors import ContrastError, UsageError, Use, error_text
 from contrastcli.files import writing_to
 from contrastcli.model.backbone import BertBackbone
+from contrastcli.model.contract import adapted, read_contract
 from contrastcli.model.devices import choose_precision, default_budget, is_out_of_memory
-from contrastcli.model.encoder import Dense, SentenceEncoder
-from contrastcli.model.folder import load_encoder
+from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.model.folder import load_encoder, make_encoder
 from contrastcli.model.locate import resolve
+from contrastcli.model.pooling import Dense
 from contrastcli.objectives.functional import HiddenInput, Result, Views, check_inputs, checked, full_precision
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.directory import Run
@@ -32,6 +34,7 @@ from contrastcli.training.auxiliaries.auxiliary import AuxiliaryContext, import_
 from contrastcli.training.batch import FRESH, set_seed
 from contrastcli.training.checkpoint import Position
 from contrastcli.training.dev import DevSet
+from contrastcli.training.inputs import Inputs
 from contrastcli.training.loop import Trainer
 from contrastcli.training.optim import make_optimizer
 from contrastcli.training.plan import Plan
@@ -52,10 +55,11 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
             checkpoint.settle(run, folder, config.train.keep)
     set_seed(config.train.seed, 0, FRESH)
     encoder = (load_encoder(folder) if folder else load_untrained(config.model)).to(device)
-    max_length = min(config.model.max_length, encoder.backbone.max_length)
+    max_length = min(config.model.max_length or encoder.max_length, encoder.max_length)
     precision = choose_precision(config.train.precision, device)
-    table = tokenise(texts, encoder.tokenizer, max_length, session.loading("tokenising"))
-    context = AuxiliaryContext(config, encoder, precision, texts, table, max_length, session)
+    prompts = encoder.contract.prompts_of(config.model.prompts, plan.examples.form, plan.corpus.views)
+    inputs = Inputs.of(plan.corpus, encoder, prompts, max_length, session.loading("tokenising"))
+    context = AuxiliaryContext(config, encoder, precision, texts, inputs, max_length, session)
     stepper = _make_stepper(plan, context)
     for parameter in [*encoder.parameters(), *stepper.extras.parameters()]:
         # Aligned, unlike a mapped file's: rounding errors depend on that.
@@ -70,13 +74,15 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
     stepper.token_budget = _continue_under(position, stepper.token_budget, device, session)
     encoder.note = lambda text: session.emit(Note(step=position.step, text=text))
     dev = DevSet.of(plan.dev, encoder) if plan.dev else None
-    return Trainer(run, plan, stepper, optimizer, position, table, dev, session)
+    return Trainer(run, plan, stepper, optimizer, position, inputs, dev, session)
 
 
 def _notes(plan: Plan, context: AuxiliaryContext, *, is_new: bool) -> Iterator[str]:
     """What a run says of its models and of texts that are cut."""
     if is_new:
         yield from filter(None, (resolve(model).origin() for model in plan.models))
+        folder = resolve(plan.config.model.backbone).folder()
+        yield from adapted(read_contract(folder), plan.config.model)[1]
     if context.max_length < plan.config.model.max_length:
         yield f"model.max_length is {context.max_length}, the most that this backbone reads"
     if is_new and (text := _truncated(plan.corpus.texts, context)):
@@ -93,18 +99,19 @@ def _compile(encoder: SentenceEncoder) -> None:
 
 def _truncated(texts: Texts, context: AuxiliaryContext) -> str:
     """A note that counts the texts with more tokens than training reads; empty where none has."""
-    tokenizer, limit = context.encoder.tokenizer, context.max_length
-    full = np.flatnonzero(context.table.lengths >= limit)
-    full = full[np.argsort(-texts.sizes[full], kind="stable")]
+    tokenizer, limit, inputs = context.encoder.tokenizer, context.max_length, context.inputs
+    full = np.flatnonzero(inputs.table.lengths >= limit)
+    full = full[np.argsort(-texts.sizes[inputs.texts_of(full)], kind="stable")]
     # a text of more characters than these has more tokens than the limit
     checked, most = full[:_MOST_RECOUNTED], 8 * limit
-    ids = tokenizer.encode([texts[row][:most] for row in checked], limit + 1)
-    longer = sum(len(texts[row]) > most or len(its) > limit for row, its in zip(checked, ids, strict=True))
+    read = [inputs.read[int(row)] for row in checked]
+    ids = tokenizer.encode([text[:most] for text in read], limit + 1)
+    longer = sum(len(text) > most or len(its) > limit for text, its in zip(read, ids, strict=True))
     if not longer:
         return ""
     count = f"{longer:,}" if len(checked) == len(full) else f"up to {len(full):,}"
-    longest = len(tokenizer.encode([texts[full[0]]], _UNLIMITED_TOKENS)[0])
-    words = f"of {len(texts):,} texts are longer than model.max_length, {limit:,} tokens, and are cut there"
+    longest = len(tokenizer.encode(read[:1], _UNLIMITED_TOKENS)[0])
+    words = f"of {len(inputs.table):,} texts are longer than model.max_length, {limit:,} tokens, and are cut there"
     return f"{count} {words}; the longest has {longest:,}"
 
 
@@ -131,13 +138,14 @@ def _continue_under(position: Position, budget: int, device: torch.device, sessi
 
 
 def load_untrained(model: Model) -> SentenceEncoder:
-    """The backbone with the pooling and head that the settings ask for. Raises DataError if it cannot be read."""
-    encoder = load_encoder(resolve(model.backbone).folder(), model.pooling)
-    encoder.dense = encoder.dense if model.pooling == "pooler" else None
-    encoder.normalize, encoder.prompt = False, ""
-    encoder.max_length = encoder.backbone.max_length
+    """The backbone under its contract, as the settings change it. Raises DataError if it cannot be read."""
+    encoder = make_encoder(adapted(read_contract(resolve(model.backbone).folder()), model)[0])
+    if 0 < model.max_length <= (added := len(encoder.tokenizer.added)):
+        what = f"model.max_length is {model.max_length}, and the tokenizer adds {added} tokens to every text"
+        raise UsageError(what, Use("--max-length", "0", "for the backbone's own limit use"))
     if model.head == "keep":
-        encoder.dense = Dense(encoder.backbone.width, encoder.backbone.width)
+        head = Dense(encoder.backbone.width, encoder.backbone.width)
+        encoder.put_under(replace(encoder.contract, after=nn.Sequential(head, *encoder.after)))
     return encoder
 
 
@@ -147,7 +155,7 @@ def _make_stepper(plan: Plan, context: AuxiliaryContext) -> Stepper:
     width = encoder.backbone.width
     with _own_code(config.spec):
         heads = import_named(config.spec.heads)(encoder.width) if config.spec.heads else nn.ModuleDict()
-    projection = Dense(width, width) if config.model.head == "train-only" else nn.Identity()
+    projection: nn.Module = Dense(width, width) if config.model.head == "train-only" else nn.Identity()
     extras = nn.ModuleDict({"heads": heads, "projection": projection})
     for auxiliary in plan.auxiliaries:
         auxiliary.load(context)
@@ -160,7 +168,7 @@ def _make_stepper(plan: Plan, context: AuxiliaryContext) -> Stepper:
         encoder=encoder,
         extras=extras,
         heads=heads,
-        projection=encoder.dense or projection,
+        projection=nn.Sequential(projection, *encoder.after),
         auxiliaries=plan.auxiliaries,
         loss=make_loss(config.spec, config.objective),
         precision=context.precision,

@@ -9,19 +9,19 @@ from typing import get_args
 
 import numpy as np
 import pytest
-import torch
-from torch import nn
 
 import contrastcli
 from contrastcli.commands import export
 from contrastcli.commands.export import export_model
 from contrastcli.errors import ContrastError, DataError, RunError, UsageError
-from contrastcli.model.encoder import Dense, SentenceEncoder
+from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.model.locate import resolve
+from contrastcli.model.pooling import Normalize
 from contrastcli.runs.directory import Run
 from contrastcli.settings.sections import Pooling
 from support.command import Contrast, refused, sentences
+from support.contracts import dense, under
 from support.kills import contents
 from support.rounding import assert_near
 from support.tiny import Tiny, train
@@ -34,8 +34,7 @@ def model(tiny: Tiny, folder: Path, pooling: Pooling = "mean", *, full: bool = F
     """A model folder; a full one has a dense layer, unit length and a prompt."""
     encoder = load_encoder(tiny.backbone, pooling)
     if full:
-        encoder.dense, encoder.normalize, encoder.prompt = Dense(encoder.backbone.width, 7), True, "go "
-        nn.init.normal_(encoder.dense.linear.weight, generator=torch.Generator().manual_seed(3))
+        under(encoder, dense(encoder), Normalize(), prompt="go ")
     save_encoder(encoder, folder)
     return folder
 
@@ -136,7 +135,7 @@ def test_the_card_says_how_a_text_becomes_a_vector(tiny: Tiny, tmp_path: Path) -
 
 def test_nothing_in_the_card_is_read_as_html_or_markdown(tiny: Tiny, tmp_path: Path) -> None:
     encoder = load_encoder(tiny.backbone)
-    encoder.prompt = "``\n\n# Evil <script>alert(1)</script>\n\n"
+    under(encoder, prompt="``\n\n# Evil <script>alert(1)</script>\n\n")
     save_encoder(encoder, tmp_path / "![x](y) <b>|")
     export_model(resolve(str(tmp_path / "![x](y) <b>|")), tmp_path / "dest")
     card = (tmp_path / "dest" / "README.md").read_text()
@@ -174,7 +173,7 @@ def test_an_empty_folder_is_filled_and_an_export_replaced_on_request(tiny: Tiny,
     dest.mkdir(parents=True)
     export_model(resolve(str(model(tiny, tmp_path / "one", "cls", full=True))), dest)
     export_model(resolve(str(model(tiny, tmp_path / "two", "mean-no-cls"))), dest, overwrite=True)
-    assert load_encoder(dest).pooling == "mean-no-cls"
+    assert load_encoder(dest).contract.pooling == "mean-no-cls"
     assert not (dest / "2_Dense").exists()
     assert [path.name for path in dest.parent.iterdir()] == ["dest"]
 
@@ -227,7 +226,7 @@ def test_of_several_exports_to_one_folder_one_wins_whole(tiny: Tiny, tmp_path: P
             exports = [pool.submit(export_model, source, dest, overwrite=overwrite) for source in sources]
         errors = [one.exception() for one in exports]
         winners = [pooling for pooling, error in zip(poolings, errors, strict=True) if error is None]
-        assert (len(winners) == 1 or (overwrite and winners)) and load_encoder(dest).pooling in winners
+        assert (len(winners) == 1 or (overwrite and winners)) and load_encoder(dest).contract.pooling in winners
         losers = [error for error in errors if error]
         assert all(isinstance(one, ContrastError) and one.hint.startswith("--overwrite, or") for one in losers), losers
         assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
@@ -290,9 +289,9 @@ def test_a_model_that_changed_on_its_way_is_an_error(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def damage(encoder: SentenceEncoder, folder: Path) -> None:
-        encoder.pooling = "mean"
+        under(encoder, pooling="mean")
         save_encoder(encoder, folder)
-        encoder.pooling = "cls"
+        under(encoder, pooling="cls")
 
     monkeypatch.setattr(export, "save_encoder", damage)
     with pytest.raises(RunError, match="not the same model"):
@@ -345,7 +344,7 @@ def test_an_export_keeps_the_pooling_of_the_run(contrast: Contrast, tiny: Tiny) 
     train(run)
     assert contrast("export", "cls", "out").code == 0
     encoder = contrastcli.load("out")
-    assert encoder.pooling == "cls" and encoder.dense is not None
+    assert encoder.contract.steps() == ["cls pooling", "dense 32 to 32 with Tanh"]
     assert np.array_equal(encoder.encode([A, B]), contrastcli.load("runs/cls").encode([A, B]))
 
 

@@ -22,8 +22,11 @@ from contrastcli.evaluation.evaluate import evaluate
 from contrastcli.evaluation.measure import measure
 from contrastcli.evaluation.procedure import Options
 from contrastcli.evaluation.suites import CLUSTERING
+from contrastcli.model.contract import Contract
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
+from contrastcli.model.pooling import Normalize
+from support.contracts import under
 from support.sts_files import problem, subject, write_lines
 from support.tables import cells
 from support.tiny import Tiny
@@ -102,7 +105,7 @@ def test_vectors_keep_their_length(tmp_path: Path) -> None:
 
 def test_texts_are_read_up_to_64_tokens_and_the_model_is_as_before(tmp_path: Path) -> None:
     write_one_file(tmp_path / "agnews.tsv", classes=2)
-    encoder = SimpleNamespace(max_length=256, normalize=False)
+    encoder = SimpleNamespace(max_length=256, contract=Contract(Path()))
     seen: list[int] = []
 
     def encode(texts: list[str]) -> NDArray[np.float32]:
@@ -214,7 +217,7 @@ def test_the_published_sets_have_the_published_counts() -> None:
 def test_the_protocol_says_how_long_the_vectors_are(tiny: Tiny, tmp_path: Path, normalize: bool, words: str) -> None:
     write_one_file(tmp_path / "agnews.tsv")
     encoder = load_encoder(tiny.backbone)
-    encoder.normalize = normalize
+    under(encoder, *[Normalize()] * normalize)
     save_encoder(encoder, tmp_path / "model")
     scores = evaluate(str(tmp_path / "model"), (CLUSTERING,), Options(tmp_path, ("AgNews",)))
     assert f"on the embeddings as the model gives them: {words}, pooling: mean" in scores.results[0].protocol

@@ -18,7 +18,9 @@ def test_the_graphs_of_a_budget_take_half_of_a_gpu(
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (total - 10**9, total))
     *_, layers, width = SIZES[backbone]
     budget = default_budget(torch.device("cuda"), layers, width)
-    config = resolve([Layer.of({"model.backbone": backbone, "train.batch_size": 100_000}, "a test")])
+    config = resolve(
+        [Layer.of({"model.backbone": backbone, "model.max_length": 32, "train.batch_size": 100_000}, "a test")]
+    )
     memory = estimate(config, texts=2, budget=budget)
     assert memory is not None
     assert memory.activations <= gigabytes / 2

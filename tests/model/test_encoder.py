@@ -12,8 +12,10 @@ from contrastcli.model.devices import has_products
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.metrics import cosine
+from contrastcli.model.pooling import Normalize
 from contrastcli.model.vectors import fingerprint
 from contrastcli.settings.sections import Pooling
+from support.contracts import under
 from support.rounding import assert_near
 from support.tiny import WORDS, Tiny
 
@@ -37,7 +39,7 @@ def padded(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> SentenceEncoder:
 def test_embeddings_are_those_of_the_padded_encoder(
     pooling: Pooling, encoder: SentenceEncoder, padded: SentenceEncoder
 ) -> None:
-    encoder.pooling = padded.pooling = pooling
+    under(encoder, pooling=pooling), under(padded, pooling=pooling)
     assert_near(encoder.encode(TEXTS), padded.encode(TEXTS))
 
 
@@ -55,7 +57,7 @@ def test_weights_that_are_wrong_by_a_thousandth_are_no_rounding(
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_what_rounds_up_a_batch_in_training_changes_nothing(pooling: Pooling, encoder: SentenceEncoder) -> None:
-    encoder.pooling = pooling
+    under(encoder, pooling=pooling)
     table, texts = TokenTable.of(encoder.tokenizer.encode(TEXTS[:11], 32)), np.arange(11)
     encoder.eval()
     plain, (ids, mask) = encoder.pooled(table, texts), encoder.pad(table, texts)
@@ -70,7 +72,7 @@ def test_what_rounds_up_a_batch_in_training_changes_nothing(pooling: Pooling, en
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_a_text_of_no_tokens_is_zero_and_changes_no_other(pooling: Pooling, encoder: SentenceEncoder) -> None:
-    encoder.pooling = pooling
+    under(encoder, pooling=pooling)
     ids = encoder.tokenizer.encode(TEXTS[:3], 32)
     with_empty = encoder.encode_table(TokenTable.of([*ids[:2], [], ids[2]]))
     assert not with_empty[2].any()
@@ -158,7 +160,7 @@ def test_int8_is_refused_where_it_is_not_supported(encoder: SentenceEncoder, mon
 @pytest.mark.parametrize("normalize", [False, True])
 def test_a_shorter_embedding_is_the_beginning_of_the_whole_one(normalize: bool, encoder: SentenceEncoder) -> None:
     whole = encoder.encode(TEXTS[:9])
-    encoder.normalize = normalize
+    under(encoder, *[Normalize()] * normalize)
     before = fingerprint(encoder)
     encoder.set_dim(12)
     assert fingerprint(encoder) != before, "caches do not confuse the two"

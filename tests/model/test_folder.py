@@ -17,9 +17,11 @@ from torch import nn
 
 from contrastcli.data.tokens import TokenTable
 from contrastcli.errors import DataError
-from contrastcli.model.encoder import Dense, SentenceEncoder
+from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
+from contrastcli.model.pooling import Dense, Normalize
 from contrastcli.settings.sections import Pooling
+from support.contracts import dense, under
 from support.rounding import assert_near
 from support.tiny import Tiny
 
@@ -31,10 +33,8 @@ Change = Callable[[Path], object]
 def full(tiny: Tiny, pooling: Pooling = "mean", activation: nn.Module | None = None) -> SentenceEncoder:
     """An encoder with all that a folder can say."""
     encoder = load_encoder(tiny.backbone, pooling)
-    encoder.dense = Dense(encoder.backbone.width, 7, activation=activation)
-    nn.init.normal_(encoder.dense.linear.weight, generator=torch.Generator().manual_seed(3))
-    encoder.normalize, encoder.prompt, encoder.max_length = True, "go ", 12
-    return encoder
+    encoder.max_length = 12
+    return under(encoder, dense(encoder, 7, activation), Normalize(), prompt="go ")
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def folder(tiny: Tiny, tmp_path: Path) -> Path:
 
 def by_hand(encoder: SentenceEncoder, text: str) -> NDArray[np.float64]:
     """One text alone, from its hidden states token by token."""
-    ids = torch.tensor(encoder.tokenizer.encode([encoder.prompt + text], encoder.max_length))
+    ids = torch.tensor(encoder.tokenizer.encode([encoder.contract.prompt() + text], encoder.max_length))
     with torch.no_grad():
         layers = [layer[0].double().numpy() for layer in encoder.backbone.eval()(ids, None)]
     first, penultimate, last = ([*layer] for layer in layers)
@@ -56,12 +56,13 @@ def by_hand(encoder: SentenceEncoder, text: str) -> NDArray[np.float64]:
         "mean-no-cls": last[1:],
         "first-last": first + last,
         "last-mean": penultimate + last,
-    }[encoder.pooling]
+        "last": last[-1:],
+    }[encoder.contract.pooling]
     vector: NDArray[np.float64] = sum(tokens) / len(tokens)
-    if encoder.dense is not None:
-        weight, bias = (p.detach().double().numpy() for p in encoder.dense.linear.parameters())
+    if len(encoder.after):
+        weight, bias = (p.detach().double().numpy() for p in encoder.after.parameters())
         vector = np.tanh([sum(row * vector) + b for row, b in zip(weight, bias, strict=True)])
-    return vector / sum(vector**2) ** 0.5 if encoder.normalize else vector
+    return vector / sum(vector**2) ** 0.5 if encoder.contract.normalizes else vector
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
@@ -94,18 +95,18 @@ def test_a_saved_model_comes_back_the_same(tiny: Tiny, tmp_path: Path, pooling: 
     again = load_encoder(tmp_path / "one")
     save_encoder(again, tmp_path / "two")
     for loaded in (again, load_encoder(tmp_path / "two")):
-        assert (loaded.pooling, loaded.normalize, loaded.prompt, loaded.max_length) == (pooling, True, "go ", 12)
+        assert (str(loaded.contract), loaded.max_length) == (str(encoder.contract), 12)
         assert np.array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))
 
 
 def test_a_bare_backbone_is_pooled_by_the_mean(tiny: Tiny) -> None:
     encoder = load_encoder(tiny.backbone)
-    assert (encoder.pooling, encoder.dense, encoder.normalize, encoder.prompt) == ("mean", None, False, "")
+    assert str(encoder.contract) == "mean pooling"
 
 
 def test_another_pooling_leaves_out_the_dense_layer_that_was_trained_on_the_models_own(folder: Path) -> None:
-    assert load_encoder(folder, "cls").dense is None
-    assert load_encoder(folder, "mean").dense is not None  # the model's own
+    assert [type(layer) for layer in load_encoder(folder, "cls").after] == [Normalize]
+    assert [type(layer) for layer in load_encoder(folder, "mean").after] == [Dense, Normalize]  # the model's own
 
 
 def test_the_pooler_is_that_of_transformers_and_is_kept_in_the_folder(tiny: Tiny, tmp_path: Path) -> None:
@@ -173,17 +174,15 @@ POOL = "1_Pooling/config.json"
 DENSE = "2_Dense/config.json"
 
 FOREIGN: dict[str, tuple[Change, str]] = {
-    "module": (chain("Transformer", "Pooling", "LayerNorm"), "LayerNorm"),
+    "module": (chain("Transformer", "Pooling", "Router"), "Router"),
     "module of somebody else": (foreign_type, "custom.Transformer"),
     "no pooling": (chain("Transformer"), "chain"),
     "nothing at all": (chain(), "chain"),
-    "two dense layers": (chain("Transformer", "Pooling", "Dense", "Dense"), "chain"),
-    "dense after unit length": (chain("Transformer", "Pooling", "Normalize", "Dense"), "chain"),
     "dense before pooling": (chain("Transformer", "Dense", "Pooling"), "chain"),
     "max pooling": (settings(POOL, pooling_mode_mean_tokens=False, pooling_mode_max_tokens=True), "max"),
     "two poolings": (settings(POOL, pooling_mode_cls_token=True), "cls and mean"),
-    "pooling of a later version": (settings(POOL, pooling_mode="lasttoken"), "lasttoken"),
-    "prompt not pooled": (settings(POOL, include_prompt=False), "prompt"),
+    "pooling of a later version": (settings(POOL, pooling_mode="weightedmean"), "weightedmean"),
+    "prompt not pooled": (settings(POOL, pooling_mode="cls", include_prompt=False), "prompt"),
     "residual": (settings(DENSE, use_residual=True), "residual"),
     "activation of somebody else": (settings(DENSE, activation_function="theirs.Tanh"), "theirs.Tanh"),
     "unknown activation": (settings(DENSE, activation_function="torch.nn.modules.activation.Foo"), "Foo"),

@@ -12,6 +12,7 @@ from contrastcli.model import search
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.search import Index, similarities
+from support.contracts import under
 from support.rounding import assert_near
 from support.tiny import WORDS, Tiny
 
@@ -136,11 +137,11 @@ def changed(encoder: SentenceEncoder, what: str) -> None:
     if what == "weights":
         encoder.backbone.get_parameter("bert.norm.bias").data += 1
     elif what == "prompt":
-        encoder.prompt = "go "
+        under(encoder, prompt="go ")
     elif what == "length":
         encoder.max_length = 3
     else:
-        encoder.pooling = "cls"
+        under(encoder, pooling="cls")
 
 
 @pytest.mark.parametrize("what", ["weights", "prompt", "length", "pooling"])

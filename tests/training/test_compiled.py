@@ -65,7 +65,7 @@ def test_layers_of_all_batches_are_few_programs(
     for keep_graphs in (True, False):
         for step, _, rows in islice(trainer.plan.batches(0), 3):
             trainer.stepper.backward(trainer.make_batch(step, rows), keep_graphs=keep_graphs)
-        trainer.encoder.encode_table(trainer.table)
+        trainer.encoder.encode_table(trainer.inputs.table)
     assert 0 < len(programs) <= most
 
 

@@ -69,7 +69,7 @@ def measure(data: str, batch_size: str, precision: str, folder: str) -> int:
     plan = make_plan(config.resolve([config.Layer.of(values, "test")]))
     Path(folder).mkdir()
     trainer = make_trainer(Run(Path(folder)), plan, torch.device("cpu"), Session(note_peak))
-    assert trainer.table.lengths.min() == 32
+    assert trainer.inputs.table.lengths.min() == 32
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading
     before = memory_kb("VmRSS")
     trainer.run_steps()

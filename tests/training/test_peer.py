@@ -14,6 +14,7 @@ from contrastcli.runs.events import Started, Step
 from contrastcli.training.auxiliaries.auxiliary import AuxiliaryContext
 from contrastcli.training.auxiliaries.views import Perturbation, PerturbedViews, perturb
 from contrastcli.training.checkpoint import disk_bytes
+from contrastcli.training.inputs import Inputs
 from contrastcli.training.loop import Trainer
 from contrastcli.training.session import Session
 from support.rounding import assert_near
@@ -67,7 +68,17 @@ def perturbed(tiny: Tiny, max_length: int = 32, seed: int = 1) -> PerturbedViews
     config = tiny.config("pcl", "sentences", model__max_length=max_length, train__seed=seed)
     views = PerturbedViews(KINDS)
     encoder, session = load_encoder(tiny.backbone), Session(lambda event: None)
-    views.load(AuxiliaryContext(config, encoder, "fp32", (), TokenTable.of([]), config.model.max_length, session))
+    views.load(
+        AuxiliaryContext(
+            config,
+            encoder,
+            "fp32",
+            (),
+            Inputs(TokenTable.of([]), [], np.zeros(0, int), {}),
+            config.model.max_length,
+            session,
+        )
+    )
     return views
 
 
@@ -99,7 +110,7 @@ def test_a_batch_holds_every_view(tiny: Tiny, tmp_path: Path) -> None:
     batch = first_batch(trainer)
     assert list(batch.views) == NAMES and len(batch.texts) == 10 * 16
     views = {name: [batch.table[int(text)].tolist() for text in batch.view(name)] for name in NAMES}
-    corpus = trainer.table
+    corpus = trainer.inputs.table
     assert views["anchor"] == [corpus[int(text)].tolist() for text in batch.rows.ids["anchor"]]
     assert views["positive"] == views["anchor"]
     assert views["reverse_1"] == views["reverse_2"] == [[CLS, *ids[-2:0:-1], SEP] for ids in views["anchor"]]
@@ -175,7 +186,7 @@ def test_the_peer_learns_at_the_encoders_rate(tiny: Tiny, tmp_path: Path) -> Non
 def test_one_encoder_has_no_peer(tiny: Tiny, tmp_path: Path) -> None:
     trainer = trainer_of(tiny, tmp_path, "simcse", "sentences")
     assert list(trainer.stepper.encoders) == [""] and "peer" not in trainer.stepper.extras
-    assert first_batch(trainer).table is trainer.table
+    assert first_batch(trainer).table is trainer.inputs.table
 
 
 # ---- a run with a peer ----------------------------------------------------------------------------------------------

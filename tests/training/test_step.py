@@ -208,7 +208,7 @@ def test_the_rate_rises_and_falls_as_written_by_hand(schedule: str, warmup: floa
 def test_heads_have_a_rate_of_their_own(tiny: Tiny, tmp_path: Path, head: str, head_lr: float, expected: float) -> None:
     trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled", model__head=head, train__head_lr=head_lr)
     rates = {id(p): group["lr"] for group in trainer.optimizer.param_groups for p in group["params"]}
-    dense = trainer.encoder.dense or trainer.stepper.extras["projection"]
+    dense = trainer.encoder.after if head == "keep" else trainer.stepper.extras["projection"]
     heads = [*dense.parameters(), *trainer.stepper.heads.parameters()]
     assert {rates.pop(id(p)) for p in heads} == {expected}
     assert set(rates.values()) == {1e-3}
@@ -275,7 +275,6 @@ def test_fresh_heads_are_the_seeds_alone(tiny: Tiny, tmp_path: Path) -> None:
 
 def test_a_kept_head_and_the_losses_heads_are_drawn_apart(tiny: Tiny, tmp_path: Path) -> None:
     trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled", model__head="keep")
-    assert trainer.encoder.dense is not None
-    dense = trainer.encoder.dense.linear.weight.flatten()
+    dense = next(trainer.encoder.after.parameters()).flatten()
     (classifier,) = trainer.stepper.heads["classifier"].parameters()
     assert not torch.equal(dense, classifier.flatten()[: len(dense)])

@@ -15,6 +15,7 @@ from contrastcli.errors import DataError, UsageError
 from contrastcli.files import cache_dir
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
+from contrastcli.model.pooling import Normalize
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Event, Progress, Step
@@ -26,6 +27,7 @@ from contrastcli.training.plan import make_plan
 from contrastcli.training.session import Session
 from contrastcli.training.setup import make_trainer
 from support import tiny as tiny_module
+from support.contracts import under
 from support.rounding import assert_near
 from support.tiny import SPECIAL, Tiny, known, told, train, write_backbone
 from support.trainers import CPU, first_batch, trainer_of
@@ -52,8 +54,7 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setattr(tiny_module, "WORDS", words[::-1])
         write_backbone(folder / "backbone", hidden_size=16, intermediate_size=24)
     encoder = load_encoder(folder / "backbone", "cls")
-    encoder.normalize = True
-    save_encoder(encoder, folder / "model")
+    save_encoder(under(encoder, Normalize()), folder / "model")
     return folder / "model"
 
 

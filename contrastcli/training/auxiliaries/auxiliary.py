@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from contrastcli.data.tokens import TokenTable
 from contrastcli.errors import UsageError, error_text
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.objectives.rows import Rows
@@ -20,6 +19,7 @@ from contrastcli.settings.config import Config
 from contrastcli.settings.objective import ObjectiveSettings
 from contrastcli.settings.sections import Precision
 from contrastcli.training.batch import Batch, Chunk
+from contrastcli.training.inputs import Inputs
 from contrastcli.training.session import Session
 
 Term = Callable[[Chunk], Tensor]
@@ -35,7 +35,7 @@ class AuxiliaryContext:
     precision: Precision
     texts: Sequence[str]
     """The distinct texts of the corpus."""
-    table: TokenTable
+    inputs: Inputs
     """Their tokens, at most `max_length` of a text."""
     max_length: int
     session: Session

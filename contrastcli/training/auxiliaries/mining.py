@@ -30,10 +30,11 @@ class MinedNegatives(Auxiliary):
 
     def load(self, context: AuxiliaryContext) -> None:
         """Any text of the corpus may be a negative but those that are anchors only."""
-        self.context = context
+        self.context, inputs = context, context.inputs
         texts, anchors, positives = self.corpus.texts, self.corpus.views["anchor"], self.corpus.views["positive"]
         candidates = np.setdiff1d(np.arange(len(texts)), np.setdiff1d(anchors, positives))
-        self.pool = Pool.of(texts, anchors, positives, candidates)
+        read = (inputs.rows_of(*of) for of in (("anchor", anchors), ("positive", positives), ("negative", candidates)))
+        self.pool = Pool.of((texts[int(text)] for text in inputs.texts_of(np.arange(len(inputs.table)))), *read)
 
     def before_step(self, step: int) -> None:
         """Replace the negatives by those that the encoder finds now; the main process finds them for all."""
@@ -50,12 +51,12 @@ class MinedNegatives(Auxiliary):
         session.emit(Note(step=step - 1, text=text))
 
     def _mine_into(self, mined: np.ndarray, step: int) -> None:
-        session, table = self.context.session, self.context.table
-        advance = session.progress(step, "encoding", len(table))
-        vectors = self.context.encoder.encode_table(table, on_chunk=advance).numpy()
+        session, inputs = self.context.session, self.context.inputs
+        advance = session.progress(step, "encoding", len(inputs.table))
+        vectors = self.context.encoder.encode_table(inputs.table, on_chunk=advance).numpy()
         done = 0
         for judged in mine(vectors, self.pool, self.rule):
             session.check_stop()
-            mined[judged.rows] = judged.negatives(self.rule.count)
+            mined[judged.rows] = inputs.texts_of(judged.negatives(self.rule.count))
             done += len(judged.rows)
             session.emit(Progress(step=step, what="mining", done=done, total=len(mined)))

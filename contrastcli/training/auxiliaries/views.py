@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.random import Generator
+from torch import nn
 
 from contrastcli.data.batching import Indices
 from contrastcli.data.tokens import Ids, TokenTable
@@ -52,6 +53,9 @@ class PerturbedViews(Auxiliary):
         """The batch with the perturbed anchors, all its texts in a new table."""
         perturbed = self.perturb_texts(batch.table, batch.view("anchor"), batch.step)
         table = TokenTable.of([*(batch.table[int(i)] for i in batch.texts), *perturbed])
+        if batch.table.prompts is not None:
+            prompts = [batch.table.prompts[batch.texts], *[batch.table.prompts[batch.view("anchor")]] * len(self.kinds)]
+            table = replace(table, prompts=np.concatenate(prompts))
         return replace(batch, table=table, texts=np.arange(len(table)), views=(*batch.views, *self.views_added))
 
     def perturb_texts(self, table: TokenTable, texts: Indices, step: int) -> list[Ids]:
@@ -77,7 +81,9 @@ class Peer(Auxiliary):
 
     def load(self, context: AuxiliaryContext) -> None:
         encoder = context.encoder
-        self.module = SentenceEncoder(deepcopy(encoder.backbone), encoder.tokenizer, encoder.pooling).train()
+        # The layers after the pooling are the projection that both share.
+        contract = replace(encoder.contract, after=nn.Sequential())
+        self.module = SentenceEncoder(deepcopy(encoder.backbone), encoder.tokenizer, contract).train()
 
     def encoders(self) -> dict[str, SentenceEncoder]:
         return {PEER: self.module}

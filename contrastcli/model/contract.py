@@ -1,0 +1,384 @@
+"""A model's contract: all that makes embeddings of a backbone's token vectors, read, changed and written here.
+
+    modules.json                        the chain: Transformer, pooling, then dense layers, layer norms, unit length
+    1_…/config.json                     a folder for each module after the first
+    sentence_bert_config.json           the longest text in tokens, and whether texts are lowercased
+    config_sentence_transformers.json   prompts by name, and the similarity function
+
+This is sentence-transformers' layout. `mean-no-cls` is written as WordWeights with 0 for CLS before mean pooling,
+`first-last` and `last-mean` as WeightedLayerPooling before it, SimCSE's head as Dense with Tanh after it.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from contrastcli.data.tokens import Tokenizer, special_names
+from contrastcli.errors import DataError, UsageError, Use, error_text
+from contrastcli.files import json_bytes, read_json
+from contrastcli.model.pooling import Dense, LayerNorm, Normalize
+from contrastcli.model.weights import CONFIG, DOWNLOAD, read_weights
+from contrastcli.settings.objective import Form
+from contrastcli.settings.sections import Kind, Model, Pooling
+
+PROMPT_NAMES: Mapping[Kind, tuple[str, ...]] = {"query": ("query",), "document": ("document", "passage", "corpus")}
+"""The names under which models have a prompt for a kind of text; the first that there is counts."""
+
+_PACKAGE = "sentence_transformers."
+# The names of modules in sentence-transformers 2 to 6.
+_MODULES = f"{_PACKAGE}models."
+_PLACES = {"Transformer": 0, "WordWeights": 1, "WeightedLayerPooling": 1, "Pooling": 2}
+"""The supported modules up to the pooling, and their places in the chain."""
+_AFTER = ("Dense", "LayerNorm", "Normalize")
+"""The modules that may follow, any number of each in any order."""
+_LAYERS: dict[Pooling, int] = {"first-last": 0, "last-mean": -2}
+"""The layer that is averaged with the last one."""
+_MODES: Mapping[str, Pooling] = {"cls": "cls", "mean": "mean", "lasttoken": "last"}
+"""Poolings by their names in files."""
+_ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {
+    kind.__name__: kind
+    for kind in (nn.Tanh, nn.Identity, nn.ReLU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.ELU, nn.LeakyReLU, nn.Softplus)
+}
+"""Activations of a dense layer. No other class is made from a name in a file."""
+_MOST_FEATURES = 1 << 16
+# transformers writes 1e30 tokens where there is no limit.
+_NO_LIMIT = 1e9
+
+
+@dataclass(frozen=True, eq=False)
+class Contract:
+    """How a backbone's token vectors become embeddings, and what it reads.
+
+    `backbone` is its folder, `after` the layers that follow the pooling. `prompts` are texts by name, of which
+    `default` names the one that texts of no kind get. Without `include_prompt` no prompt's tokens are pooled.
+    `max_length` counts a text's tokens, None for as many as the backbone reads.
+    """
+
+    backbone: Path
+    pooling: Pooling = "mean"
+    after: nn.Sequential = field(default_factory=nn.Sequential)
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    default: str | None = None
+    include_prompt: bool = True
+    similarity: str = "cosine"
+    max_length: int | None = None
+    lowercase: bool = False
+    is_stated: bool = True
+    """Whether the folder states it; else it is a bare backbone."""
+
+    def prompt(self, kind: Kind | None = None) -> str:
+        """What stands before a text of a kind; without a prompt for that kind, or for none, the default one."""
+        names = [name for name in PROMPT_NAMES[kind] if name in self.prompts] if kind else []
+        name = next(iter(names), self.default)
+        return self.prompts[name] if name is not None else ""
+
+    def prompts_of(self, words: str, form: Form, views: Iterable[str]) -> dict[str, str]:
+        """What stands before the texts of each view in training, by model.prompts, once `adapted` to it.
+
+        By default the anchors of pairs and triplets are queries, and the other texts documents; where the rows are of
+        another form, all are texts of no kind.
+        """
+        roles = {view: view.partition("_")[0] for view in views}
+        kinds: dict[str, Kind | None] = dict.fromkeys(roles.values())
+        if form in ("pairs", "triplets"):
+            kinds = {role: "query" if role == "anchor" else "document" for role in kinds}
+        typed = {role: self.prompts.get(text, text) for role, text in read_prompts(words).items()}
+        texts = {role: self.prompt(kind) for role, kind in kinds.items()}
+        return {view: (texts | typed)[role] for view, role in roles.items()}
+
+    @property
+    def normalizes(self) -> bool:
+        """Whether embeddings have unit length."""
+        return len(self.after) > 0 and isinstance(self.after[-1], Normalize)
+
+    def with_pooling(self, pooling: Pooling) -> tuple["Contract", list[str]]:
+        """The contract with another pooling, and what it drops in words: the layers that were trained for its own."""
+        if pooling == self.pooling:
+            return self, []
+        kept = [module for module in self.after if isinstance(module, Normalize)]
+        dropped = [in_words(module) for module in self.after if not isinstance(module, Normalize)]
+        return replace(self, pooling=pooling, after=nn.Sequential(*kept)), dropped
+
+    def steps(self) -> list[str]:
+        """From token vectors to an embedding, in words, a step each."""
+        return [f"{self.pooling} pooling", *map(in_words, self.after)]
+
+    def __str__(self) -> str:
+        words = [" → ".join(self.steps())]
+        words += [f"{name} prompt {text!r}" for name, text in self.prompts.items() if text]
+        words += ["prompts are not pooled"] * (not self.include_prompt)
+        return "; ".join(words)
+
+
+def in_words(module: nn.Module) -> str:
+    """A layer after the pooling."""
+    if isinstance(module, Dense):
+        sizes = f"{module.linear.in_features} to {module.linear.out_features}"
+        return f"dense {sizes} with {type(module.activation).__name__}"
+    return "unit length" if isinstance(module, Normalize) else "layer norm"
+
+
+def width_after(modules: nn.Sequential, width: int) -> int:
+    """The width of embeddings, given that of the pooled ones."""
+    return next((m.linear.out_features for m in reversed(modules) if isinstance(m, Dense)), width)
+
+
+_TYPED = re.compile(r",(?=(?:anchor|positive|negative)=)")
+
+
+def read_prompts(words: str) -> dict[str, str]:
+    """The prompts that model.prompts gives by role: of anchors and of positives, and of negatives if they differ.
+
+    Raises UsageError where one is missing.
+    """
+    typed = dict(part.split("=", 1) for part in _TYPED.split(words)) if re.match("(anchor|positive)=", words) else {}
+    if typed and not {"anchor", "positive"} <= typed.keys():
+        what = f"model.prompts is '{words}', without a prompt for the {'positives' if 'anchor' in typed else 'anchors'}"
+        raise UsageError(what, Use("--prompts", "anchor=query: ,positive=passage: ", "give both:"))
+    return {"negative": typed["positive"]} | typed if typed else {}
+
+
+def adapted(contract: Contract, settings: Model) -> tuple[Contract, list[str]]:
+    """The contract to train under, and what the settings change of the one that a folder states, in words."""
+    own, notes = contract, list[str]()
+    if settings.pooling != "auto":
+        contract, dropped = own.with_pooling(settings.pooling)
+        if contract is not own and own.is_stated:
+            without = f", without the backbone's {' and '.join(dropped)}" if dropped else ""
+            notes.append(f"model.pooling is {settings.pooling} instead of the backbone's {own.pooling}{without}")
+    if own.max_length and settings.max_length > own.max_length:
+        contract = replace(contract, max_length=settings.max_length)
+        notes.append(f"model.max_length is {settings.max_length:,} instead of the backbone's {own.max_length:,} tokens")
+    words = settings.prompts
+    if typed := read_prompts(words):
+        query, document = (own.prompts.get(typed[role], typed[role]) for role in ("anchor", "positive"))
+        contract = replace(contract, prompts={**own.prompts, "query": query, "document": document})
+    elif words == "none":
+        contract = replace(contract, prompts={}, default=None)
+    elif words != "auto":
+        text = own.prompts.get(words, words)
+        contract = replace(contract, prompts=dict.fromkeys(("default", "query", "document"), text), default="default")
+    if changed := [name for name, text in own.prompts.items() if text and contract.prompts.get(name) != text]:
+        notes.append(f"model.prompts replaces the backbone's prompt{'s' * (len(changed) > 1)} {', '.join(changed)}")
+    if contract.similarity != "cosine" and not contract.normalizes:
+        notes.append(f"the backbone compares by {contract.similarity}: training and its scores compare by cosine")
+        contract = replace(contract, similarity="cosine")
+    return contract, notes
+
+
+class _Module(msgspec.Struct):
+    """A line of the chain in modules.json."""
+
+    type: str
+    path: str
+
+    @property
+    def kind(self) -> str:
+        return self.type.rpartition(".")[2]
+
+
+def read_contract(folder: Path) -> Contract:
+    """The contract of a folder; mean pooling of a bare backbone, which has no modules.json. Raises DataError."""
+    modules = read_json(folder / "modules.json", list[_Module], DOWNLOAD)
+    if modules is None:
+        return Contract(folder, is_stated=False)
+    try:
+        return _read_chain(folder, modules)
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError) as error:
+        raise DataError(f"the modules of {folder} are malformed: {error_text(error)}", DOWNLOAD) from None
+
+
+def _read_chain(folder: Path, modules: Sequence[_Module]) -> Contract:
+    for module in modules:
+        path = Path(module.path)
+        if not module.type.startswith(_PACKAGE) or module.kind not in (*_PLACES, *_AFTER):
+            raise _unsupported(folder / path, f"modules of type {module.type}")
+        if path.is_absolute() or ".." in path.parts:
+            raise _unsupported(folder / "modules.json", f"the path {path}, which leaves the folder")
+    places = [_PLACES.get(module.kind, len(_PLACES)) for module in modules]
+    until = places[: places.index(2) + 1] if 2 in places else []
+    if not {0, 2} <= set(until) or until != sorted(set(until)) or min(places[len(until) :], default=4) < len(_PLACES):
+        chain = ", ".join(module.kind for module in modules)
+        raise _unsupported(folder / "modules.json", f"a chain of {chain or 'nothing'}")
+    settings = _json(folder / "config_sentence_transformers.json")
+    prompts, default = dict(settings.get("prompts") or {}), settings.get("default_prompt_name")
+    msgspec.convert(prompts, dict[str, str])
+    if default is not None and default not in prompts:
+        raise LookupError(f"there is no prompt '{default}'")
+    backbone = folder / modules[0].path
+    longest, lowercase = _reading(backbone)
+    similarity = settings.get("similarity_fn_name") or "cosine"
+    contract = Contract(
+        backbone, prompts=prompts, default=default, similarity=similarity, max_length=longest, lowercase=lowercase
+    )
+    for module in modules[1:]:
+        contract = _with_module(contract, module.kind, folder / module.path)
+    return contract
+
+
+def _with_module(contract: Contract, kind: str, path: Path) -> Contract:
+    """The contract with what one module of the chain defines."""
+    settings = _json(path / "config.json", required=kind != "Normalize")
+    if any(settings.get(f"module_{end}_name") not in (None, "sentence_embedding") for end in ("input", "output")):
+        raise _unsupported(path, "a module that does not act on the sentence's embedding")
+    if kind in _AFTER:
+        return replace(contract, after=nn.Sequential(*contract.after, _layer(kind, settings, path)))
+    if kind == "WeightedLayerPooling":
+        return replace(contract, pooling=_layers(settings, path))
+    if kind == "WordWeights":
+        special = special_names(contract.backbone)
+        cls = special.get("cls_token") or special.get("bos_token")
+        if settings["word_weights"] != {cls: 0} or settings.get("unknown_word_weight", 1) != 1:
+            raise _unsupported(path, "weights of words other than a 0 for CLS")
+        return replace(contract, pooling="mean-no-cls")
+    pooling, include_prompt = _pooling(settings, path), settings.get("include_prompt") is not False
+    # Otherwise a module before it has changed the mean.
+    if contract.pooling != "mean":
+        if pooling != "mean":
+            raise _unsupported(path, f"pooling by {pooling} after {contract.pooling}")
+        pooling = contract.pooling
+    if not include_prompt and pooling in ("cls", "mean-no-cls"):
+        raise _unsupported(path, f"{pooling} pooling without the prompt")
+    return replace(contract, pooling=pooling, include_prompt=include_prompt)
+
+
+def _layer(kind: str, settings: dict[str, Any], path: Path) -> nn.Module:
+    """A module after the pooling, with its weights."""
+    if kind == "Normalize":
+        return Normalize()
+    module = LayerNorm(_features(settings["dimension"])) if kind == "LayerNorm" else _dense(settings, path)
+    module.load_state_dict(read_weights(path))
+    return module
+
+
+def _dense(settings: dict[str, Any], path: Path) -> Dense:
+    name = str(settings.get("activation_function", "torch.nn.modules.activation.Tanh"))
+    if not name.startswith("torch.nn.") or (activation := _ACTIVATIONS.get(name.rpartition(".")[2])) is None:
+        raise _unsupported(path, f"a dense layer with {name}")
+    if settings.get("use_residual"):
+        raise _unsupported(path, "a dense layer with a residual")
+    width, out = (_features(settings[name]) for name in ("in_features", "out_features"))
+    return Dense(width, out, settings.get("bias", True), activation())
+
+
+def _features(count: int) -> int:
+    if not 0 < count < _MOST_FEATURES:
+        raise ValueError(f"a layer of {count} features")
+    return count
+
+
+def _reading(path: Path) -> tuple[int | None, bool]:
+    """The limit of tokens of a text, if there is one, and whether texts are lowercased."""
+    # sentence_roberta_config.json and others in older versions.
+    named = sorted(path.glob("sentence_*_config.json"))
+    settings = _json(named[0]) if named else {}
+    longest = settings.get("max_seq_length") or _json(path / "tokenizer_config.json").get("model_max_length")
+    if longest and not (isinstance(longest, int | float) and longest >= 1):
+        raise ValueError(f"the longest text would have {longest!r:.40} tokens")
+    return (int(longest) if longest and longest < _NO_LIMIT else None), bool(settings.get("do_lower_case"))
+
+
+def _unsupported(path: Path, reason: str) -> DataError:
+    return DataError(f"{path} is not supported: {reason}", "use sentence-transformers for this model")
+
+
+def _pooling(settings: dict[str, Any], path: Path) -> Pooling:
+    mode = settings.get("pooling_mode") or [
+        name.removeprefix("pooling_mode_").removesuffix("_token").removesuffix("_tokens")
+        for name, on in settings.items()
+        if name.startswith("pooling_mode_") and on
+    ]
+    modes = [mode] if isinstance(mode, str) else list(mode) or ["mean"]
+    if len(modes) > 1 or modes[0] not in _MODES:
+        raise _unsupported(path, f"pooling by {' and '.join(modes)}")
+    return _MODES[modes[0]]
+
+
+def _layers(settings: dict[str, Any], path: Path) -> Pooling:
+    weights = read_weights(path)["layer_weights"]
+    for pooling in _LAYERS:
+        if settings["layer_start"] == 0 and torch.equal(weights, _layer_weights(pooling, len(weights) - 1)):
+            return pooling
+    raise _unsupported(path, "weights of layers other than first and last, or the last two")
+
+
+def _layer_weights(pooling: Pooling, layers: int) -> Tensor:
+    weights = torch.zeros(layers + 1)
+    weights[[_LAYERS[pooling], -1]] = 1
+    return weights
+
+
+def _json(path: Path, required: bool = False) -> dict[str, Any]:
+    settings = read_json(path, dict[str, Any], DOWNLOAD)
+    if settings is None and required:
+        raise DataError(f"{path} is missing", DOWNLOAD)
+    return settings or {}
+
+
+def write_contract(
+    contract: Contract, folder: Path, tokenizer: Tokenizer, sizes: tuple[int, int], limit: int, options: dict[str, Any]
+) -> None:
+    """Write it into the folder of a backbone of some width and layers, whose texts have at most `limit` tokens."""
+    modules = [{"idx": 0, "name": "0", "path": "", "type": f"{_MODULES}Transformer"}]
+    for i, (kind, settings, tensors) in enumerate(_modules(contract, tokenizer, *sizes), 1):
+        path = folder / f"{i}_{kind}"
+        path.mkdir()
+        (path / "config.json").write_bytes(json_bytes(settings))
+        if tensors:
+            save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, path / "model.safetensors")
+        modules.append({"idx": i, "name": str(i), "path": path.name, "type": f"{_MODULES}{kind}"})
+    files: dict[str, object] = {
+        "modules.json": modules,
+        # The saved tokenizer lowers the case.
+        "sentence_bert_config.json": {"max_seq_length": limit, "do_lower_case": False} | options,
+        "config_sentence_transformers.json": {
+            "prompts": contract.prompts,
+            "default_prompt_name": contract.default,
+            "similarity_fn_name": contract.similarity,
+        },
+    }
+    if contract.pooling in _LAYERS:  # for WeightedLayerPooling
+        files[CONFIG] = _json(folder / CONFIG) | {"output_hidden_states": True}
+    for file, content in files.items():
+        (folder / file).write_bytes(json_bytes(content))
+
+
+def _modules(
+    contract: Contract, tokenizer: Tokenizer, width: int, layers: int
+) -> Iterator[tuple[str, dict[str, Any], dict[str, Tensor]]]:
+    """The chain after the backbone: type, settings, tensors."""
+    if contract.pooling == "mean-no-cls":
+        vocabulary, cls_id = tokenizer.vocabulary(), tokenizer.cls_id
+        weights = torch.ones(len(vocabulary), 1)
+        weights[cls_id] = 0
+        settings = {"vocab": vocabulary, "word_weights": {vocabulary[cls_id]: 0}, "unknown_word_weight": 1}
+        yield "WordWeights", settings, {"emb_layer.weight": weights}
+    elif contract.pooling in _LAYERS:
+        settings = {"word_embedding_dimension": width, "layer_start": 0, "num_hidden_layers": layers}
+        yield "WeightedLayerPooling", settings, {"layer_weights": _layer_weights(contract.pooling, layers)}
+    mode = contract.pooling if contract.pooling in ("cls", "last") else "mean"
+    pooling = {"word_embedding_dimension": width, "pooling_mode_cls_token": mode == "cls"}
+    pooling |= {"pooling_mode_mean_tokens": mode == "mean"}
+    pooling |= {"pooling_mode_lasttoken": True} if mode == "last" else {}
+    pooling |= {} if contract.include_prompt else {"include_prompt": False}
+    yield "Pooling", pooling, {}
+    for module in contract.after:
+        settings = {}
+        if isinstance(module, Dense):
+            linear, activation = module.linear, type(module.activation)
+            settings = {
+                "in_features": linear.in_features,
+                "out_features": linear.out_features,
+                "bias": linear.bias is not None,
+                "activation_function": f"{activation.__module__}.{activation.__qualname__}",
+            }
+        elif isinstance(module, LayerNorm):
+            settings = {"dimension": module.norm.normalized_shape[0]}
+        yield type(module).__name__, settings, dict(module.state_dict())

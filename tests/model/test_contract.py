@@ -1,0 +1,149 @@
+"""A model's contract: read from a folder, kept, changed by settings, and written again."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from contrastcli.data.relevance import Retrieval
+from contrastcli.errors import UsageError
+from contrastcli.model.contract import adapted, read_contract, read_prompts
+from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.model.folder import load_encoder, save_encoder
+from contrastcli.model.pooling import Dense, LayerNorm, Normalize
+from contrastcli.settings.sections import Model
+from contrastcli.training.dev import DevSet
+from support.contracts import PROMPTS, under, write_embedder
+from support.rounding import assert_near
+from support.tiny import Tiny
+
+TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", "ba " * 100]
+
+
+@pytest.fixture
+def embedder(tiny: Tiny, tmp_path: Path) -> Path:
+    return write_embedder(tiny.backbone, tmp_path / "embedder")
+
+
+def by_hand(encoder: SentenceEncoder, text: str, skipped: int = 0) -> NDArray[np.float64]:
+    """The mean of a text's token vectors, but for the first ones, through the layers one by one."""
+    ids = torch.tensor(encoder.tokenizer.encode([text], encoder.max_length))
+    with torch.no_grad():
+        vector: Any = encoder.backbone.eval()(ids, None).last[0, skipped:].double().mean(dim=0)
+        for layer in encoder.after:
+            vector = vector / vector.norm() if isinstance(layer, Normalize) else layer.double()(vector)
+            layer.float()
+    return np.asarray(vector)
+
+
+def test_any_chain_of_layers_comes_back_and_is_computed(embedder: Path, tmp_path: Path) -> None:
+    encoder = load_encoder(embedder)
+    assert [type(layer) for layer in encoder.after] == [Normalize, Dense, LayerNorm, Dense, Normalize]
+    assert_near(encoder.encode(TEXTS), [by_hand(encoder, text) for text in TEXTS])
+    save_encoder(encoder, tmp_path / "again")
+    again = load_encoder(tmp_path / "again")
+    assert str(again.contract) == str(encoder.contract) and again.max_length == encoder.max_length == 12
+    assert np.array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
+
+
+@pytest.mark.filterwarnings("ignore")  # of the other library
+@pytest.mark.parametrize("include_prompt", [True, False])
+def test_sentence_transformers_reads_queries_and_documents_alike(
+    embedder: Path, tmp_path: Path, include_prompt: bool
+) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    encoder = load_encoder(embedder)
+    save_encoder(under(encoder, include_prompt=include_prompt), tmp_path / "again")
+    theirs = library.SentenceTransformer(str(tmp_path / "again"), device="cpu")
+    assert_near(theirs.encode_query(TEXTS), encoder.encode(TEXTS, "query"))
+    assert_near(theirs.encode_document(TEXTS), encoder.encode(TEXTS, "document"))
+    assert_near(theirs.encode(TEXTS), encoder.encode(TEXTS))
+
+
+@pytest.mark.parametrize("include_prompt", [True, False])
+def test_a_text_of_a_kind_comes_after_its_prompt(embedder: Path, include_prompt: bool) -> None:
+    encoder = under(load_encoder(embedder), include_prompt=include_prompt)
+    # CLS and the words of the prompt
+    skipped = {"query": 3, "document": 4}
+    for kind in ("query", "document"):
+        count = 0 if include_prompt else skipped[kind]
+        expected = [by_hand(encoder, PROMPTS[kind] + text, count) for text in TEXTS]
+        assert_near(encoder.encode(TEXTS, kind), expected)
+
+
+def test_passages_are_documents_and_what_has_no_prompt_gets_the_default_one(embedder: Path) -> None:
+    contract = replace(read_contract(embedder), prompts={"passage": "p ", "all": "a "}, default="all")
+    assert [contract.prompt(kind) for kind in ("query", "document", None)] == ["a ", "p ", "a "]
+
+
+CHANGES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "nothing": ({}, []),
+    "its own pooling": ({"pooling": "mean"}, []),
+    "another pooling": (
+        {"pooling": "cls"},
+        [
+            "model.pooling is cls instead of the backbone's mean, without the backbone's "
+            "dense 32 to 40 with Identity and layer norm and dense 40 to 6 with GELU"
+        ],
+    ),
+    "a longer text": ({"max_length": 20}, ["model.max_length is 20 instead of the backbone's 12 tokens"]),
+    "a shorter text": ({"max_length": 8}, []),
+    "no prompts": ({"prompts": "none"}, ["model.prompts replaces the backbone's prompts query, document, other"]),
+    "a prompt by role": (
+        {"prompts": "anchor=other,positive=den, "},
+        ["model.prompts replaces the backbone's prompts query, document"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_what_a_setting_changes_of_the_backbone_is_said(embedder: Path, case: str) -> None:
+    changes, notes = CHANGES[case]
+    contract, said = adapted(read_contract(embedder), Model(**changes))
+    assert said == notes
+    assert isinstance(contract.after[-1], Normalize)
+
+
+def test_a_bare_backbone_has_no_contract_that_a_setting_could_change(tiny: Tiny) -> None:
+    assert adapted(read_contract(tiny.backbone), Model(pooling="cls", max_length=8))[1] == []
+
+
+def test_prompts_by_role_are_names_or_texts(embedder: Path) -> None:
+    words = "anchor=other,positive=den, lum: ,negative=sir "
+    contract, _ = adapted(read_contract(embedder), Model(prompts=words))
+    views = ("anchor", "positive", "negative_1")
+    before = contract.prompts_of(words, "triplets", views)
+    assert before == {"anchor": "bum ", "positive": "den, lum: ", "negative_1": "sir "}
+    assert contract.prompt("query") == "bum " and contract.prompt("document") == "den, lum: "
+
+
+def test_one_prompt_is_for_all_texts(embedder: Path) -> None:
+    contract, _ = adapted(read_contract(embedder), Model(prompts="sir "))
+    assert {contract.prompt(kind) for kind in (None, "query", "document")} == {"sir "}
+    assert set(contract.prompts_of("sir ", "sentences", ("anchor", "positive")).values()) == {"sir "}
+
+
+def test_the_prompts_of_a_model_go_to_the_roles_of_pairs_alone(embedder: Path) -> None:
+    contract = read_contract(embedder)
+    views = ("anchor", "positive")
+    assert contract.prompts_of("auto", "pairs", views) == {"anchor": "den ba ", "positive": "fir go lum "}
+    assert contract.prompts_of("auto", "scored", views) == {"anchor": "", "positive": ""}
+
+
+@pytest.mark.parametrize("words", ["anchor=a", "positive=a", "positive=a,negative=b"])
+def test_a_role_without_its_prompt_is_an_error(words: str) -> None:
+    with pytest.raises(UsageError, match="without a prompt for the"):
+        read_prompts(words)
+
+
+def test_queries_and_documents_of_a_dev_set_have_their_prompts(embedder: Path) -> None:
+    encoder = load_encoder(embedder)
+    judged, none = np.array([[0, 1, 1], [1, 0, 1]]), np.zeros((0, 3), np.int64)
+    dev = DevSet.of(Retrieval(TEXTS[:2], TEXTS[1:3], judged, none, "a test"), encoder)
+    vectors = encoder.encode_table(dev.table)
+    assert_near(vectors[dev.first], encoder.encode(TEXTS[:2], "query"))
+    assert_near(vectors[dev.second], encoder.encode(TEXTS[1:3], "document"))

@@ -1,0 +1,133 @@
+"""Training that begins with a published embedder: its contract is kept, and its prompts go to the roles."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.numpy import load_file
+
+from contrastcli.evaluation.evaluate import evaluate
+from contrastcli.evaluation.procedure import Options
+from contrastcli.evaluation.suites import OWN
+from contrastcli.model.contract import read_contract
+from contrastcli.model.folder import load_encoder
+from contrastcli.runs.events import Evaluated, Note, Started
+from contrastcli.training.plan import make_plan
+from support.contracts import PROMPTS, write_embedder
+from support.resuming import assert_same, train_with_a_kill
+from support.rounding import assert_near
+from support.tiny import Tiny, told, train
+from support.trainers import first_batch, trainer_of
+
+
+@pytest.fixture
+def embedder(tiny: Tiny, tmp_path: Path) -> Tiny:
+    """The world of rows with an embedder as its backbone."""
+    return replace(tiny, backbone=write_embedder(tiny.backbone, tmp_path / "embedder"))
+
+
+def test_the_contract_of_the_backbone_is_that_of_every_checkpoint(embedder: Tiny, place: Path) -> None:
+    run = embedder.run(place, "simcse", "pairs", train__max_steps=3)
+    train(run)
+    before, after = read_contract(embedder.backbone), read_contract(run.checkpoint())
+    assert str(after) == str(before) and load_encoder(run.checkpoint()).max_length == 12
+    (started,) = told(run, Started)
+    assert started.contract == str(before) and "dense 32 to 40" in started.contract and "'den ba '" in started.contract
+    assert not [note for note in told(run, Note) if "instead of" in note.text or "replaces" in note.text]
+    weights = [load_encoder(folder).after.state_dict() for folder in (embedder.backbone, run.checkpoint())]
+    assert not any(torch.equal(weights[0][name], weights[1][name]) for name in weights[0]), "they are trained too"
+
+
+@pytest.mark.parametrize("form", ["pairs", "scored"])
+def test_the_score_before_training_is_that_of_the_backbone(embedder: Tiny, place: Path, form: str) -> None:
+    run = embedder.run(place, "simcse", "pairs", train__max_steps=1, dev__data=str(embedder.data[form]))
+    train(run)
+    measured = evaluate(str(embedder.backbone), (OWN,), Options(files=(str(embedder.data[form]),)))
+    (scores,) = measured.results[0].tasks.values()
+    assert told(run, Evaluated)[0].score == pytest.approx(scores["score"] / 100, abs=1e-5)
+
+
+def test_another_pooling_is_said_with_what_it_drops(embedder: Tiny, place: Path) -> None:
+    run = embedder.run(place, "simcse", "pairs", train__max_steps=1, model__pooling="cls")
+    train(run)
+    words = "model.pooling is cls instead of the backbone's mean, without the backbone's dense 32 to 40 with Identity"
+    assert [note.text for note in told(run, Note) if note.text.startswith(words)]
+    assert read_contract(run.checkpoint()).steps() == ["cls pooling", "unit length", "unit length"]
+
+
+@pytest.mark.parametrize(
+    ("prompts", "expected"),
+    [
+        ("auto", ("den ba ", "fir go lum ", "fir go lum ")),
+        ("none", ("", "", "")),
+        ("sir ", ("sir ", "sir ", "sir ")),
+        ("anchor=other,positive=sir ,negative=ka ", ("bum ", "sir ", "ka ")),
+    ],
+)
+def test_each_role_is_read_after_its_prompt(
+    embedder: Tiny, tmp_path: Path, prompts: str, expected: tuple[str, ...]
+) -> None:
+    trainer = trainer_of(embedder, tmp_path, "simcse", "triplets", model__prompts=prompts)
+    batch, texts = first_batch(trainer), trainer.plan.corpus.texts
+    for view, prompt in zip(("anchor", "positive", "negative"), expected, strict=True):
+        read = [batch.table[int(row)].tolist() for row in batch.view(view)]
+        ids = [int(n) for n in batch.rows.ids[view]]
+        assert read == trainer.encoder.tokenizer.encode([prompt + texts[n] for n in ids], 12)
+
+
+def test_a_text_in_two_roles_is_one_text(embedder: Tiny, tmp_path: Path) -> None:
+    """What masks duplicates sees texts, and not what stands before them."""
+    path = tmp_path / "pairs.tsv"
+    path.write_text("anchor\tpositive\n" + "".join(f"ba {n} den\tfir {n}\nfir {n}\tlum {n}\n" for n in range(16)))
+    world = replace(embedder, data={"pairs": path})
+    batch = first_batch(trainer_of(world, tmp_path, "simcse", "pairs", train__batch_size=32))
+    anchors, positives = (set(batch.rows.ids[view].tolist()) for view in ("anchor", "positive"))
+    assert len(anchors & positives) == 16
+    assert not set(batch.view("anchor").tolist()) & set(batch.view("positive").tolist())
+
+
+def test_negatives_are_mined_by_queries_among_documents(embedder: Tiny, place: Path) -> None:
+    changes = {"data__mine_every": 10, "data__mine_below": 0.99, "train__save_every": 10, "train__max_steps": 10}
+    run = embedder.run(place, "simcse", "pairs", **changes)
+    train(run)
+    corpus = make_plan(run.config()).corpus
+    mined = load_file(run.checkpoint("last") / "training" / "heads.safetensors")["mined"]
+    encoder = load_encoder(embedder.backbone)
+    queries, documents = (encoder.encode(corpus.texts, kind) for kind in ("query", "document"))
+    anchors, positives = corpus.views["anchor"], corpus.views["positive"]
+    for row, (anchor, positive) in enumerate(zip(anchors, positives, strict=True)):
+        others = positives[positives != positive]
+        closeness = documents[others] @ queries[anchor]
+        closeness[closeness > 0.99 * (documents[positive] @ queries[anchor])] = -1
+        assert mined[row, 0] == (others[closeness.argmax()] if closeness.max() > -1 else -1)
+
+
+def test_a_killed_run_ends_as_if_nothing_had_happened(embedder: Tiny, tmp_path: Path) -> None:
+    settings = {"train__max_steps": 12, "train__save_every": 5, "dev__every": 10, "model__head": "keep"}
+    settings |= {"model__prompts": "anchor=other,positive=sir "}
+    undisturbed, killed = (embedder.run(tmp_path / name, "simcse", "pairs", **settings) for name in ("one", "two"))
+    train(undisturbed)
+    train_with_a_kill(killed, 7)
+    assert_same(killed, undisturbed)
+    assert read_contract(killed.checkpoint()).prompts == PROMPTS | {"query": "bum ", "document": "sir "}
+
+
+def test_a_run_is_a_backbone_with_its_contract(embedder: Tiny, tmp_path: Path) -> None:
+    first = embedder.run(tmp_path / "one", "simcse", "pairs", train__max_steps=1)
+    train(first)
+    second = replace(embedder, backbone=first.path).run(tmp_path / "two", "simcse", "pairs", train__max_steps=1)
+    train(second)
+    assert str(read_contract(second.checkpoint())) == str(read_contract(embedder.backbone))
+
+
+@pytest.mark.filterwarnings("ignore")  # of the other library
+def test_what_was_trained_is_the_same_model_in_sentence_transformers(embedder: Tiny, place: Path) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    run = embedder.run(place, "simcse", "pairs", train__max_steps=2, model__prompts="anchor=other,positive=sir ")
+    train(run)
+    theirs, ours = library.SentenceTransformer(str(run.checkpoint()), device="cpu"), load_encoder(run.checkpoint())
+    texts = ["ba den fir", "go", "lum ka ten sir do bum fa gen"]
+    assert_near(theirs.encode_query(texts), ours.encode(texts, "query"))
+    assert_near(theirs.encode_document(texts), ours.encode(texts, "document"))
+    assert theirs.max_seq_length == 12
