@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
-from contrastcli.data.downloads import Absent, Repo, Unreachable, check_reachable, explained, fetch
+from contrastcli.data.downloads import Absent, Repo, Unreachable, check_reachable, fetch
 from contrastcli.errors import ContrastError, DataError, Use
 from contrastcli.files import cache_dir
 from contrastcli.runs.directory import Run, find_run, list_runs
@@ -75,11 +75,7 @@ class ModelRef:
         if _HUB_NAME.fullmatch(self.name) is None or os.path.isfile(os.path.expanduser(self.name)):
             self.folder()
         try:
-            repo = _ask(self.name)
-            with explained(repo):
-                from huggingface_hub import HfApi  # takes half a second
-
-                HfApi().model_info(repo.name, revision=repo.revision or None)
+            fetch(_ask(self.name), [])  # nothing, but the hub's answer
         except Unreachable as error:
             return error.what
         return f"the model '{self.name}' is not on this machine; it will be downloaded"

@@ -153,6 +153,14 @@ def test_a_pipe_gets_lines_and_no_bars_of_libraries(contrast: Contrast, hub: Hub
         assert f"progress  downloading {name} (MB)  1/1\n" in answer.err
 
 
+def test_a_dry_run_asks_for_a_model_and_downloads_nothing(contrast: Contrast, hub: Hub) -> None:
+    answer = contrast(*from_model("bert-base-uncased"), "--dry-run")
+    assert answer.code == 0 and "is not on this machine; it will be downloaded" in answer.out
+    assert hub.downloads() == []
+    refused(contrast(*from_model("bert-bas-uncased"), "--dry-run"), 3, "is neither a folder nor a model on the hub")
+    refused(contrast(*from_model("bert-base-uncased@v9"), "--dry-run"), 3, "the hub has no revision 'v9'")
+
+
 def test_a_run_tells_of_a_download_while_it_trains(tiny: Tiny, hub: Hub, place: Path) -> None:
     run = tiny.run(place, model__backbone="bert-base-uncased", train__max_steps=1)
     assert train_run(run).status == "finished"
