@@ -56,7 +56,7 @@ class Backbone(nn.Module):
 
 
 class BertBackbone(Backbone):
-    """BERT, RoBERTa, XLM-RoBERTa or DistilBERT."""
+    """BERT, RoBERTa, XLM-RoBERTa, DistilBERT or MPNet."""
 
     takes_threads = True
 
@@ -94,7 +94,7 @@ class AutoBackbone(Backbone):
 
     def __init__(self, config: dict[str, Any], model: Any) -> None:
         positions = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
-        # RoBERTa and MPNet count positions from padding_idx + 1.
+        # RoBERTa and its kin count positions from padding_idx + 1.
         unused = getattr(positions, "padding_idx", None)
         limit = int(getattr(model.config, "max_position_embeddings", 0) or 0)
         longest = limit - (0 if unused is None else unused + 1) if limit > 0 else _USUAL_MAX_LENGTH
@@ -126,7 +126,7 @@ def load_language_model_head(folder: Path, backbone: Backbone) -> MaskedLMHead:
     """The masked-language-model head in a folder, tied to its backbone's word embeddings. Raises DataError without."""
     if not isinstance(backbone, BertBackbone) or not backbone.config.get("tie_word_embeddings", True):
         what = f"the language-model head of '{backbone.config.get('model_type')}' models is not supported"
-        raise DataError(what, [_NO_HEAD, "use a BERT, RoBERTa or DistilBERT backbone"])
+        raise DataError(what, [_NO_HEAD, "use a BERT, RoBERTa, DistilBERT or MPNet backbone"])
     head, weights = MaskedLMHead(backbone.bert), read_weights(folder)
     if head.published_names("dense.weight")[0] not in canonical(weights, head.family):
         what = "the backbone has no language-model head"

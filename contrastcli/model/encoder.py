@@ -184,7 +184,7 @@ class SentenceEncoder(nn.Module):
         bert = backbone.bert if packs and isinstance(backbone, BertBackbone) else None
         if bert is None and precision != "bf16":
             if precision == "int8":
-                what = "int8 is for BERT, RoBERTa and DistilBERT models"
+                what = "int8 is for BERT, RoBERTa, DistilBERT and MPNet models"
                 if not packs:
                     what = "int8 needs a CPU with VNNI or AMX: without them its products saturate"
                 raise UsageError(what, Use("--precision", "bf16 or fp32", "use"))

@@ -42,11 +42,12 @@ CONFIGS: dict[str, Callable[[], object]] = {
     "xlm-roberta": lambda: transformers.XLMRobertaConfig(**BERT_SIZES, type_vocab_size=1),
     "distilbert": lambda: transformers.DistilBertConfig(**DISTIL_SIZES),
     "distilbert-relu": lambda: transformers.DistilBertConfig(**DISTIL_SIZES, activation="relu"),
+    "mpnet": lambda: transformers.MPNetConfig(**BERT_SIZES),
 }
-# ELECTRA stands for every encoder that goes through transformers; its positions, like RoBERTa's, are MPNet's business
+# ELECTRA stands for every encoder that goes through transformers, CamemBERT for those that count as RoBERTa does
 OTHERS: dict[str, Callable[[], object]] = {
     "electra": lambda: transformers.ElectraConfig(**BERT_SIZES, embedding_size=16),
-    "mpnet": lambda: transformers.MPNetConfig(**BERT_SIZES),
+    "camembert": lambda: transformers.CamembertConfig(**BERT_SIZES),
 }
 
 
@@ -133,6 +134,24 @@ def test_texts_packed_without_padding_equal_transformers(published: Path) -> Non
             assert_equal_on_tokens(of_first.last, theirs.last_hidden_state[:, :1], everything[:, :1])
 
 
+@needs_packing
+@pytest.mark.parametrize("name", ["mpnet"])
+def test_long_texts_equal_transformers(name: str, tmp_path: Path) -> None:
+    """Where far tokens are related in another way than near ones."""
+    sizes = BERT_SIZES | {"max_position_embeddings": 302}
+    folder = write_model(tmp_path, {"mpnet": transformers.MPNetConfig}[name](**sizes))
+    backbone, model = load_backbone(folder), reference(folder)
+    assert isinstance(backbone, BertBackbone)
+    ids = torch.randint(5, 60, (2, 300), generator=torch.Generator().manual_seed(2))
+    mask = torch.arange(300) < torch.tensor([300, 211])[:, None]
+    with torch.no_grad():
+        theirs = model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+        assert_equal_on_tokens(backbone(ids, mask).last, theirs, mask)
+        texts = [ids[:1], ids[1:, :211]]
+        for text, packed, expected in zip(texts, PackedBert(backbone.bert, "fp32")(texts), theirs, strict=True):
+            assert_near(packed.last[0], expected[: text.shape[1]])
+
+
 @pytest.mark.parametrize("first_token", [False, True])
 def test_gradients_equal_transformers(published: Path, first_token: bool) -> None:
     backbone, model = load_backbone(published), reference(published)
@@ -203,7 +222,8 @@ def test_language_model_head_trains_the_word_embeddings_it_is_tied_to(published:
 
 def test_longest_text_counts_usable_positions_only(published: Path) -> None:
     backbone = load_backbone(published)
-    assert backbone.max_length == (22 if "roberta" in backbone.config["model_type"] else 24)
+    kind = backbone.config["model_type"]
+    assert backbone.max_length == (22 if "roberta" in kind or kind == "mpnet" else 24)
     assert (backbone.width, backbone.layers, backbone.vocab_size) == (32, 3, 60)
     full = torch.full((1, backbone.max_length), 7)
     assert backbone(full, None).last.shape == (1, backbone.max_length, 32)
@@ -221,7 +241,7 @@ def test_other_encoders_go_through_transformers(name: str, tmp_path: Path) -> No
         theirs = model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True)
     assert_equal_on_tokens(ours.last, theirs.last_hidden_state, mask)
     assert_equal_on_tokens(ours.penultimate, theirs.hidden_states[-2], mask)
-    assert (backbone.width, backbone.max_length) == (32, {"electra": 24, "mpnet": 22}[name])
+    assert (backbone.width, backbone.max_length) == (32, {"electra": 24, "camembert": 22}[name])
     backbone.save(tmp_path / "saved")
     with torch.no_grad():
         assert torch.equal(load_backbone(tmp_path / "saved")(ids, mask).last, ours.last)
@@ -324,8 +344,10 @@ def test_attention_in_training_equals_attention_in_evaluation(p: float) -> None:
     """A rate too small to drop anything still takes the path with dropout."""
     q, k, v = torch.randn(3, 4, 2, 9, 8, generator=torch.Generator().manual_seed(0))
     mask = batch()[1][:, None, None, :]
-    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-    assert_near(cpu.attend(q, k, v, mask, p), expected)
+    added = torch.randn(2, 9, 9).where(mask, -torch.inf)
+    for how in (None, mask, added, added[:1]):
+        expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=how)
+        assert_near(cpu.attend(q, k, v, how, p), expected)
 
 
 def test_a_missing_tensor_is_named(small: Path) -> None:

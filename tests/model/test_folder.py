@@ -311,7 +311,7 @@ def test_other_libraries_cut_and_pad_as_the_model_does(folder: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("with_pooler", [True, False])
-@pytest.mark.parametrize("kind", ["Bert", "Roberta", "DistilBert"])
+@pytest.mark.parametrize("kind", ["Bert", "Roberta", "DistilBert", "MPNet"])
 def test_other_libraries_find_all_weights_in_a_saved_folder(
     tiny: Tiny, tmp_path: Path, kind: str, with_pooler: bool
 ) -> None:

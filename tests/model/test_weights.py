@@ -71,10 +71,10 @@ def test_without_a_cache_the_model_is_read_all_the_same(
 
 @pytest.mark.slow
 def test_another_family_is_read_through_transformers(tiny: Tiny, folder: Path) -> None:
-    from transformers import AutoModel, MPNetConfig
+    from transformers import AutoModel, CamembertConfig
 
     sizes: dict[str, Any] = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16}
-    config = MPNetConfig(vocab_size=65, num_hidden_layers=1, max_position_embeddings=40, **sizes)
+    config = CamembertConfig(vocab_size=65, num_hidden_layers=1, max_position_embeddings=40, **sizes)
     auto: Any = AutoModel
     model = auto.from_config(config)
     config.save_pretrained(folder)

@@ -64,7 +64,7 @@ class Packing(NamedTuple):
 
     size: tuple[int, int]
     mask: Tensor | None
-    """(B, 1, 1, T) false on padding; None if there is none."""
+    """(B, 1, 1, T) false on padding, or (B, H, T, T) to add to the attention scores; None if there is neither."""
     places: tuple[Tensor, Tensor, Tensor] | None = None
     """(M,) the computed places among the B·T, real tokens and a few of padding, (B·T,) the number of the token at a
     place, and the places of padding; None if all places are computed."""
@@ -81,6 +81,10 @@ class Packing(NamedTuple):
         computed[padding[: -int(computed.sum()) % _ROWS]] = True
         places = (computed.nonzero().squeeze(1), (computed.cumsum(0) - 1).clamp_(min=0), padding)
         return cls(size, mask[:, None, None, :], places)
+
+    def biased(self, bias: Tensor) -> Self:
+        """With (H, T, T) added to the attention scores."""
+        return self._replace(mask=bias[None] if self.mask is None else bias.where(self.mask, -torch.inf))
 
     def pack(self, x: Tensor) -> Tensor:
         """(B, T, n) → (M, n), the computed places."""
@@ -168,15 +172,20 @@ def dropout(x: Tensor, p: float) -> Tensor:
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, p: float) -> Tensor:
-    """Attention of (B, H, T, d/H) heads over the keys where `mask` (B, 1, 1, T) is true; dropout `p` on its weights."""
+    """Attention of (B, H, T, d/H) heads over the keys where a bool `mask` is true; dropout `p` on its weights.
+
+    Its shape is broadcast to that of the scores (B, H, T, T); one of floats is added to them.
+    """
+    mask = mask if mask is None or mask.dtype == torch.bool else mask.to(q.dtype)
     if _is_plain(q, p):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p)
     batch, heads, queries, _ = q.shape
+    if mask is None:
+        mask = q.new_zeros(1, 1, 1, k.shape[2])
+    elif mask.dtype == torch.bool:
+        mask = q.new_zeros(mask.shape).masked_fill_(~mask, -torch.inf)
+    bias = mask.expand(batch, heads, -1, -1).flatten(0, 1)  # (B·H, 1 or T, T)
     q, k, v = (part.flatten(0, 1) for part in (q, k, v))  # (B·H, T, d/H)
-    bias = q.new_zeros(batch, 1, k.shape[1])
-    if mask is not None:
-        bias = bias.masked_fill_(~mask.squeeze(2), -torch.inf)
-    bias = bias.repeat_interleave(heads, 0)  # (B·H, 1, T)
     scores = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=q.shape[-1] ** -0.5)  # (B·H, T, T)
     weights = dropout(scores.float().softmax(-1).to(v.dtype), p)
     return (weights @ v).view(batch, heads, queries, -1)

@@ -1,7 +1,7 @@
 """The differences within the BERT family: published names, config keys, positions and dropout."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, Self
 
@@ -33,6 +33,8 @@ class Family:
     """The head's activation if it is not the encoder's."""
     count_from_padding: bool = False
     """Positions start at `padding + 1`, and padding tokens do not count (fairseq's convention)."""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Config keys that transformers' class does not read, and the values that it has instead."""
     dropout_after_attention: bool = True
 
 
@@ -100,11 +102,28 @@ _DISTILBERT = Family(
     head={"dense": "vocab_transform", "norm": "vocab_layer_norm", "bias": "vocab_projector.bias"},
     dropout_after_attention=False,
 )
+_MPNET_LAYER = f"{_BERT_LAYER}attention."
+_MPNET = Family(
+    prefix="mpnet.",
+    keys=_BERT.keys,
+    modules={name: names for name, names in _BERT.modules.items() if name != "types"}
+    | {
+        "buckets": ("encoder.relative_attention_bias",),
+        "layers.{}.qkv": tuple(f"{_MPNET_LAYER}attn.{name}" for name in "qkv"),
+        "layers.{}.mix": (f"{_MPNET_LAYER}attn.o",),
+        "layers.{}.attention_norm": (f"{_MPNET_LAYER}LayerNorm",),
+    },
+    head=_ROBERTA.head,
+    head_activation="gelu",
+    count_from_padding=True,
+    fixed={"pad_token_id": 1},
+)
 FAMILIES: dict[str, Family] = {
     "bert": _BERT,
     "roberta": _ROBERTA,
     "xlm-roberta": _ROBERTA,
     "distilbert": _DISTILBERT,
+    "mpnet": _MPNET,
 }
 
 
@@ -124,6 +143,8 @@ class Shape:
     vocab_size: _Size
     positions: _Size
     types: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
+    buckets: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
+    """Of distances between tokens, each with a bias for attention."""
     padding: Annotated[int, msgspec.Meta(ge=0)] | None
     first_position: int
     epsilon: Annotated[float, msgspec.Meta(ge=0, lt=1)]
@@ -146,7 +167,7 @@ class Shape:
     def of(cls, config: Mapping[str, Any]) -> Self:
         """The shape in a config. Raises KeyError for a missing size, msgspec.ValidationError for an impossible one."""
         family = FAMILIES[config["model_type"]]
-        keys = family.keys
+        keys, config = family.keys, {**config, **family.fixed}
         padding = config.get("pad_token_id", 1 if family.count_from_padding else 0)
         dropout = config.get(keys["dropout"], 0.1)
         values = {
@@ -154,6 +175,7 @@ class Shape:
             "vocab_size": config["vocab_size"],
             "positions": config["max_position_embeddings"],
             "types": config.get("type_vocab_size", 2) if "types" in family.modules else 0,
+            "buckets": config.get("relative_attention_num_buckets", 32) if "buckets" in family.modules else 0,
             "padding": padding,
             "first_position": padding + 1 if family.count_from_padding and isinstance(padding, int) else 0,
             "epsilon": config.get("layer_norm_eps", 1e-12),

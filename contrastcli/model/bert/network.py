@@ -1,9 +1,10 @@
-"""BERT, RoBERTa, XLM-RoBERTa and DistilBERT without transformers, with their published weights.
+"""BERT, RoBERTa, XLM-RoBERTa, DistilBERT and MPNet without transformers, with their published weights.
 
 One encoder serves all of them; `families` has the differences, and `cpu` what makes it fast without a GPU. Outputs
 equal transformers' to 1e-5 in fp32.
 """
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -52,8 +53,10 @@ class EncoderLayer(nn.Module):
         qkv = packing.unpack(self.qkv(x)).view(*packing.size, 3, self.shape.heads, -1)  # (B, T, 3, H, d/H)
         parts = qkv.permute(2, 0, 3, 1, 4)
         q, k, v = parts.contiguous() if x.device.type == "cpu" else parts  # (B, H, T, d/H) each
-        q = q[:, :, :1] if first else q
-        mixed = attend(q, k, v, packing.mask, self._rate(self.shape.attention_dropout)).transpose(1, 2).flatten(2)
+        mask = packing.mask
+        if first:
+            q, mask = q[:, :, :1], None if mask is None else mask[:, :, :1]
+        mixed = attend(q, k, v, mask, self._rate(self.shape.attention_dropout)).transpose(1, 2).flatten(2)
         x, mixed = (packing.first(x), mixed[:, 0]) if first else (x, packing.pack(mixed))
         mixed = self.mix(mixed)
         x = self.attention_norm(add_dropped(x, mixed, self._rate(self.shape.mix_dropout)))
@@ -117,6 +120,7 @@ class Bert(PublishedModule):
             shape.positions, shape.width, padding_idx=shape.padding if family.count_from_padding else None
         )
         self.types = _Embedding(shape.types, shape.width) if shape.types else None
+        self.buckets = _Embedding(shape.buckets, shape.heads) if shape.buckets else None
         self.norm = nn.LayerNorm(shape.width, eps=shape.epsilon)
         self.layers = nn.ModuleList(EncoderLayer(shape) for _ in range(shape.layers))
 
@@ -126,6 +130,8 @@ class Bert(PublishedModule):
         With `first_token` the last layer computes that token's state alone.
         """
         packing = Packing.of(attention_mask, (input_ids.shape[0], input_ids.shape[1]))
+        if (bias := self.distance_bias(input_ids.shape[1])) is not None:
+            packing = packing.biased(bias)
         x = self.embed(input_ids, packing)  # (M, d)
         first = x
         *layers, last = self.layers
@@ -151,11 +157,27 @@ class Bert(PublishedModule):
         x = dropout(x, self.shape.dropout) if self.training else x
         return x.bfloat16() if is_half(x) else x
 
+    def distance_bias(self, length: int) -> Tensor | None:
+        """What MPNet adds to the attention scores (H, T, T) by the distance of tokens; None in other families."""
+        if self.buckets is None:
+            return None
+        places = torch.arange(length, device=self.buckets.weight.device)
+        weights: Tensor = self.buckets(_bucket(places[:, None] - places))
+        return weights.permute(2, 0, 1)
+
     def published_names(self, name: str) -> list[str]:
         module, _, kind = name.rpartition(".")
         head, *rest = module.split(".")
         index, template = (rest[0], f"{head}.{{}}.{rest[1]}") if rest else ("", module)
         return [f"{part.format(index)}.{kind}" for part in self.family.modules[template]]
+
+
+def _bucket(distance: Tensor) -> Tensor:
+    """The bucket of a distance, query less key: exact below 8, then logarithmic to 128 (T5: Raffel et al. 2020)."""
+    exact, most = 8, 16  # for each direction
+    far = exact + (distance.abs().float() / exact).log().div(math.log(128 / exact)).mul(most - exact).long()
+    near = distance.abs() < exact
+    return torch.where(near, distance.abs(), far.clamp(max=most - 1)) + (distance < 0) * most
 
 
 class MaskedLMHead(PublishedModule):

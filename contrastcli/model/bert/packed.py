@@ -51,11 +51,12 @@ class PackedBert:
     def __call__(self, texts: Sequence[Tensor], first_token: bool = False) -> list[Hidden]:
         """The hidden states of token ids (n, T), for each of several lengths T; the last as `bert.Bert` has them."""
         shapes = [ids.shape for ids in texts]
+        bias = self._bert.distance_bias(max(length for _, length in shapes))
         first = x = torch.cat([self._bert.embed(ids).flatten(0, 1) for ids in texts]).to(self._dtype)  # (tokens, d)
         *layers, last = self._layers
         for layer in layers:
-            x = layer(x, shapes)
-        states = last(x, shapes, first_token)
+            x = layer(x, shapes, bias)
+        states = last(x, shapes, bias, first_token)
         sizes = [ids.numel() for ids in texts]
         split = [torch.split(states, sizes) for states in (first, x)]
         split.append(torch.split(states, [len(ids) for ids in texts] if first_token else sizes))
@@ -80,7 +81,9 @@ class _Layer:
         self._products = products
         self._attention_norm, self._norm = layer.attention_norm, layer.norm
 
-    def __call__(self, x: Tensor, shapes: Sequence[torch.Size], first_token: bool = False) -> Tensor:
+    def __call__(
+        self, x: Tensor, shapes: Sequence[torch.Size], bias: Tensor | None, first_token: bool = False
+    ) -> Tensor:
         """The next hidden states (tokens, d), or (texts, d) of first tokens."""
         product = self._products
         sizes = [shape.numel() for shape in shapes]
@@ -92,18 +95,24 @@ class _Layer:
         for (n, length), of, into in zip(shapes, torch.split(qkv, sizes), places, strict=True):
             q, k, v = of.view(n, length, 3, self._heads, -1).permute(2, 0, 3, 1, 4)  # (n, H, T, d/H)
             q = q[:, :, :1] if first_token else q
-            into.view(n, -1, self._heads, q.shape[3]).copy_(_attend(q, k, v).transpose(1, 2))
+            added = None if bias is None else bias[:, : q.shape[2], :length]
+            into.view(n, -1, self._heads, q.shape[3]).copy_(_attend(q, k, v, added).transpose(1, 2))
         x = self._attention_norm(product.mix.add(mixed, x))
         normed: Tensor = self._norm(product.contract.add(product.expand(x), x))
         return normed
 
 
-def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Attention of (n, H, T, d/H) heads, q scaled. Torch's is slow on some lengths, its softmax on under 16 numbers."""
+def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
+    """Attention of (n, H, T, d/H) heads, q scaled, with a bias (H, T, T) for the scores.
+
+    Torch's is slow on some lengths, its softmax on under 16 numbers.
+    """
     length = k.shape[2]
     if length >= 4 * _BLOCK or (length >= _LEAST_TOKENS[q.dtype] and length % _BLOCK <= 4):
-        return F.scaled_dot_product_attention(q, k, v, scale=1.0)
+        mask = None if bias is None else bias.to(q.dtype)[None]
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
     scores = (q @ k.transpose(2, 3)).float()  # (n, H, T, T)
+    scores = scores if bias is None else scores + bias
     padded = F.pad(scores, (0, max(0, 16 - length)), value=-torch.inf)
     mixed: Tensor = padded.softmax(3)[..., :length].to(v.dtype) @ v
     return mixed
