@@ -212,7 +212,7 @@ def eval_(directory: Path, /, models: Sequence[str], json: bool, form: str, **re
     check_measured(measured)
 
 
-@cli.command(params=[options.MODEL, options.KIND, options.COLUMNS, options.BLANK, options.PRECISION])
+@cli.command(params=[*options.ENCODING])
 @click.argument("source", metavar="FILE|-")
 @click.option("-o", "--output", required=True, type=options.PATH, help=".npy, .safetensors or .parquet.")
 @click.pass_obj
@@ -240,7 +240,7 @@ def mine(directory: Path, /, source: str, output: Path, json: bool, **how: Any) 
     report(made, output)
 
 
-@cli.command(params=[options.MODEL, options.COLUMNS, options.BLANK, options.POOLING, options.PRECISION, options.JSON])
+@cli.command(params=[*options.QUERYING])
 @click.argument("texts", nargs=-1, required=True, metavar="A B | TEXT | -")
 @click.option("--corpus", type=options.PATH, help="Find the nearest sentences of this file; of pairs, the positives.")
 @click.option("-k", "count", type=click.IntRange(min=1), default=5, help="How many of them.")

@@ -101,6 +101,8 @@ PRECISION = _choice(
     "--precision", sections.Precision, "Precision of the encoder; int8 needs a CPU with VNNI or AMX.", "fp32"
 )
 KIND = _choice("--as kind", sections.Kind, "What the texts are, for a model with a prompt for each.")
+_KEPT = "Keep the first N numbers of every embedding"
+DIM = _option("--dim", f"{_KEPT}.", type=click.IntRange(min=1), metavar="N")
 COLUMNS = _option(
     "--columns", "What the columns are: text=body,id=key or anchor=a,positive=b.", default="", metavar="ROLES"
 )
@@ -160,6 +162,7 @@ MEASURING = (
     ),
     POOLING,
     PRECISION,
+    _option("--dim dims", f"{_KEPT}; repeatable.", multiple=True, type=click.IntRange(min=1), metavar="N"),
     _option("--out folder", "Also write scores and pictures there.", type=PATH),
     _option("--fresh", "Ignore cached results and measure again.", is_flag=True),
     FORMAT,
@@ -176,6 +179,9 @@ COMPARING = (
     FORMAT,
     JSON,
 )
+
+ENCODING = (MODEL, DIM, KIND, COLUMNS, BLANK, PRECISION)
+QUERYING = (MODEL, DIM, COLUMNS, BLANK, POOLING, PRECISION, JSON)
 
 MINING = (
     MODEL,

@@ -39,6 +39,7 @@ def encode_file(
     *,
     kind: Kind | None,
     precision: Precision,
+    dim: int | None,
     columns: str,
     blank: Blank,
 ) -> None:
@@ -58,7 +59,7 @@ def encode_file(
         rows = load_sentences(source, columns, blank)
     texts = rows.views["anchor"]
     narrate_all(rows.notes)
-    encoder = load_model(ref, precision=precision)
+    encoder = load_model(ref, precision=precision, dim=dim)
     with console.progress() as advance:
         encode_to(encoder, texts, output, partial(advance, "encoding"), rows.ids, kind)
     if encoder.full:

@@ -30,15 +30,18 @@ def measure(
     files: tuple[str, ...],
     pooling: Pooling | None,
     precision: Precision,
+    dims: Sequence[int],
     folder: Path | None,
     **how: Any,
 ) -> tuple[list[Scores], list[Picture]]:
     """The scores of each model, by default of the newest run, and pictures of them; `how` are fields of `Options`.
 
-    If there are several models, each has its own folder in `folder`. Raises UsageError, DataError and RunError, if
-    possible before long work; InterruptedEarly for Ctrl-C, after which completed tasks are not measured again.
+    With `dims`, of the first numbers of its embeddings, so many each time. If there are several models or sizes, each
+    has its own folder in `folder`. Raises UsageError, DataError and RunError, if possible before long work;
+    InterruptedEarly for Ctrl-C, after which completed tasks are not measured again.
     """
     from contrastcli.evaluation.evaluate import check_model, evaluate  # loads torch
+    from contrastcli.evaluation.measure import Scores
     from contrastcli.evaluation.procedure import Options
 
     chosen = check_suites(suites) if suites is not None else () if files else (STS,)
@@ -51,17 +54,16 @@ def measure(
     names = _names(models, directory, suites)
     for name in names:
         check_model(name)
-    folders: Mapping[str, Path | None] = dict.fromkeys(names, folder)
+    wanted = [Scores(name, (), dim) for name in names for dim in dict.fromkeys(dims or (None,))]
     if folder:
         (plots.check if GEOMETRY in chosen else make_folder)(folder)
-        if len(names) > 1:
-            folders = {name: folder / label for name, label in pictures.labels(names, None).items()}
+    own = pictures.labels([one.title for one in wanted], None) if folder and len(wanted) > 1 else {}
     scores = []
     try:
         with console.progress() as advance:
-            for name, out in folders.items():
-                of_model = replace(options, out=out, on_progress=advance)
-                scores.append(evaluate(name, chosen, of_model, pooling, precision))
+            for one in wanted:
+                of_model = replace(options, out=folder and folder / own.get(one.title, ""), on_progress=advance)
+                scores.append(evaluate(one.model, chosen, of_model, pooling, precision, one.dim))
             return scores, _draw(scores, pooling, advance) if GEOMETRY in chosen else []
     except KeyboardInterrupt:
         hint = "the same command continues after the last completed task"
@@ -77,29 +79,29 @@ def _names(models: Sequence[str], directory: Path, suites: str | None) -> list[s
 
 def _draw(scores: Sequence[Scores], pooling: Pooling | None, advance: OnProgress) -> list[Picture]:
     """Pictures of the suite geometry and, if a model is a run, of the first run's training sentences under each."""
-    labels = pictures.labels([one.model for one in scores])
+    labels = pictures.labels([one.title for one in scores])
     suites: dict[str, Mapping[str, Mapping[str, float]]] = {}
     for one in scores:  # of a run, also those measured before
-        run = resolve(one.model).run
+        run = resolve(one.model).run if one.dim is None else None
         before = run.scores().get("suites", {}) if run else {}
-        suites[labels[one.model]] = {**before, **one.to_json()["suites"]}
+        suites[labels[one.title]] = {**before, **one.to_json()["suites"]}
     drawn = pictures.of_models(suites)
     runs = [run for one in scores if (run := resolve(one.model).run)]
     if drawn and runs:
-        models = {labels[one.model]: (one.model, pooling) for one in scores}
+        models = {labels[one.title]: (one.model, pooling, one.dim) for one in scores}
         drawn.append(draw_sentences(models, runs[0].config().data, advance))
     return drawn
 
 
 def draw_sentences(
-    models: Mapping[str, tuple[str, Pooling | None]], data: sections.Data, advance: OnProgress
+    models: Mapping[str, tuple[str, Pooling | None, int | None]], data: sections.Data, advance: OnProgress
 ) -> Picture:
-    """A picture of training sentences under models, by label the name and pooling of each. Raises DataError."""
+    """A picture of training sentences under models, by label the name, pooling and size of each. Raises DataError."""
     from contrastcli.evaluation.evaluate import load_subject  # loads torch
     from contrastcli.evaluation.geometry import pca, training_sentences
 
     texts = training_sentences(data)
-    subjects = {label: load_subject(model, pooling, advance) for label, (model, pooling) in models.items()}
+    subjects = {label: load_subject(name, pooling, advance, dim=dim) for label, (name, pooling, dim) in models.items()}
     planes = {label: pca(subject.encode(texts))[0].tolist() for label, subject in subjects.items()}
     return pictures.of_sentences(planes, Path(data.train).name)
 

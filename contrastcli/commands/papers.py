@@ -237,7 +237,7 @@ def _sentences(named: Mapping[str, Trial]) -> Iterable[Picture]:
     """Training sentences under each model, a picture for each backbone."""
     data = next(trial.cell.config.data for trial in named.values() if trial.cell)
     for backbone in dict.fromkeys(trial.system.backbone for trial in named.values()):
-        models = {name: (t.word, t.pooling) for name, t in named.items() if t.system.backbone == backbone}
+        models = {name: (t.word, t.pooling, None) for name, t in named.items() if t.system.backbone == backbone}
         with console.progress() as advance:
             drawn = draw_sentences(models, data, advance)
         yield replace(drawn, name=f"pca-{backbone.lower()}", title=f"{backbone}: {drawn.title}")

@@ -32,6 +32,7 @@ def answer(
     model: str | None,
     pooling: Pooling | None,
     precision: Precision,
+    dim: int | None,
     count: int,
     json: bool,
 ) -> Iterator[str]:
@@ -50,7 +51,7 @@ def answer(
     from contrastcli.model.folder import load_model
 
     ref = resolve(model, runs_dir)
-    encoder = load_model(ref, pooling=pooling, precision=precision)
+    encoder = load_model(ref, pooling=pooling, precision=precision, dim=dim)
     if corpus is None:
         for pairs in read_pairs(stdin) if len(texts) == 1 else [[(texts[0], texts[1])]]:
             yield answers.similarities(search.similarities(encoder, pairs, ref.name), json)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -23,18 +24,25 @@ from contrastcli.settings.sections import Pooling, Precision
 
 
 def evaluate(
-    model: str, suites: Sequence[Suite], options: Options, pooling: Pooling | None = None, precision: Precision = "fp32"
+    model: str,
+    suites: Sequence[Suite],
+    options: Options,
+    pooling: Pooling | None = None,
+    precision: Precision = "fp32",
+    dim: int | None = None,
 ) -> Scores:
     """Measure a model by its name: a run, a folder or a hub name; `pooling` replaces the model's own.
+
+    With `dim` the first numbers of its embeddings are measured.
 
     The scores of each task are written as soon as it is measured, next to those of other suites and, if only some tasks
     are asked for, of its other tasks: in fp32 to `ModelRef.scores_path`, unless another user owns the run or other
     weights were measured there; and to `options.out`. Raises DataError if the model cannot be loaded, RunError if
     scores cannot be written.
     """
-    subject = load_subject(model, pooling, options.on_progress, precision)
+    subject = load_subject(model, pooling, options.on_progress, precision, dim)
     results = []
-    path = resolve(model).scores_path(pooling)
+    path = resolve(model).scores_path(pooling, dim)
     keeps = precision == "fp32" and _is_writable(path.parent)
     if precision == "fp32" and not keeps:
         narrate(f"note: {path.parent} cannot be written, so that no scores are kept there; --out DIR keeps them")
@@ -48,9 +56,9 @@ def evaluate(
         same = not known or known.get("vectors") == subject.fingerprint
         if same and keeps:
             paths.append(path)
-        write = partial(_write, model, paths)
+        write = partial(_write, Scores(model, (), dim), paths)
         results.append(measure(suite, subject, options, write, known if same else {}))
-    return Scores(model, tuple(results))
+    return Scores(model, tuple(results), dim)
 
 
 def _is_writable(folder: Path) -> bool:
@@ -59,9 +67,9 @@ def _is_writable(folder: Path) -> bool:
     return os.access(folder, os.W_OK)
 
 
-def _write(model: str, paths: Sequence[Path], result: SuiteResult) -> None:
+def _write(scores: Scores, paths: Sequence[Path], result: SuiteResult) -> None:
     """Put the result of a suite into files of scores. Raises RunError."""
-    measured = Scores(model, (result,)).to_json()
+    measured = replace(scores, results=(result,)).to_json()
     for path in paths if result.tasks else ():
         make_folder(path.parent)
         # Other processes may write scores of their own.
@@ -77,15 +85,22 @@ def check_model(name: str) -> None:
 
 
 def load_subject(
-    model: str, pooling: Pooling | None, on_progress: OnProgress, precision: Precision = "fp32"
+    model: str,
+    pooling: Pooling | None,
+    on_progress: OnProgress,
+    precision: Precision = "fp32",
+    dim: int | None = None,
 ) -> Subject:
-    """The model or the file of word vectors with this name. Raises DataError if it cannot be loaded."""
+    """The model or the file of word vectors with this name.
+
+    Raises DataError if it cannot be loaded, and UsageError for a pooling or a size that it does not have.
+    """
     if is_word_vectors(model):
-        return glove.load_subject(model, pooling)
-    encoder = load_model(resolve(model), pooling=pooling, precision=precision)
+        return glove.load_subject(model, pooling, dim)
+    encoder = load_model(resolve(model), pooling=pooling, precision=precision, dim=dim)
     encode = partial(encoder.encode, on_progress=partial(on_progress, "encoding"))
     contract = encoder.contract
     own = [kind for kind in PROMPT_NAMES if contract.prompt(kind) != contract.prompt()]
     encode_as = {kind: partial(encode, kind=kind) for kind in own}
-    described = (pooling or contract.pooling, fingerprint(encoder))
-    return Subject(model, encode, *described, encoder, precision, encode_as=encode_as)
+    pooled = (pooling or contract.pooling) + (f", the first {dim} numbers" if dim else "")
+    return Subject(model, encode, pooled, fingerprint(encoder), encoder, precision, encode_as=encode_as)

@@ -28,8 +28,10 @@ _LARGEST = 1e18
 _FORMAT = "each line is a word and its numbers, separated by single spaces"
 
 
-def load_subject(name: str, pooling: Pooling | None) -> Subject:
-    """A file of word vectors as a subject to measure. Raises DataError, and UsageError for a pooling."""
+def load_subject(name: str, pooling: Pooling | None, dim: int | None = None) -> Subject:
+    """A file of word vectors as a subject to measure. Raises DataError, and UsageError for a pooling or a size."""
+    if dim is not None:
+        raise UsageError("word vectors are measured whole", Use("--dim", verb="leave out"))
     if pooling is not None:
         raise UsageError("word vectors are averaged and have no other pooling", Use("--pooling", verb="leave out"))
     vectors = WordVectors(Path(name))

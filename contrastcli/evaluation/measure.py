@@ -65,14 +65,21 @@ class SuiteResult:
 
 @dataclass(frozen=True)
 class Scores:
-    """What was measured of a model, suite by suite."""
+    """What was measured of a model, suite by suite; of the first `dim` numbers of its embeddings, None for all."""
 
     model: str
     results: tuple[SuiteResult, ...]
+    dim: int | None = None
+
+    @property
+    def title(self) -> str:
+        """The model, and the size of its embeddings if it is not the whole."""
+        return self.model if self.dim is None else f"{self.model}@{self.dim}"
 
     def to_json(self) -> dict[str, Any]:
         """As `contrast eval --json` prints it."""
-        return {"model": self.model, "suites": {result.suite: result.to_json() for result in self.results}}
+        size = {} if self.dim is None else {"dim": self.dim}
+        return {"model": self.model, **size, "suites": {result.suite: result.to_json() for result in self.results}}
 
 
 def measure(

@@ -48,6 +48,8 @@ _ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {
 }
 """Activations of a dense layer. No other class is made from a name in a file."""
 _MOST_FEATURES = 1 << 16
+_DIMS = "matryoshka_dimensions"
+"""The key of config.json by which vLLM and others know the sizes at which a model was trained."""
 # transformers writes 1e30 tokens where there is no limit.
 _NO_LIMIT = 1e9
 
@@ -68,6 +70,8 @@ class Contract:
     default: str | None = None
     include_prompt: bool = True
     similarity: str = "cosine"
+    dims: tuple[int, ...] = ()
+    """The sizes below the whole at which embeddings were trained, the smallest first."""
     max_length: int | None = None
     lowercase: bool = False
     is_stated: bool = True
@@ -106,12 +110,26 @@ class Contract:
         dropped = [in_words(module) for module in self.after if not isinstance(module, Normalize)]
         return replace(self, pooling=pooling, after=nn.Sequential(*kept)), dropped
 
+    def shortened(self, dim: int, width: int) -> "Contract":
+        """The contract of the first `dim` numbers of embeddings of a width: a dense layer keeps them."""
+        layer = Dense(width, dim, False, nn.Identity())
+        nn.init.eye_(layer.linear.weight)
+        place = len(self.after) - self.normalizes
+        modules = [*self.after]
+        after = nn.Sequential(*modules[:place], layer, *modules[place:])
+        return replace(self, after=after, dims=tuple(shorter for shorter in self.dims if shorter < dim))
+
+    def truncate(self, vectors: Tensor, dim: int) -> Tensor:
+        """Embeddings as `shortened` makes them: (B, d) → (B, dim)."""
+        return nn.functional.normalize(vectors[:, :dim], dim=1) if self.normalizes else vectors[:, :dim]
+
     def steps(self) -> list[str]:
         """From token vectors to an embedding, in words, a step each."""
         return [f"{self.pooling} pooling", *map(in_words, self.after)]
 
     def __str__(self) -> str:
         words = [" → ".join(self.steps())]
+        words += [f"trained at {', '.join(map(str, self.dims))} numbers too"] * bool(self.dims)
         words += [f"{name} prompt {text!r}" for name, text in self.prompts.items() if text]
         words += ["prompts are not pooled"] * (not self.include_prompt)
         return "; ".join(words)
@@ -170,7 +188,14 @@ def adapted(contract: Contract, settings: Model) -> tuple[Contract, list[str]]:
     if contract.similarity != "cosine" and not contract.normalizes:
         notes.append(f"the backbone compares by {contract.similarity}: training and its scores compare by cosine")
         contract = replace(contract, similarity="cosine")
-    return contract, notes
+    notes += _lost_dims(own.dims, settings)
+    return replace(contract, dims=tuple(sorted(settings.sizes))), notes
+
+
+def _lost_dims(dims: Sequence[int], settings: Model) -> Iterator[str]:
+    if lost := [str(dim) for dim in dims if dim not in settings.sizes]:
+        words = ",".join(map(str, dims))
+        yield f"the backbone was trained at {', '.join(lost)} numbers too, and this run is not: --dims {words}"
 
 
 class _Module(msgspec.Struct):
@@ -188,7 +213,7 @@ def read_contract(folder: Path) -> Contract:
     """The contract of a folder; mean pooling of a bare backbone, which has no modules.json. Raises DataError."""
     modules = read_json(folder / "modules.json", list[_Module], DOWNLOAD)
     if modules is None:
-        return Contract(folder, is_stated=False)
+        return Contract(folder, dims=_dims(folder), is_stated=False)
     try:
         return _read_chain(folder, modules)
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError) as error:
@@ -216,7 +241,13 @@ def _read_chain(folder: Path, modules: Sequence[_Module]) -> Contract:
     longest, lowercase = _reading(backbone)
     similarity = settings.get("similarity_fn_name") or "cosine"
     contract = Contract(
-        backbone, prompts=prompts, default=default, similarity=similarity, max_length=longest, lowercase=lowercase
+        backbone,
+        prompts=prompts,
+        default=default,
+        similarity=similarity,
+        dims=_dims(backbone),
+        max_length=longest,
+        lowercase=lowercase,
     )
     for module in modules[1:]:
         contract = _with_module(contract, module.kind, folder / module.path)
@@ -285,6 +316,12 @@ def _reading(path: Path) -> tuple[int | None, bool]:
     return (int(longest) if longest and longest < _NO_LIMIT else None), bool(settings.get("do_lower_case"))
 
 
+def _dims(backbone: Path) -> tuple[int, ...]:
+    """The sizes that a config.json names, but for the largest, which is the whole."""
+    stated = _json(backbone / CONFIG).get(_DIMS)
+    return tuple(sorted(dim for dim in stated if isinstance(dim, int))[:-1]) if isinstance(stated, list) else ()
+
+
 def _unsupported(path: Path, reason: str) -> DataError:
     return DataError(f"{path} is not supported: {reason}", "use sentence-transformers for this model")
 
@@ -344,8 +381,12 @@ def write_contract(
             "similarity_fn_name": contract.similarity,
         },
     }
+    config = _json(folder / CONFIG) | {_DIMS: [*contract.dims, width_after(contract.after, sizes[0])]}
+    if not contract.dims:
+        del config[_DIMS]
     if contract.pooling in _LAYERS:  # for WeightedLayerPooling
-        files[CONFIG] = _json(folder / CONFIG) | {"output_hidden_states": True}
+        config["output_hidden_states"] = True
+    files[CONFIG] = config
     for file, content in files.items():
         (folder / file).write_bytes(json_bytes(content))
 

@@ -46,8 +46,6 @@ class SentenceEncoder(nn.Module):
         super().__init__()
         self.backbone = backbone
         self.tokenizer = tokenizer
-        self.dim: int | None = None
-        """How many numbers of an embedding are kept, the first ones; None for all. See `set_dim`."""
         self.put_under(contract)
         self.max_length = min(backbone.max_length, contract.max_length or backbone.max_length)
         self.name = "the model"
@@ -77,14 +75,17 @@ class SentenceEncoder(nn.Module):
     @property
     def width(self) -> int:
         """The width d of the embeddings that `encode` returns."""
-        return self.dim or width_after(self.after, self.backbone.width)
+        return width_after(self.after, self.backbone.width)
 
     def set_dim(self, dim: int) -> None:
         """Keep the first `dim` numbers of every embedding. Raises UsageError where there are fewer."""
         if not 0 < dim <= self.width:
             what = f"the embeddings of {self.name} have {self.width} numbers, and {dim} of them are asked for"
             raise UsageError(what, Use("--dim", f"N, at most {self.width}", "use"))
-        self.dim = dim
+        if self.contract.dims and dim not in (trained := (*self.contract.dims, self.width)):
+            self.note(f"note: {self.name} was trained at {', '.join(map(str, trained))} numbers, not at {dim}")
+        self.put_under(self.contract.shortened(dim, self.width))
+        self.to(self.device)
 
     def pooled(
         self, table: TokenTable, texts: Indices, precision: Precision = "fp32", copy: Backbone | None = None
@@ -130,14 +131,9 @@ class SentenceEncoder(nn.Module):
         return replace(table, prompts=self.tokenizer.prompt_lengths(prompts)[which])
 
     def finish(self, pooled: Tensor) -> Tensor:
-        """The layers after the pooling, and truncation: (B, d) → (B, width)."""
-        return self.truncate(self.after(pooled), self.dim)
-
-    def truncate(self, vectors: Tensor, dim: int | None) -> Tensor:
-        """The first numbers of embeddings, scaled to unit length if the model normalises: (B, d) → (B, dim)."""
-        if dim is None:
-            return vectors
-        return nn.functional.normalize(vectors[:, :dim], dim=1) if self.contract.normalizes else vectors[:, :dim]
+        """The layers after the pooling: (B, d) → (B, width)."""
+        vectors: Tensor = self.after(pooled)
+        return vectors
 
     @torch.inference_mode()
     def encode_table(self, table: TokenTable, *, on_chunk: Callable[[int], None] | None = None) -> Tensor:

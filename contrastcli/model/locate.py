@@ -80,12 +80,12 @@ class ModelRef:
             return error.what
         return f"the model '{self.name}' is not on this machine; it will be downloaded"
 
-    def scores_path(self, pooling: str | None = None) -> Path:
-        """The file of what was measured: in a run, else in the cache, as with another pooling than the model's own."""
-        if self.run and not pooling:
+    def scores_path(self, pooling: str | None = None, dim: int | None = None) -> Path:
+        """The file of what was measured: in a run, else in the cache, as of another pooling or shorter embeddings."""
+        if self.run and not (pooling or dim):
             return self.run.scores_path
         folder = self._on_disk()
-        name = "\n".join([str(folder.resolve()) if folder else self.name, pooling or ""])
+        name = "\n".join([str(folder.resolve()) if folder else self.name, pooling or "", *([str(dim)] if dim else [])])
         return cache_dir() / "measured" / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.json"
 
     def _on_disk(self) -> Path | None:

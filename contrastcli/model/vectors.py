@@ -99,8 +99,7 @@ def fingerprint(encoder: SentenceEncoder) -> str:
     inputs = (encoder.tokenizer.fingerprint, encoder.max_length, sorted(contract.prompts.items()), contract.default)
     layers = (contract.pooling, contract.include_prompt, repr(encoder.after))
     precision = () if encoder.precision == "fp32" else (encoder.precision,)
-    dim = () if encoder.dim is None else (encoder.dim,)
-    digest = hashlib.sha256(repr((config, inputs, layers, *precision, *dim)).encode())
+    digest = hashlib.sha256(repr((config, inputs, layers, *precision)).encode())
     for name, tensor in encoder.state_dict().items():
         digest.update(name.encode())
         digest.update(tensor.cpu().contiguous().numpy())

@@ -174,7 +174,7 @@ class DevPair(msgspec.Struct, frozen=True, kw_only=True):
 class Evaluated(Event, frozen=True, kw_only=True):
     """The dev set: the score by its metric, in −1..1, alignment and uniformity of unit vectors.
 
-    `worst` are the pairs that it ranks worst, as texts.
+    `worst` are the pairs that it ranks worst, as texts. `shorter` are the scores by shorter size, if some are trained.
     """
 
     metric: str = "spearman"
@@ -184,6 +184,7 @@ class Evaluated(Event, frozen=True, kw_only=True):
     pairs: Count
     best: bool = False
     worst: list[DevPair] = []
+    shorter: dict[Positive, Number | None] = {}
 
     titles: ClassVar[Mapping[str, str]] = {"score": "dev score × 100", "uniformity": "uniformity, lower is better"}
 
@@ -196,11 +197,13 @@ class Evaluated(Event, frozen=True, kw_only=True):
         return "dev"
 
     def numbers(self) -> Mapping[str, float | None]:
-        percent = None if self.score is None else 100 * self.score
-        return {"score": percent, "alignment": self.alignment, "uniformity": self.uniformity}
+        scores = {"score": self.score, **{f"score@{dim}": value for dim, value in self.shorter.items()}}
+        percent = {name: None if value is None else 100 * value for name, value in scores.items()}
+        return percent | {"alignment": self.alignment, "uniformity": self.uniformity}
 
     def details(self, steps: int) -> str:
-        dev = f"{self.title} {score(self.score)}{' (best)' if self.best else ''}"
+        shorter = "".join(f", at {dim} {score(value)}" for dim, value in self.shorter.items())
+        dev = f"{self.title} {score(self.score)}{' (best)' if self.best else ''}{shorter}"
         plane = f"alignment {fixed(self.alignment, 2)}  uniformity {fixed(self.uniformity, 2)}"
         return f"step {self.step:,}  {dev}  {plane}"
 
@@ -257,6 +260,7 @@ class Angles(Event, frozen=True, kw_only=True):
 
     `satisfied` is the fraction of positives whose angle is smaller than that of every negative by the margin or more,
     the accuracy in the batch. `closest` are the hardest negatives as texts, the closest first, of some batches only.
+    `shorter` are positive, negative and hardest by shorter size, if some are trained.
     """
 
     positive: Number | None
@@ -266,6 +270,7 @@ class Angles(Event, frozen=True, kw_only=True):
     positive_histogram: Histogram = []
     negative_histogram: Histogram = []
     closest: list[HardNegative] = []
+    shorter: dict[Positive, dict[str, Number | None]] = {}
 
     routine: ClassVar[bool] = True
     titles: ClassVar[Mapping[str, str]] = {
@@ -275,7 +280,8 @@ class Angles(Event, frozen=True, kw_only=True):
     }
 
     def numbers(self) -> Mapping[str, float | None]:
-        return {name: getattr(self, name) for name in (*self.titles, "satisfied")}
+        shorter = {f"{name}@{dim}": angle for dim, own in self.shorter.items() for name, angle in own.items()}
+        return {name: getattr(self, name) for name in (*self.titles, "satisfied")} | shorter
 
     def details(self, steps: int) -> str:
         angles = [f"{name} {fixed(getattr(self, name), 1)}°" for name in self.titles]

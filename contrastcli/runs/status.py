@@ -69,8 +69,9 @@ class Writer(msgspec.Struct, frozen=True):
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a run, by its name, and its latest numbers.
 
-    `best` is the best dev score in −1..1, `metric` what it is ("": none yet) and `best_step` its step; `code` is the
-    exit code once the run has ended; times are in seconds since the epoch.
+    `best` is the best dev score in −1..1, `metric` what it is ("": none yet) and `best_step` its step; `shorter` are
+    the scores of shorter embeddings there; `code` is the exit code once the run has ended; times are in seconds since
+    the epoch.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     best: float | None = None
     best_step: int | None = None
     metric: str = ""
+    shorter: dict[int, float | None] = {}
     message: str = ""
     hint: str = ""
     code: int = 0
@@ -103,6 +105,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
             best=events.best.score if events.best else None,
             best_step=events.best.step if events.best else None,
             metric=events.best.metric if events.best else "",
+            shorter=events.best.shorter if events.best else {},
             message=message,
             hint=hint,
             code=code,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cache, partial
 from typing import Annotated, Literal
 
-from contrastcli.errors import UsageError, nearest
+from contrastcli.errors import UsageError, Use, nearest
 from contrastcli.settings import catalogue
 from contrastcli.settings.objective import Spec
 from contrastcli.settings.other_names import our_name
@@ -34,6 +34,9 @@ POOLINGS: Mapping[Pooling, str] = {
 """How each pooling makes a vector of a text; padding is never included."""
 
 
+_SIZE = r"[1-9]\d{0,5}(=\d+(\.\d+)?)?"
+
+
 class Model(Section, frozen=True, kw_only=True):
     """The encoder: a backbone with the contract of its folder, and what is changed of it."""
 
@@ -58,6 +61,27 @@ class Model(Section, frozen=True, kw_only=True):
             "TEXT may be the name of a prompt of the backbone"
         ),
     ] = "auto"
+    dims: Annotated[
+        str,
+        about(
+            "sizes at which the embeddings' first numbers are trained too (Matryoshka)",
+            pattern=rf"^({_SIZE}(,\s*{_SIZE})*)?$",
+            form="sizes with commas between, with weights other than 1: 64=0.5,128,256",
+        ),
+    ] = ""
+
+    @property
+    def sizes(self) -> dict[int, float]:
+        """The weight of the loss at each size of `dims`."""
+        sizes = [size.partition("=") for size in self.dims.split(",") if size]
+        return {int(size): float(weight or 1) for size, _, weight in sizes}
+
+    def weights(self, width: int) -> dict[int, float]:
+        """The weight of the loss at the whole `width`, then at each size; empty without `dims`. Raises UsageError."""
+        if max(self.sizes, default=0) > width:
+            what = f"model.dims has {max(self.sizes)}, and the embeddings have {width} numbers"
+            raise UsageError(what, Use("--dims", f"with sizes up to {width}", "use"), key="model.dims")
+        return {width: 1.0} | self.sizes if self.sizes else {}
 
 
 class Data(Section, frozen=True, kw_only=True):
@@ -163,6 +187,7 @@ class Alerts(Section, frozen=True, kw_only=True):
         _about_alert(
             'URL that gets a JSON object {"text": …} at each alert and at the end',
             pattern=r"^(https?://[\w.\[][^\s…]*)?$",
+            form="a URL that begins with https:// or http://",
             secret=True,
         ),
     ] = ""

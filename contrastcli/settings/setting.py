@@ -42,6 +42,7 @@ class Traits(TypedDict, total=False):
     unit: str
     choices: Collection[str]
     names_model: Literal["one", "several"]
+    form: str
     secret: bool
 
 
@@ -107,6 +108,8 @@ class Setting:
     """Whether `--resume` may change it."""
     names_model: Literal["", "one", "several"] = ""
     """Whether its value names a model, or several of them as NAME[:POOLING][=WEIGHT] with commas between."""
+    form: str = ""
+    """What a text with a pattern is, in words."""
     secret: bool = False
     """Whether its value is a URL that lets whoever knows it act for the user."""
 
@@ -123,8 +126,8 @@ class Setting:
     @property
     def expected(self) -> str:
         """The values that it may have, in words."""
-        if self.secret:
-            return "a URL that begins with https:// or http://"
+        if self.form:
+            return self.form
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         noun = {bool: "true or false", str: "text", int: "a whole number", float: "a number"}[self.kind]
@@ -143,8 +146,8 @@ class Setting:
 
     def check(self, value: object, source: str = "") -> Value:
         """The value with its right type. Raises UsageError, with the setting and the source of the value."""
-        if self.kind is str and isinstance(value, list) and all(isinstance(item, str) for item in value):
-            value = ",".join(value)
+        if self.kind is str and isinstance(value, list) and all(isinstance(item, str | int) for item in value):
+            value = ",".join(map(str, value))
         with suppress(msgspec.ValidationError, UnicodeError):
             checked = cast(Value, msgspec.convert(value, self.type))
             if "\0" not in str(checked) and (not self.choices or checked in self.choices):

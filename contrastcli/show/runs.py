@@ -72,6 +72,7 @@ def run_details(run: Run, to_json: bool) -> str:
         ("note", run.note() or None),
         ("loss", fixed(status.loss, 4)),
         (f"best dev {status.title}", best),
+        *((f"at {dim} numbers", score(value)) for dim, value in status.shorter.items()),
         *((name, fixed(measured[name], 2)) for name in summary(measured)),
         *((f"{which} checkpoint", path) for which, path in paths.items()),
         ("size", size(run.size_bytes())),

@@ -134,7 +134,7 @@ def scores(models: Sequence[Scores], to_json: bool, form: str = "text") -> str:
     tables: dict[str, list[SuiteTable]] = {}
     for one, document in measured:
         run, precision = resolve(one.model).run, one.results[0].precision
-        name = one.model if precision == "fp32" else f"{one.model} in {precision}"
+        name = one.title if precision == "fp32" else f"{one.title} in {precision}"
         tables[name] = suite_tables(document, run.config() if run else None)
     if form == "csv":
         return as_csv(("model", "suite", "task", "column", "value"), _numbers(tables))

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import ceil
 
 import torch
+from msgspec import structs
 from torch import Tensor
 
 from contrastcli.model.metrics import degrees, histogram
@@ -12,11 +14,32 @@ from contrastcli.objectives.rows import Rows, candidates
 from contrastcli.objectives.similarity import cosines
 from contrastcli.runs.events import HISTOGRAM_BINS, Angles, HardNegative
 from contrastcli.runs.text import excerpt
+from contrastcli.settings.config import Config
+from contrastcli.training.batch import Batch
+from contrastcli.training.plan import Plan
 
 TEXTS, LENGTH = 5, 200
 """Hardest negatives of a batch that are shown as texts, and the characters of each text, at most."""
 BATCHES = 200
 """Batches of a run, about, of which they are shown, so that its events stay few bytes."""
+
+
+def of_batch(plan: Plan, batch: Batch, views: Mapping[str, Tensor], dims: Sequence[int]) -> Angles:
+    """The angles of a batch in training, with texts in some batches of a run, and those at some sizes."""
+    logged, step, margin = plan.config.train.log_every, batch.step, _margin_deg(plan.config)
+    every = logged * ceil(plan.steps / (logged * BATCHES))
+    texts = plan.corpus.texts if step in (1, plan.steps) or step % every == 0 else ()
+    shorter = {}
+    for dim in dims:
+        one = measure(step, {name: view[:, :dim] for name, view in views.items()}, batch.rows, margin)
+        shorter[dim] = {name: getattr(one, name) for name in Angles.titles}
+    return structs.replace(measure(step, views, batch.rows, margin, texts), shorter=shorter)
+
+
+def _margin_deg(config: Config) -> float:
+    """The objective's margin; 0 where it has none, or one in another unit."""
+    bounds = config.objective.bounds().get("margin")
+    return float(config.flat()["objective.margin"]) if bounds and bounds.unit == "degrees" else 0.0
 
 
 @torch.no_grad()

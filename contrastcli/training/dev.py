@@ -57,19 +57,24 @@ class DevSet:
         """
         vectors = encoder.encode_table(self.table, on_chunk=on_chunk)  # (S, d)
         first, second = vectors[torch.from_numpy(self.first)], vectors[torch.from_numpy(self.second)]
-        data = self.data
-        judged = _correlated(data, first, second) if isinstance(data, ScoredPairs) else _ranked(data, first, second)
+        judged = self._judge(first, second)
+        shorter = {k: self._judge(first[:, :k], second[:, :k]).rounded for k in encoder.contract.dims}
         texts = np.union1d(self.first[judged.first], self.second[judged.second])
         similar = judged.first[judged.similar], judged.second[judged.similar]
         return Evaluated(
             step=step,
             metric=self.data.metric,
-            score=finite(round(judged.score, 6)),
+            score=judged.rounded,
+            shorter=shorter,
             alignment=finite(round(alignment(first[similar[0]], second[similar[1]]), 6)),
             uniformity=finite(round(uniformity(vectors[texts]), 6)),
             pairs=len(self.data),
             worst=self._worst(judged),
         )
+
+    def _judge(self, first: Tensor, second: Tensor) -> _Judged:
+        data = self.data
+        return _correlated(data, first, second) if isinstance(data, ScoredPairs) else _ranked(data, first, second)
 
     def _worst(self, judged: _Judged) -> list[DevPair]:
         """The pairs whose rank by cosine is farthest from that by score."""
@@ -100,6 +105,11 @@ class _Judged:
     cosines: NDArray[np.floating]
     score_ranks: NDArray[Any]
     cosine_ranks: NDArray[Any]
+
+    @property
+    def rounded(self) -> float | None:
+        """The score as events have it."""
+        return finite(round(self.score, 6))
 
 
 def _correlated(data: ScoredPairs, first: Tensor, second: Tensor) -> _Judged:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from math import ceil, nan
+from math import nan
 
 import torch
 from msgspec.structs import replace
@@ -190,10 +190,7 @@ class Trainer:
             memory_mb=round(memory_mb(self.encoder.device), 1),
         )
         self.session.emit(event)
-        logged = self.config.train.log_every
-        every = logged * ceil(self.plan.steps / (logged * angles.BATCHES))
-        texts = self.plan.corpus.texts if batch.step in (1, self.plan.steps) or batch.step % every == 0 else ()
-        self.session.emit(angles.measure(batch.step, outcome.views, batch.rows, _margin_deg(self.config), texts))
+        self.session.emit(angles.of_batch(self.plan, batch, outcome.views, self.encoder.contract.dims))
 
     def _evaluate_and_save(self, last: bool) -> None:
         """Evaluate if it is time; save if it is time, at a new best and at the end."""
@@ -244,12 +241,6 @@ class Trainer:
             name = checkpoint.save(self.run, self.encoder, extras, self.optimizer, self.position, best=best, keep=keep)
             self.session.emit(Saved(step=self.position.step, checkpoint=name, best=best))
         self.session.world.wait()
-
-
-def _margin_deg(config: Config) -> float:
-    """The objective's margin; 0 where it has none, or one in another unit."""
-    bounds = config.objective.bounds().get("margin")
-    return float(config.flat()["objective.margin"]) if bounds and bounds.unit == "degrees" else 0.0
 
 
 class Clock:

@@ -23,6 +23,7 @@ from contrastcli.model.folder import load_encoder, make_encoder
 from contrastcli.model.locate import resolve
 from contrastcli.model.pooling import Dense
 from contrastcli.objectives.functional import HiddenInput, Result, Views, check_inputs, checked, full_precision
+from contrastcli.objectives.matryoshka import Loss, at_sizes
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Note
@@ -39,7 +40,7 @@ from contrastcli.training.loop import Trainer
 from contrastcli.training.optim import make_optimizer
 from contrastcli.training.plan import Plan
 from contrastcli.training.session import Session
-from contrastcli.training.step import Loss, Stepper
+from contrastcli.training.step import Stepper
 
 _MOST_RECOUNTED = 5_000
 """Texts at the limit that are tokenised again, to count those that were cut."""
@@ -146,15 +147,18 @@ def load_untrained(model: Model) -> SentenceEncoder:
     if model.head == "keep":
         head = Dense(encoder.backbone.width, encoder.backbone.width)
         encoder.put_under(replace(encoder.contract, after=nn.Sequential(head, *encoder.after)))
+    encoder.put_under(replace(encoder.contract, dims=tuple(sorted(model.weights(encoder.width)))[:-1]))
     return encoder
 
 
 def _make_stepper(plan: Plan, context: AuxiliaryContext) -> Stepper:
     """The encoder, with fresh heads, projection and auxiliaries, which are dropped after training."""
     config, encoder = plan.config, context.encoder
-    width = encoder.backbone.width
+    width, weights = encoder.backbone.width, config.model.weights(encoder.width)
+    make_heads = import_named(config.spec.heads) if config.spec.heads else lambda width: nn.ModuleDict()
     with _own_code(config.spec):
-        heads = import_named(config.spec.heads)(encoder.width) if config.spec.heads else nn.ModuleDict()
+        heads = nn.ModuleDict({str(k): make_heads(k) for k in weights}) if weights else make_heads(encoder.width)
+    loss = make_loss(config.spec, config.objective)
     projection: nn.Module = Dense(width, width) if config.model.head == "train-only" else nn.Identity()
     extras = nn.ModuleDict({"heads": heads, "projection": projection})
     for auxiliary in plan.auxiliaries:
@@ -170,7 +174,7 @@ def _make_stepper(plan: Plan, context: AuxiliaryContext) -> Stepper:
         heads=heads,
         projection=nn.Sequential(projection, *encoder.after),
         auxiliaries=plan.auxiliaries,
-        loss=make_loss(config.spec, config.objective),
+        loss=at_sizes(loss, weights, encoder.contract.truncate) if weights else loss,
         precision=context.precision,
         run_seed=config.train.seed,
         token_budget=config.train.token_budget or default_budget(encoder.device, encoder.backbone.layers, width),

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from contrastcli.data.batching import even_chunks
 from contrastcli.model.encoder import CPU_CHUNK, SentenceEncoder
-from contrastcli.objectives.functional import Result, Views, to_device
-from contrastcli.objectives.rows import Rows
+from contrastcli.objectives.functional import to_device
+from contrastcli.objectives.matryoshka import Loss
 from contrastcli.settings.sections import Precision
 from contrastcli.training.auxiliaries.auxiliary import Auxiliary
 from contrastcli.training.batch import LOSS, Batch, Chunk, set_seed
@@ -25,8 +25,6 @@ from contrastcli.training.passes import PARTS, Passes
 
 LEAST_CHUNK = 512
 """Tokens on a CPU that are worth adding up the gradients of all weights once more."""
-
-Loss = Callable[[Views, Rows, nn.ModuleDict], Result]
 
 
 @dataclass

@@ -45,7 +45,7 @@ def other(setting: Setting) -> Value:
     if isinstance(default, str):
         return next(
             (choice for choice in setting.choices if choice != default),
-            "https://another" if setting.secret else "another",
+            "https://another" if setting.secret else "8" if setting.form else "another",
         )
     return default + (1 if isinstance(default, int) else 0.5)
 

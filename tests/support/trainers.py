@@ -66,8 +66,8 @@ def cases() -> Iterator[Case]:
     """Every objective on every form of rows that it takes; of those that share a loss the first in its variants."""
     seen: set[str] = set()
     for spec in catalogue.built_in():
-        heads: list[Changes] = [{"model__head": head} for head in ("train-only", "keep")]
-        changes_of = [{}] if spec.loss in seen else [*variants(spec), *heads]
+        models: list[Changes] = [{"model__head": "train-only"}, {"model__head": "keep"}, {"model__dims": "8=0.5,16"}]
+        changes_of = [{}] if spec.loss in seen else [*variants(spec), *models]
         seen.add(spec.loss)
         for form in spec.needs:
             for changes in changes_of:

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from contrastcli.api import SIMILARITIES, ObjectiveSettings, Rows, Spec, mean_over, paired
 from contrastcli.errors import UsageError
+from contrastcli.objectives.matryoshka import Loss
 from contrastcli.training.setup import make_loss
-from contrastcli.training.step import Loss
 from support.command import Contrast, failed, train
 from support.packages import bring_objective
 

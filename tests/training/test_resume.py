@@ -62,6 +62,7 @@ def kill_after(run: Run, step: int) -> None:
         ("pcl", "sentences", 5, {"model__head": "train-only", "train__token_budget": 600, **SHORT}),
         ("pcl", "sentences", 2, {"objective__similarity": "angle", "train__weight_decay": 0.1, **SHORT}),
         ("rankcse", "sentences", 5, {"objective__distillation": "listnet", **SHORT}),
+        ("pairsupcon", "labelled", 5, {"model__head": "keep", "model__dims": "8=0.5,16", **SHORT}),
     ],
 )
 def test_a_killed_run_ends_as_if_nothing_had_happened(

@@ -131,6 +131,15 @@ async def test_the_panel_of_the_machine_has_a_row_for_what_it_tells(size: tuple[
         await until(page, lambda: says(page, "GPU 42 %"))
 
 
+async def test_shorter_embeddings_have_their_scores_and_angles_in_words(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "starting")
+    append(run, started(this_process()), stepped(10))
+    append(run, msgspec.structs.replace(angles(10), shorter={64: {"hardest": 52.25}}))
+    append(run, msgspec.structs.replace(evaluated(10, best=True), shorter={64: 0.61}))
+    async with show(opened(run), (140, 60)) as page:
+        await until(page, lambda: says(page, "dev at 64 61", "hardest at 64 52.2°", "score@64"))
+
+
 @SIZES
 async def test_every_panel_can_be_reached_by_tab_and_shows_something(size: tuple[int, int], tmp_path: Path) -> None:
     async with show(opened(recorded(tmp_path, "finished")), size) as page:

@@ -45,9 +45,10 @@ def histogram(history: History, view: LiveView, width: int) -> Picture:
 
 
 def dev(history: History, view: LiveView, width: int) -> Picture:
-    """The dev score × 100 with the best marked."""
+    """The dev score × 100 with the best marked, and those of shorter embeddings."""
     title = f"Dev {history.evaluated.title if history.evaluated else 'score'}"
-    picture = view.over_steps(Metric(title, "evaluated", ("score",)), history, width)
+    names = tuple(name for name in history.series["evaluated"].by_name if name.startswith("score")) or ("score",)
+    picture = view.over_steps(Metric(title, "evaluated", names), history, width)
     if (best := history.best) is None or best.score is None:
         return picture
     place = history.series["evaluated"].place(best.step, history.axis(view.axis))
@@ -102,11 +103,14 @@ def run_readings(history: History, view: LiveView) -> list[Reading]:
         return name, "–" if value is None else form(value), drawn
 
     memory = step.memory_mb if step else None
+    dims = history.histograms.newest.shorter if history.histograms.newest else ()
     return [
         row("learning rate", history.series["step"], "lr", number),
         row("gradient norm", history.series["step"], "grad_norm", number),
         row("batch accuracy", history.series["angles"], "satisfied", lambda value: f"{100 * value:.0f} %"),
         row("sentences/s", history.series["step"], "sentences_per_s", lambda value: f"{value:,.0f}"),
+        *(row(f"dev at {k}", history.series["evaluated"], f"score@{k}", number) for k in dims),
+        *(row(f"hardest at {k}", history.series["angles"], f"hardest@{k}", "{:.1f}°".format) for k in dims),
         ("epoch", f"{until / max(1, started.steps_per_epoch):.2f}", ""),
         ("memory", "–" if memory is None else f"{memory:,.0f} MB", ""),
         ("negatives", f"{started.negatives_per_anchor:,} per anchor", ""),

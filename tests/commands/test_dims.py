@@ -1,0 +1,80 @@
+"""`--dim N`: query, encode, eval and export by the first numbers of every embedding."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import contrastcli
+from contrastcli.runs.directory import Run
+from support.command import MODEL, Contrast, refused, sentences
+from support.rounding import assert_near
+from support.sts_files import write_all
+from support.tiny import Tiny, train
+
+TEXTS = ("ba den", "go bir")
+
+
+@pytest.fixture
+def nested(tiny: Tiny, contrast: Contrast) -> Run:
+    """A run that was trained at 8 and at 32 numbers."""
+    run = tiny.run(Path("runs/nested").absolute(), "simcse", "pairs", model__dims="8", train__max_steps=2)
+    train(run)
+    return run
+
+
+@pytest.mark.parametrize("words", [("encode", "tiny/sentences.jsonl", "-o", "v.npy"), ("query", *TEXTS)])
+def test_more_numbers_than_an_embedding_has_are_refused_with_its_width(contrast: Contrast, words: list[str]) -> None:
+    refused(contrast(*words, *MODEL, "--dim", "64"), 2, "the embeddings of tiny/backbone have 32 numbers", "at most 32")
+
+
+def test_vectors_are_the_beginning_of_the_whole_ones(contrast: Contrast) -> None:
+    answer = contrast("encode", "tiny/sentences.jsonl", "-o", "v.npy", *MODEL, "--dim", "12")
+    assert answer.code == 0 and "vectors of 12" in answer.err
+    assert_near(np.load("v.npy"), contrastcli.load("tiny/backbone").encode(sentences())[:, :12])
+
+
+def test_sentences_and_a_corpus_are_compared_at_that_size(contrast: Contrast) -> None:
+    u, v = contrastcli.load("tiny/backbone").encode(TEXTS)[:, :5].astype(float)
+    cosine = u @ v / np.linalg.norm(u) / np.linalg.norm(v)
+    pair = json.loads(contrast("query", *TEXTS, *MODEL, "--dim", "5", "--json").out)
+    assert pair["cosine"] == pytest.approx(cosine, abs=1e-5)
+    Path("corpus.txt").write_text(f"{TEXTS[1]}\n")
+    for dim in ("9", "5"):  # the vectors of both are cached
+        nearest = contrast("query", TEXTS[0], "--corpus", "corpus.txt", *MODEL, "--dim", dim, "--json")
+    assert json.loads(nearest.out)["neighbours"][0]["cosine"] == pytest.approx(cosine, abs=1e-5)
+
+
+def test_a_size_that_was_not_trained_is_said_where_it_is_known(contrast: Contrast, nested: Run) -> None:
+    note = "runs/nested was trained at 8, 32 numbers, not at 12"
+    assert note in contrast("query", *TEXTS, "--model", "nested", "--dim", "12").err
+    assert "trained" not in contrast("query", *TEXTS, "--model", "nested", "--dim", "8").err
+    assert "trained" not in contrast("query", *TEXTS, *MODEL, "--dim", "8").err
+
+
+def test_each_size_is_measured_for_itself_and_leaves_the_runs_scores_alone(contrast: Contrast, nested: Run) -> None:
+    write_all(Path("data"))
+    sizes = ("--dim", "8", "--dim", "32")
+    answer = contrast("eval", "nested", *sizes, "--task", "STS12,STS-B", "--data-dir", "data", "--json", "--out", "out")
+    small, whole = json.loads(answer.out)
+    assert [small["dim"], whole["dim"]] == [8, 32] and nested.scores() == {}
+    assert small["suites"]["sts"]["STS-B"] != whole["suites"]["sts"]["STS-B"]
+    assert json.loads(Path("out/nested@8/scores.json").read_text())["suites"] == small["suites"]
+    own = json.loads(contrast("eval", "nested", "--task", "STS12,STS-B", "--data-dir", "data", "--json").out)
+    assert own["suites"]["sts"]["STS-B"] == whole["suites"]["sts"]["STS-B"]
+    shown = contrast("eval", "nested", *sizes, "--task", "STS-B", "--data-dir", "data").out
+    assert "nested@8" in shown and "the first 8 numbers" in shown
+
+
+def test_the_size_of_word_vectors_cannot_be_chosen(contrast: Contrast) -> None:
+    Path("v.txt").write_text("ba 1 2 3\nden 3 2 1\n")
+    write_all(Path("data"))
+    refused(contrast("eval", "v.txt", "--data-dir", "data", "--dim", "2"), 2, "word vectors", "leave out --dim")
+
+
+def test_a_run_tells_its_best_score_at_each_size(contrast: Contrast, nested: Run) -> None:
+    details = json.loads(contrast("runs", "show", "nested", "--json").out)
+    assert details["shorter"].keys() == {"8"}
+    words = [line.split() for line in contrast("runs", "show", "nested").out.splitlines()]
+    assert ["at", "8", "numbers", f"{100 * details['shorter']['8']:.2f}"] in words

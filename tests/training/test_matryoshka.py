@@ -1,0 +1,85 @@
+"""A run that trains shorter embeddings too: what it says of each size is what the saved model does at that size."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from contrastcli.errors import UsageError
+from contrastcli.model.folder import load_model
+from contrastcli.model.locate import resolve
+from contrastcli.runs.events import Angles, Evaluated, Note, Step
+from contrastcli.training.plan import make_plan
+from support.settings import config
+from support.tiny import Tiny, known, told, train
+
+DIMS = {"model__dims": "8=0.5,16", "train__max_steps": 6, "dev__every": 3}
+
+
+def test_the_dev_scores_by_size_are_those_of_the_saved_model_at_that_size(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, "simcse", "pairs", **DIMS)
+    train(run)
+    last, rows = told(run, Evaluated)[-1], [json.loads(line) for line in tiny.dev.read_text().splitlines()]
+    assert [*last.shorter] == [8, 16]
+    model = resolve(str(run.checkpoint("last")))
+    for dim, score in last.shorter.items():
+        u, v = (load_model(model, dim=dim).encode([row[f"sentence{n}"] for row in rows]) for n in (1, 2))
+        cosines = (u * v).sum(1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
+        assert u.shape[1] == dim
+        assert score == pytest.approx(spearmanr(cosines, [row["score"] for row in rows]).statistic, abs=1e-5)
+
+
+def test_the_best_step_is_that_of_the_whole_embeddings(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, "simcse", "pairs", **DIMS)
+    train(run)
+    assert run.status().best == max(known(event.score for event in told(run, Evaluated) if event.step))
+
+
+def test_the_loss_has_a_part_and_the_batch_has_angles_for_each_size(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, "pairsupcon", "labelled", **DIMS)
+    train(run)
+    for step, angles in zip(told(run, Step), told(run, Angles), strict=True):
+        parts = step.parts
+        assert parts.keys() == {"contrast", "classification", "loss@8", "loss@16"}
+        (whole,) = known([sum(known([parts["contrast"], parts["classification"]]))])
+        small, middle = known([parts["loss@8"], parts["loss@16"]])
+        assert step.loss == pytest.approx(whole + 0.5 * small + middle, rel=1e-5)
+        assert [*angles.shorter] == [8, 16]
+        assert all(angles.shorter[8][name] not in (None, getattr(angles, name)) for name in Angles.titles)
+
+
+def test_a_size_that_is_the_whole_width_sets_its_weight(tiny: Tiny) -> None:
+    model = config(model__dims=[8, 16, "32=2"]).model
+    assert model.dims == "8,16,32=2"
+    assert model.weights(32) == {32: 2.0, 8: 1.0, 16: 1.0}
+    assert config().model.weights(32) == {}
+
+
+@pytest.mark.parametrize("dims", ["64;128", "0", "64=", "64=x", "a", "64,,128"])
+def test_malformed_sizes_are_an_error_that_shows_the_form(dims: str) -> None:
+    with pytest.raises(UsageError, match=r"model\.dims is ") as error:
+        config(model__dims=dims)
+    assert "64=0.5,128,256" in error.value.hint
+
+
+def test_a_size_larger_than_the_embeddings_is_an_error_with_their_width(tiny: Tiny, place: Path) -> None:
+    with pytest.raises(UsageError, match=r"model\.dims has 64, and the embeddings have 32 numbers"):
+        train(tiny.run(place, "simcse", "pairs", model__dims="8,64"))
+
+
+def test_a_head_that_is_dropped_trains_no_sizes(tiny: Tiny) -> None:
+    with pytest.raises(UsageError, match=r"model\.head is train-only") as error:
+        make_plan(tiny.config("simcse", "pairs", model__dims="8", model__head="train-only"))
+    assert error.value.hint == "--head none or keep"
+
+
+def test_training_without_the_sizes_of_its_backbone_says_so(tiny: Tiny, place: Path) -> None:
+    first = tiny.run(place, "simcse", "pairs", **DIMS)
+    train(first)
+    again = tiny.run(place.parent / "again", "simcse", "pairs", model__backbone=str(first.path), train__max_steps=1)
+    train(again)
+    (text,) = [note.text for note in told(again, Note) if "numbers" in note.text]
+    assert text == "the backbone was trained at 8, 16 numbers too, and this run is not: --dims 8,16"
+    assert load_model(resolve(str(again.path))).contract.dims == ()
