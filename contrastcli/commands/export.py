@@ -58,16 +58,24 @@ _FILES = re.compile(
 
 
 def export_model(
-    model: ModelRef, dest: Path, kind: Format = "sentence-transformers", *, overwrite: bool = False
+    model: ModelRef,
+    dest: Path,
+    kind: Format = "sentence-transformers",
+    dim: int | None = None,
+    *,
+    overwrite: bool = False,
 ) -> Path:
-    """Write a model to a new folder, which appears when it is complete.
+    """Write a model, or with `dim` that of shorter embeddings, to a new folder, which appears when it is complete.
 
-    Raises UsageError if `dest` is not empty and may not be replaced or if a package is missing, RunError if it cannot
-    be written or does not equal the model, and DataError if there is no model.
+    Raises UsageError if `dest` is not empty and may not be replaced, if a package is missing or if the embeddings have
+    no `dim` numbers, RunError if it cannot be written or does not equal the model, and DataError if there is no model.
     """
     with _writing(dest):
         _replaces(dest, overwrite)
     encoder = load_encoder(model.folder()).eval()
+    encoder.name = model.name
+    if dim is not None:
+        encoder.set_dim(dim)
     title = model.run.name if model.run else Path(model.name).resolve().name
     with _writing(dest):
         dest.resolve().parent.mkdir(parents=True, exist_ok=True)

@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 import contrastcli
+from contrastcli.model.folder import load_encoder, save_encoder
+from contrastcli.model.pooling import Normalize
 from contrastcli.runs.directory import Run
 from support.command import MODEL, Contrast, refused, sentences
+from support.contracts import dense, under
 from support.rounding import assert_near
 from support.sts_files import write_all
 from support.tiny import Tiny, train
@@ -65,6 +68,29 @@ def test_each_size_is_measured_for_itself_and_leaves_the_runs_scores_alone(contr
     assert own["suites"]["sts"]["STS-B"] == whole["suites"]["sts"]["STS-B"]
     shown = contrast("eval", "nested", *sizes, "--task", "STS-B", "--data-dir", "data").out
     assert "nested@8" in shown and "the first 8 numbers" in shown
+
+
+@pytest.mark.filterwarnings("ignore")  # of the other library
+@pytest.mark.parametrize("full", [False, True])
+def test_an_export_of_a_size_is_such_a_model_everywhere(tiny: Tiny, contrast: Contrast, full: bool) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    encoder = load_encoder(tiny.backbone)
+    if full:
+        under(encoder, dense(encoder), Normalize())
+    save_encoder(encoder, Path("source"))
+    assert contrast("export", "source", "small", "--dim", "5").code == 0
+    theirs = library.SentenceTransformer("small", device="cpu").encode([*TEXTS])
+    whole = contrastcli.load("source").encode(TEXTS)[:, :5]
+    lengths = np.linalg.norm(whole, axis=1, keepdims=True) if full else 1
+    assert_near(theirs, whole / lengths)
+    assert_near(contrastcli.load("small").encode(TEXTS), whole / lengths)
+
+
+def test_an_export_knows_the_sizes_that_are_left(contrast: Contrast, nested: Run) -> None:
+    assert contrast("export", "nested", "whole").code == contrast("export", "nested", "small", "--dim", "8").code == 0
+    configs = [json.loads(Path(name, "config.json").read_text()) for name in ("whole", "small")]
+    assert [config.get("matryoshka_dimensions") for config in configs] == [[8, 32], None]
+    refused(contrast("export", "small", "other", "--dim", "9"), 2, "the embeddings of small have 8 numbers")
 
 
 def test_the_size_of_word_vectors_cannot_be_chosen(contrast: Contrast) -> None:
