@@ -255,18 +255,17 @@ def query(directory: Path, /, texts: Sequence[str], corpus: Path | None, **how: 
     print_text(answer(texts, corpus, directory, **how))
 
 
-@cli.command(params=[options.DIM])
+@cli.command(params=[*options.EXPORTING])
 @click.argument("model", metavar="RUN|MODEL")
 @click.argument("dest", type=options.PATH)
 @click.option("--format", "kind", type=click.Choice(["sentence-transformers", "onnx"]), default="sentence-transformers")
-@click.option("--overwrite", is_flag=True, help="Replace an earlier export in DEST.")
 @click.pass_obj
-def export(directory: Path, model: str, dest: Path, kind: Format, dim: int | None, overwrite: bool) -> None:
+def export(directory: Path, /, model: str, dest: Path, kind: Format, **how: Any) -> None:
     """Export a model for sentence-transformers, or as ONNX."""
     from contrastcli.commands.export import export_model
     from contrastcli.model.locate import resolve
 
-    print_path(export_model(resolve(model, directory), dest, kind, dim, overwrite=overwrite))
+    print_path(export_model(resolve(model, directory), dest, kind, **how))
     if kind == "sentence-transformers":
         narrate(f'next: contrast query "a dog runs" "a puppy sprints" --model {dest}')
 

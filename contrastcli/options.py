@@ -182,6 +182,11 @@ COMPARING = (
 
 ENCODING = (MODEL, DIM, KIND, COLUMNS, BLANK, PRECISION)
 QUERYING = (MODEL, DIM, COLUMNS, BLANK, POOLING, PRECISION, JSON)
+EXPORTING = (
+    DIM,
+    _option("--adapter", "Export the adapter of a run with LoRA alone; else it is merged.", is_flag=True),
+    _option("--overwrite", "Replace an earlier export in DEST.", is_flag=True),
+)
 
 MINING = (
     MODEL,

@@ -51,6 +51,7 @@ _TAGS = "tags: [sentence-similarity, feature-extraction, contrast]"
 
 _FILES = re.compile(
     r"README\.md|config\.json|modules\.json|sentence_bert_config\.json|config_sentence_transformers\.json|model\.onnx"
+    r"|adapter_config\.json|adapter_model\.safetensors|base\.json"
     r"|model(-\d+-of-\d+)?\.safetensors|model\.safetensors\.index\.json|\d_[A-Z]\w+/(config\.json|model\.safetensors)|"
     + "|".join(map(re.escape, TOKENIZER_FILES))
 )
@@ -64,16 +65,22 @@ def export_model(
     dim: int | None = None,
     *,
     overwrite: bool = False,
+    adapter: bool = False,
 ) -> Path:
     """Write a model, or with `dim` that of shorter embeddings, to a new folder, which appears when it is complete.
+
+    LoRA is merged, or with `adapter` written alone.
 
     Raises UsageError if `dest` is not empty and may not be replaced, if a package is missing or if the embeddings have
     no `dim` numbers, RunError if it cannot be written or does not equal the model, and DataError if there is no model.
     """
     with _writing(dest):
         _replaces(dest, overwrite)
-    encoder = load_encoder(model.folder()).eval()
+    encoder = load_encoder(model.folder(), merge=not adapter).eval()
     encoder.name = model.name
+    if adapter and (kind == "onnx" or not encoder.backbone.adapter):
+        what = "the ONNX export merges adapters" if kind == "onnx" else f"{model.name} has no adapter of its own"
+        raise UsageError(what, "leave out --adapter")
     if dim is not None:
         encoder.set_dim(dim)
     title = model.run.name if model.run else Path(model.name).resolve().name

@@ -42,6 +42,7 @@ _MOST_RUNS_COMPARED = 100
 def preview(config: Config, runs_dir: Path) -> Preview:
     """Read the data and plan the run. Raises DataError and UsageError."""
     from contrastcli.data.examples import preview as first_rows
+    from contrastcli.model.adapters import base_folder
     from contrastcli.model.backbone import read_config
     from contrastcli.model.contract import adapted, read_contract
     from contrastcli.model.devices import choose_device
@@ -55,7 +56,7 @@ def preview(config: Config, runs_dir: Path) -> Preview:
     missing = tuple(filter(None, (resolve(model).absence() for model in plan.models)))
     folder, keep = resolve(config.model.backbone).local_folder(), config.train.keep
     contract, changes = adapted(read_contract(folder), config.model) if folder else (None, [])
-    backbone = contract and contract.backbone
+    backbone = base_folder(contract.backbone) if contract else None
     shape = read_config(backbone) if backbone else {}
     lengths = _lengths(plan, contract, shape) if contract else None
     longest = min(lengths.longest, lengths.limit) if lengths else 0

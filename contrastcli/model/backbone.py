@@ -33,6 +33,8 @@ class Backbone(nn.Module):
     """Whether threads may run it side by side, each with dropout of its own: not in older transformers."""
     is_compiled = False
     """Whether its layers are compiled, for training with gradients and for that alone."""
+    adapter: tuple[Any, ...] = ()
+    """Its LoRA in training, an adapters.Adapter, in a tuple that hides its modules, which the backbone has already."""
 
     def __init__(self, config: dict[str, Any], width: int, layers: int, max_length: int, vocab_size: int) -> None:
         super().__init__()

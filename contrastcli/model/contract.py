@@ -24,7 +24,7 @@ from contrastcli.data.tokens import Tokenizer, special_names
 from contrastcli.errors import DataError, UsageError, Use, error_text
 from contrastcli.files import json_bytes, read_json
 from contrastcli.model.pooling import Dense, LayerNorm, Normalize
-from contrastcli.model.weights import CONFIG, DOWNLOAD, read_weights
+from contrastcli.model.weights import BASE, CONFIG, DOWNLOAD, read_weights
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Kind, Model, Pooling
 
@@ -316,9 +316,13 @@ def _reading(path: Path) -> tuple[int | None, bool]:
     return (int(longest) if longest and longest < _NO_LIMIT else None), bool(settings.get("do_lower_case"))
 
 
+def _config_file(backbone: Path) -> Path:
+    return backbone / (BASE if (backbone / BASE).is_file() else CONFIG)
+
+
 def _dims(backbone: Path) -> tuple[int, ...]:
     """The sizes that a config.json names, but for the largest, which is the whole."""
-    stated = _json(backbone / CONFIG).get(_DIMS)
+    stated = _json(_config_file(backbone)).get(_DIMS)
     return tuple(sorted(dim for dim in stated if isinstance(dim, int))[:-1]) if isinstance(stated, list) else ()
 
 
@@ -381,12 +385,12 @@ def write_contract(
             "similarity_fn_name": contract.similarity,
         },
     }
-    config = _json(folder / CONFIG) | {_DIMS: [*contract.dims, width_after(contract.after, sizes[0])]}
+    config = _json(_config_file(folder)) | {_DIMS: [*contract.dims, width_after(contract.after, sizes[0])]}
     if not contract.dims:
         del config[_DIMS]
     if contract.pooling in _LAYERS:  # for WeightedLayerPooling
         config["output_hidden_states"] = True
-    files[CONFIG] = config
+    files[_config_file(folder).name] = config
     for file, content in files.items():
         (folder / file).write_bytes(json_bytes(content))
 

@@ -1,6 +1,6 @@
 """Model folders: a backbone and its tokenizer, with the contract of contract.py, read and written.
 
-config.json, model.safetensors, tokenizer files     the backbone
+config.json, model.safetensors, tokenizer files     the backbone, or its adapter, of adapters.py
 modules.json and the files that it names            the contract
 """
 
@@ -12,7 +12,8 @@ from torch import nn
 from contrastcli.data.sources import load_examples
 from contrastcli.data.tokens import Tokenizer
 from contrastcli.errors import DataError, Use
-from contrastcli.model.backbone import POOLER, BertBackbone, load_backbone
+from contrastcli.model.adapters import base_folder, load_with_adapter, save_adapter
+from contrastcli.model.backbone import POOLER, BertBackbone
 from contrastcli.model.contract import Contract, read_contract, write_contract
 from contrastcli.model.devices import choose_device
 from contrastcli.model.encoder import SentenceEncoder
@@ -45,23 +46,25 @@ def usual_texts() -> list[str]:
     return [*texts[:: max(1, len(texts) // 64)], " ".join(texts[:32])]
 
 
-def load_encoder(folder: Path, pooling: Pooling | None = None) -> SentenceEncoder:
+def load_encoder(folder: Path, pooling: Pooling | None = None, *, merge: bool = True) -> SentenceEncoder:
     """The model in a folder; another `pooling` than its own drops the layers that follow, but for unit length.
+
+    An adapter is added to the weights of its base, or with `merge` off kept apart from them, for training.
 
     Raises DataError for missing, damaged or broken files and for unsupported modules.
     """
     checksums.check(folder)
     contract = read_contract(folder)
-    return make_encoder(contract if pooling is None else contract.with_pooling(pooling)[0])
+    return make_encoder(contract if pooling is None else contract.with_pooling(pooling)[0], merge=merge)
 
 
-def make_encoder(contract: Contract) -> SentenceEncoder:
+def make_encoder(contract: Contract, *, merge: bool = True) -> SentenceEncoder:
     """The backbone of a contract under it. Raises DataError."""
     folder, takes_pooler = contract.backbone, contract.pooling == "pooler"
     # In memory and in a saved folder the pooler is CLS and a dense layer.
     if takes_pooler:
-        contract = replace(contract, pooling="cls", after=nn.Sequential(_pooler(folder), *contract.after))
-    backbone = load_backbone(folder)
+        contract = replace(contract, pooling="cls", after=nn.Sequential(_pooler(base_folder(folder)), *contract.after))
+    backbone = load_with_adapter(folder, merge=merge)
     if takes_pooler and isinstance(backbone, BertBackbone):
         backbone.pooler = {}
     tokenizer = Tokenizer(folder, lowercase=contract.lowercase)
@@ -99,7 +102,10 @@ def save_encoder(encoder: SentenceEncoder, folder: Path) -> None:
     """Write a new model folder, which sentence-transformers and transformers load too."""
     folder.mkdir(parents=True)
     backbone, tokenizer, limit = encoder.backbone, encoder.tokenizer, encoder.max_length
-    backbone.save(folder)
+    if backbone.adapter:
+        save_adapter(backbone, folder)
+    else:
+        backbone.save(folder)
     tokenizer.save(folder, limit)
     is_bare = isinstance(backbone, BertBackbone) and backbone.lacks_pooler
     options = {"model_args": {"add_pooling_layer": False}} if is_bare else {}

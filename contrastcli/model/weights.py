@@ -18,6 +18,8 @@ from contrastcli.model.locate import PICKLED
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+BASE = "base.json"
+"""What an adapter has instead of CONFIG, by which other libraries would take its folder for a whole model."""
 DOWNLOAD = "download the model folder again"
 
 

@@ -69,6 +69,25 @@ class Model(Section, frozen=True, kw_only=True):
             form="sizes with commas between, with weights other than 1: 64=0.5,128,256",
         ),
     ] = ""
+    lora: Annotated[
+        int,
+        about("rank of LoRA, which alone is trained then, at about ten times the rate; 0: all is", "r", ge=0, le=4096),
+    ] = 0
+    lora_alpha: Annotated[
+        float, about("LoRA's scale: its product counts alpha / r times; 0: twice the rank", "α", ge=0, le=1e5)
+    ] = 0.0
+    lora_targets: Annotated[
+        str, about("linear layers that get LoRA, by the ends of their names: query,value; auto: all of each layer")
+    ] = "auto"
+    lora_dropout: Annotated[float, about("dropout before LoRA's product", ge=0, lt=1)] = 0.0
+    freeze: Annotated[
+        str,
+        about(
+            "what is not trained: none, embeddings, or a number of layers, the lowest, and embeddings with them",
+            pattern=r"^(none|embeddings|\d{1,4})$",
+            form="none, embeddings or a number of layers",
+        ),
+    ] = "none"
 
     @property
     def sizes(self) -> dict[int, float]:

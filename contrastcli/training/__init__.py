@@ -12,6 +12,7 @@ passes.py       the two passes of chunks through their encoders
 auxiliaries/    what is trained or computed next to the encoder: teachers, views, MLM, mining
 optim.py        optimiser, learning rate, clipping
 distributed.py  several processes as one
+equalities.py   what must be equal of an adapter, measured at the end of its run
 checkpoint.py   checkpoints: written, pruned, restored
 dev.py          the dev set's score while training
 angles.py       a batch in degrees

@@ -50,7 +50,8 @@ class Passes:
     def _carry(self, gradient: Tensor, share: Sequence[Chunk], alone: bool) -> _Sums:
         """The sum of the gradients of a share's chunks; one that is alone leaves it in the parameters."""
         sums = _Sums()
-        weights = [*dict.fromkeys(weight for chunk in share for weight in chunk.encoder.backbone.parameters())]
+        all_weights = dict.fromkeys(weight for chunk in share for weight in chunk.encoder.backbone.parameters())
+        weights = [weight for weight in all_weights if weight.requires_grad]
         with self.autocast():
             for some in [share] if self.keep_graphs else [[chunk] for chunk in share]:
                 self.before_chunk()

@@ -24,6 +24,7 @@ from contrastcli.settings import presets
 from contrastcli.settings.config import Config
 from contrastcli.training.distributed import World
 from contrastcli.training.environment import write_environment
+from contrastcli.training.equalities import check_adapter
 from contrastcli.training.plan import Plan
 from contrastcli.training.session import Emit, Session
 from contrastcli.training.setup import make_trainer
@@ -75,6 +76,8 @@ def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | Non
         trainer = make_trainer(run, plan, device, session)
         interrupts.in_loop = True
         status = trainer.run_steps()
+        if status == "finished" and world.is_main and (text := check_adapter(trainer)):
+            session.emit(Note(step=trainer.position.step, text=text))
         preempted = status == "stopped" and world.any(interrupts.preempted)
         done = Done(status=status, step=trainer.position.step, code=Preempted.code if preempted else 0)
         session.emit(done)

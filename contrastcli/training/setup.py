@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from contrastcli.data.texts import Texts
 from contrastcli.errors import ContrastError, UsageError, Use, error_text
 from contrastcli.files import writing_to
+from contrastcli.model.adapters import add_lora, freeze, trained_share
 from contrastcli.model.backbone import BertBackbone
 from contrastcli.model.contract import adapted, read_contract
 from contrastcli.model.devices import choose_precision, default_budget, is_out_of_memory
@@ -55,7 +56,8 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
         with writing_to(run.path):
             checkpoint.settle(run, folder, config.train.keep)
     set_seed(config.train.seed, 0, FRESH)
-    encoder = (load_encoder(folder) if folder else load_untrained(config.model)).to(device)
+    encoder = load_encoder(folder, merge=False) if folder else load_untrained(config.model)
+    freeze(encoder.to(device).backbone, config.model.freeze)
     max_length = min(config.model.max_length or encoder.max_length, encoder.max_length)
     precision = choose_precision(config.train.precision, device)
     prompts = encoder.contract.prompts_of(config.model.prompts, plan.examples.form, plan.corpus.views)
@@ -84,6 +86,7 @@ def _notes(plan: Plan, context: AuxiliaryContext, *, is_new: bool) -> Iterator[s
         yield from filter(None, (resolve(model).origin() for model in plan.models))
         folder = resolve(plan.config.model.backbone).folder()
         yield from adapted(read_contract(folder), plan.config.model)[1]
+        yield from filter(None, [trained_share(context.encoder.backbone)])
     if context.max_length < plan.config.model.max_length:
         yield f"model.max_length is {context.max_length}, the most that this backbone reads"
     if is_new and (text := _truncated(plan.corpus.texts, context)):
@@ -141,6 +144,9 @@ def _continue_under(position: Position, budget: int, device: torch.device, sessi
 def load_untrained(model: Model) -> SentenceEncoder:
     """The backbone under its contract, as the settings change it. Raises DataError if it cannot be read."""
     encoder = make_encoder(adapted(read_contract(resolve(model.backbone).folder()), model)[0])
+    if model.lora:
+        add_lora(encoder.backbone, model)
+    freeze(encoder.backbone, model.freeze)
     if 0 < model.max_length <= (added := len(encoder.tokenizer.added)):
         what = f"model.max_length is {model.max_length}, and the tokenizer adds {added} tokens to every text"
         raise UsageError(what, Use("--max-length", "0", "for the backbone's own limit use"))

@@ -47,13 +47,17 @@ class _Product(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, half: Tensor, half_bias: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
+        if ctx.needs_input_grad[1]:
+            ctx.save_for_backward(x)
         ctx.half = half
         product: Tensor = torch.ops.mkldnn._linear_pointwise(x, half, half_bias, "none", [], "")
         return product
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        # The layer is frozen.
+        if not ctx.needs_input_grad[1]:
+            return gradient @ ctx.half, None, None, None, None
         (x,) = ctx.saved_tensors
         weight = gradient.T.contiguous() @ x if gradient.shape[1] < x.shape[1] else gradient.T @ x
         return gradient @ ctx.half, weight.float(), gradient.sum(0).float(), None, None

@@ -1,0 +1,281 @@
+"""What of a backbone is trained: LoRA by peft (Hu et al. 2022, "LoRA: Low-Rank Adaptation"), or all but lower layers.
+
+    adapter_config.json, adapter_model.safetensors   the adapter as peft writes it, by transformers' names of layers
+    base.json                                        the model whose weights it is added to
+
+Only training keeps an adapter apart; to encode, it is added to the weights of its base. The BERT family is shown to
+peft as a tree of its linear layers under transformers' names, so that it stays fast and its adapters fit elsewhere.
+"""
+
+import importlib
+import re
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from contrastcli.data.tokens import transformers
+from contrastcli.errors import DataError, UsageError, Use, error_text
+from contrastcli.files import checksum_of, json_bytes, read_json
+from contrastcli.model.backbone import AutoBackbone, Backbone, BertBackbone, load_backbone
+from contrastcli.model.bert.cpu import Linear, dropout
+from contrastcli.model.locate import PICKLED, STARTER, resolve, revision
+from contrastcli.model.weights import BASE, DOWNLOAD
+from contrastcli.settings.sections import Model
+
+ADAPTER_CONFIG = "adapter_config.json"
+_ADAPTER = "adapter_model.safetensors"
+
+
+class Base(msgspec.Struct, frozen=True):
+    """The model that an adapter is added to: `starter`, a folder, or a name on the hub with its revision."""
+
+    name: str
+    checksum: str = ""
+    """Of its weights; empty where the revision fixes them."""
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """LoRA in training: peft's model around the layers of a backbone."""
+
+    model: Any
+    base: Base
+
+
+class _Theirs(msgspec.Struct):
+    """What an adapter that another program has saved says of its base."""
+
+    base_model_name_or_path: str
+    revision: str | None = None
+
+
+def base_folder(folder: Path) -> Path:
+    """The folder with the weights of a model: of an adapter that of its base, else its own.
+
+    Raises DataError if the base is missing, or is not what it was.
+    """
+    if (theirs := read_json(folder / ADAPTER_CONFIG, _Theirs, DOWNLOAD)) is None:
+        return folder
+    base = _read_base(folder, theirs)
+    what = f"{folder} is an adapter of {base.name}, which"
+    if Path(base.name).is_absolute() and not Path(base.name).is_dir():
+        raise DataError(f"{what} is missing", f"put that model back, or link to it: ln -s FOLDER {base.name}")
+    found = resolve(base.name).folder()
+    if base.checksum and _checksum(found) != base.checksum:
+        raise DataError(f"{what} has other weights now", "put those back, or train an adapter of the new ones")
+    return found
+
+
+def _read_base(folder: Path, theirs: _Theirs) -> Base:
+    name = "@".join(filter(None, (theirs.base_model_name_or_path, theirs.revision)))
+    return read_json(folder / BASE, Base, DOWNLOAD) or Base(name)
+
+
+def _base(word: str) -> Base:
+    """The model that a word names, by what still names it later, on other machines if it can."""
+    folder = resolve(word).folder()
+    if folder == STARTER:
+        return Base("starter")
+    if (commit := revision(folder)) and not Path(word).exists():
+        return Base(f"{word.partition('@')[0]}@{commit}")
+    return Base(str(folder.resolve()), _checksum(folder))
+
+
+def _checksum(folder: Path) -> str:
+    files = sorted(folder.glob("model*.safetensors")) or [folder / PICKLED]
+    return "+".join(map(checksum_of, files))
+
+
+def add_lora(backbone: Backbone, settings: Model) -> None:
+    """Put an adapter into linear layers, which begins as no change; it alone is trained then.
+
+    Raises UsageError where peft is not installed, no such layers are there, or the backbone is an adapter itself.
+    """
+    word = settings.backbone
+    if (resolve(word).folder() / ADAPTER_CONFIG).is_file():
+        what = f"the backbone {word} is an adapter already, and another needs its weights merged"
+        raise UsageError(what, [f"contrast export {word} FOLDER", Use("--backbone", "FOLDER")])
+    peft, view = _peft(), _view(backbone)
+    targets = _targets(view, settings.lora_targets)
+    alpha = settings.lora_alpha or 2 * settings.lora
+    config = peft.LoraConfig(
+        r=settings.lora, lora_alpha=alpha, lora_dropout=settings.lora_dropout, target_modules=targets
+    )
+    _keep_apart(backbone, peft.get_peft_model(view, config), _base(word))
+
+
+def load_with_adapter(folder: Path, *, merge: bool) -> Backbone:
+    """The backbone in a folder; of an adapter its base, with it in the weights, or apart for training.
+
+    Raises DataError where one cannot be read or does not fit, UsageError where peft is not installed.
+    """
+    base = base_folder(folder)
+    backbone = load_backbone(base)
+    if base != folder:
+        _load_adapter(backbone, folder, merge)
+    return backbone
+
+
+def _load_adapter(backbone: Backbone, folder: Path, merge: bool) -> None:
+    peft = _peft()
+    try:
+        model = peft.PeftModel.from_pretrained(_view(backbone), str(folder), is_trainable=not merge)
+        expected = peft.get_peft_model_state_dict(model, save_embedding_layers=False).keys()
+        if other := sorted(load_file(folder / _ADAPTER).keys() ^ expected):
+            raise ValueError(f"'{other[0]}' is in one of the two alone")
+        if merge:
+            model.merge_and_unload()
+    except Exception as error:  # of any kind
+        what = f"the adapter in {folder} does not fit its base: {error_text(error)}"
+        raise DataError(what, DOWNLOAD) from None
+    if merge:
+        # Which peft had frozen.
+        backbone.requires_grad_(True)
+    else:
+        theirs = msgspec.json.decode((folder / ADAPTER_CONFIG).read_bytes(), type=_Theirs)
+        _keep_apart(backbone, model, _read_base(folder, theirs))
+
+
+def save_adapter(backbone: Backbone, folder: Path) -> None:
+    """Write the adapter of a backbone, which peft loads, and whose weights it is added to."""
+    model, base = backbone.adapter[0].model, backbone.adapter[0].base
+    name, _, commit = base.name.partition("@") if not base.checksum else (base.name, "", "")
+    config = copy(model.peft_config["default"])
+    config.base_model_name_or_path = str(STARTER) if name == "starter" else name
+    config.revision, config.inference_mode, config.task_type = commit or None, True, "FEATURE_EXTRACTION"
+    # A set has another order in each process.
+    config.target_modules = sorted(config.target_modules)
+    config.save_pretrained(folder)
+    state = _peft().get_peft_model_state_dict(model, save_embedding_layers=False)
+    tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in state.items()}
+    save_file(tensors, folder / _ADAPTER, metadata={"format": "pt"})
+    (folder / BASE).write_bytes(json_bytes(msgspec.structs.asdict(base)))
+
+
+def freeze(backbone: Backbone, words: str) -> None:
+    """Keep what model.freeze says from training: all that comes before the layers, and the lowest of these.
+
+    Raises UsageError where no layer would be left.
+    """
+    if words == "none":
+        return
+    count = 0 if words == "embeddings" else int(words)
+    layers = next((module for module in backbone.modules() if isinstance(module, nn.ModuleList)), nn.ModuleList())
+    if count >= len(layers):
+        what = f"model.freeze is {words}, and the backbone has {len(layers)} layers"
+        raise UsageError(what, Use("--freeze", f"N, at most {max(0, len(layers) - 1)}", "use"))
+    in_layers = set(layers.parameters())
+    for parameter in backbone.parameters():
+        if parameter in in_layers:
+            break
+        parameter.requires_grad_(False)
+    layers[:count].requires_grad_(False)
+
+
+def trained_share(backbone: Backbone) -> str:
+    """How many of a backbone's weights are trained, in words; empty if all are."""
+    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in backbone.parameters()]
+    count, trained = sum(size for size, _ in sizes), sum(size for size, is_trained in sizes if is_trained)
+    words = f"{trained:,} of the backbone's {count:,} weights are trained ({trained / count:.1%})"
+    return "" if trained == count else words
+
+
+def _peft() -> Any:
+    """The library, which shows its progress and warnings by transformers' log. Raises UsageError without it."""
+    transformers()
+    try:
+        return importlib.import_module("peft")
+    except ImportError:
+        raise UsageError("LoRA needs the package peft, which is missing", 'pip install "contrastcli[lora]"') from None
+
+
+def _view(backbone: Backbone) -> Any:
+    """Its linear layers under transformers' names, on the same memory, in modules that peft may replace."""
+    if isinstance(backbone, AutoBackbone):
+        return backbone.model
+    view = nn.Module()
+    for _, layer, names in _linear(backbone):
+        weights, biases = (tensor.data.chunk(len(names)) for tensor in (layer.weight, layer.bias))
+        for name, weight, bias in zip(names, weights, biases, strict=True):
+            part = Linear(weight.shape[1], weight.shape[0], device="meta")
+            part.weight, part.bias = nn.Parameter(weight), nn.Parameter(bias)
+            *parents, last = name.split(".")
+            place = view
+            for parent in parents:
+                if not hasattr(place, parent):
+                    place.add_module(parent, nn.Module())
+                place = place.get_submodule(parent)
+            place.add_module(last, part)
+    return view
+
+
+def _linear(backbone: Backbone) -> Iterator[tuple[str, nn.Linear, list[str]]]:
+    """The linear layers of the BERT family, by our name, with the published names of their parts."""
+    if isinstance(backbone, BertBackbone):
+        for name, layer in list(backbone.bert.named_modules()):
+            if isinstance(layer, Linear):
+                names = backbone.bert.published_names(f"{name}.weight")
+                yield name, layer, [one.removesuffix(".weight") for one in names]
+
+
+class _Parts(nn.Module):
+    """A fused layer as the layers that it is published as, of which each may have an adapter."""
+
+    def __init__(self, parts: list[nn.Module]) -> None:
+        super().__init__()
+        self.parts = nn.Sequential(*parts)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([part(x) for part in self.parts], -1)
+
+
+class _Dropout(nn.Module):
+    """Dropout from the random numbers of a thread, as all of a backbone's; torch's shares one stream."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        return dropout(x, self.p) if self.training else x
+
+
+def _keep_apart(backbone: Backbone, model: Any, base: Base) -> None:
+    """Put the layers with an adapter into the backbone, and train nothing else of it."""
+    view = model.get_base_model()
+    for name, _, names in _linear(backbone) if isinstance(backbone, BertBackbone) else ():
+        parts = [view.get_submodule(one) for one in names]
+        if not all(isinstance(part, Linear) for part in parts):
+            parent, _, last = name.rpartition(".")
+            whole = parts[0] if len(parts) == 1 else _Parts(parts)
+            setattr(backbone.get_submodule(f"bert.{parent}"), last, whole)
+    for module in list(model.modules()):
+        for name, drop in getattr(module, "lora_dropout", {}).items():
+            if isinstance(drop, nn.Dropout):
+                module.lora_dropout[name] = _Dropout(drop.p)
+    trained = {parameter for name, parameter in model.named_parameters() if ".lora_" in name}
+    for parameter in backbone.parameters():
+        parameter.requires_grad_(parameter in trained)
+    backbone.adapter = (Adapter(model, base),)
+
+
+def _targets(view: nn.Module, words: str) -> list[str]:
+    """The layers that model.lora_targets names, as the ends of their names. Raises UsageError for one that is none."""
+    names = [name for name, module in view.named_modules() if isinstance(module, nn.Linear)]
+    # What follows the number of the layer; what is in none, as a pooler, is not used.
+    ends = sorted({re.sub(r".*\.\d+\.", "", name) for name in names if re.search(r"\.\d+\.", name)})
+    if words == "auto" and ends:
+        return ends
+    typed = [word.strip() for word in words.split(",")]
+    for word in typed:
+        if not any(f".{name}".endswith(f".{word}") for name in names):
+            what = f"model.lora_targets is '{words}', and no linear layer of the backbone is named '{word}'"
+            raise UsageError(what, Use("--lora-targets", f"auto, or of {', '.join(ends)}", "use"))
+    return typed

@@ -1,0 +1,180 @@
+"""Training with LoRA, and with frozen layers: what is trained, saved, resumed, and equal in other software."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+from torch import Tensor
+
+from contrastcli.errors import DataError, UsageError
+from contrastcli.model.folder import load_encoder
+from contrastcli.runs.events import Evaluated, Note
+from support.contracts import write_embedder
+from support.resuming import state, story, train_with_a_kill
+from support.rounding import assert_near
+from support.tiny import Tiny, told, train
+from support.trainers import Case, case_id, cases, first_batch, gradients, trainer_of
+
+peft = pytest.importorskip("peft")
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the other libraries
+
+TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen"]
+LORA: dict[str, Any] = {"model__lora": 4, "model__lora_dropout": 0.1, "train__max_steps": 12}
+
+
+def test_a_run_keeps_its_adapter_and_names_its_base(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, "simcse", "pairs", **LORA)
+    train(run)
+    folder = run.checkpoint()
+    weights = load_file(folder / "adapter_model.safetensors")
+    assert not (folder / "model.safetensors").exists() and all(".lora_" in name for name in weights)
+    assert {name.split(".")[5] for name in weights} == {"attention", "intermediate", "output"}
+    assert json.loads((folder / "base.json").read_text())["name"] == str(tiny.backbone)
+    (trained,) = [note.text for note in told(run, Note) if "are trained" in note.text]
+    assert trained.startswith(f"{sum(w.size for w in weights.values()):,} of the backbone's ")
+    optimizer = load_file(folder / "training" / "optimizer.safetensors")
+    moments = sum(tensor.size for name, tensor in optimizer.items() if name.endswith("exp_avg"))
+    assert moments == sum(w.size for w in weights.values())
+
+
+def test_the_end_of_a_run_says_what_is_equal(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, "simcse", "pairs", **LORA)
+    train(run)
+    (text,) = [note.text for note in told(run, Note) if note.text.startswith("the adapter changes")]
+    assert "one text as in a batch" in text and "merged" in text and "exported, in " in text and "bug" not in text
+
+
+def test_an_adapter_is_encoded_as_it_was_trained(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, "simcse", "pairs", **LORA)
+    train(run)
+    apart, merged = (load_encoder(run.checkpoint(), merge=merge).eval() for merge in (False, True))
+    base = load_encoder(tiny.backbone).eval().encode(TEXTS)
+    assert_near(merged.encode(TEXTS), apart.encode(TEXTS))
+    assert np.abs(merged.encode(TEXTS) - base).max() > 0.01
+
+
+def test_before_the_first_step_it_is_the_backbone(tiny: Tiny, tmp_path: Path) -> None:
+    encoder = trainer_of(tiny, tmp_path, "simcse", "pairs", **LORA).encoder
+    assert_near(encoder.eval().encode(TEXTS), load_encoder(tiny.backbone).eval().encode(TEXTS))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_killed_run_ends_as_if_nothing_had_happened(tiny: Tiny, tmp_path: Path, precision: str) -> None:
+    settings = LORA | {"train__save_every": 5, "dev__every": 10, "train__precision": precision, "model__head": "keep"}
+    settings |= {"train__token_budget": 200, "model__freeze": "1"}
+    undisturbed, killed = (tiny.run(tmp_path / name, "simcse", "pairs", **settings) for name in ("one", "two"))
+    train(undisturbed)
+    train_with_a_kill(killed, 7)
+    actual, expected = state(killed), state(undisturbed)
+    assert actual.keys() == expected.keys() and "last/adapter_model.safetensors" in expected
+    assert [name for name in expected if actual[name] != expected[name]] == []
+    assert story(killed) == story(undisturbed)
+
+
+FIRST = {objective: (objective, form, changes) for objective, form, changes in reversed([*cases()]) if not changes}
+OTHERS: list[Case] = [("simcse", "sentences", {"objective__mlm_weight": 0.1})]
+
+
+@pytest.mark.parametrize("case", [*FIRST.values(), *OTHERS], ids=case_id)
+def test_every_objective_trains_the_adapter_alone_with_the_cache_too(tiny: Tiny, tmp_path: Path, case: Case) -> None:
+    objective, form, changes = case
+    trainer = trainer_of(tiny, tmp_path, objective, form, **LORA, **changes)
+    batch = first_batch(trainer)
+    expected, actual = (_gradients(trainer, batch, keep_graphs) for keep_graphs in (True, False))
+    for name, gradient in expected.items():
+        assert_near(actual[name], gradient, scale=max(float(g.abs().max()) for g in expected.values()))
+    moved = {name for name, gradient in expected.items() if gradient.any()}
+    inside = {name for name in moved if ".layers." in name or ".words." in name or ".positions." in name}
+    assert inside and all(".lora_B." in name for name in inside), "A has no gradient as long as B is 0"
+
+
+def _gradients(trainer: Any, batch: Any, keep_graphs: bool) -> dict[str, Tensor]:
+    trainer.stepper.backward(batch, keep_graphs=keep_graphs)
+    return gradients(trainer)
+
+
+def test_two_processes_train_the_same_adapter(tiny: Tiny, tmp_path: Path) -> None:
+    runs = [tiny.run(tmp_path / name, "simcse", "pairs", **LORA) for name in ("one", "two")]
+    train(runs[0])
+    script = Path(__file__).parents[1] / "support" / "train_runs.py"
+    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(script.parents[2]), str(script.parents[1])])}
+    subprocess.run([*words, str(runs[1].path)], check=True, env=env, capture_output=True, timeout=300)
+    one, two = (load_file(run.checkpoint("last") / "adapter_model.safetensors") for run in runs)
+    for name, tensor in one.items():
+        assert_near(two[name], tensor, scale=1.0)
+
+
+def test_a_run_with_an_adapter_is_a_backbone_but_not_of_another(tiny: Tiny, tmp_path: Path) -> None:
+    first = tiny.run(tmp_path / "one", "simcse", "pairs", **LORA)
+    train(first)
+    world = replace(tiny, backbone=first.path)
+    second = world.run(tmp_path / "two", "simcse", "pairs", train__max_steps=1, train__lr=1e-9)
+    train(second)
+    assert (second.checkpoint() / "model.safetensors").exists()
+    assert told(second, Evaluated)[0].score == pytest.approx(told(first, Evaluated)[-1].score, abs=1e-4)
+    assert_near(load_encoder(second.checkpoint()).encode(TEXTS), load_encoder(first.checkpoint()).encode(TEXTS))
+    with pytest.raises(UsageError, match="is an adapter already") as raised:
+        train(world.run(tmp_path / "three", "simcse", "pairs", **LORA))
+    assert f"contrast export {first.path} FOLDER" in raised.value.hint
+
+
+def test_a_base_that_is_gone_or_another_is_named(tiny: Tiny, tmp_path: Path) -> None:
+    base = Path(shutil.copytree(tiny.backbone, tmp_path / "base"))
+    run = replace(tiny, backbone=base).run(tmp_path / "run", "simcse", "pairs", **LORA | {"train__max_steps": 1})
+    train(run)
+    shutil.rmtree(base)
+    with pytest.raises(DataError, match=f"is an adapter of {base}, which is missing"):
+        load_encoder(run.checkpoint())
+    shutil.copytree(write_embedder(tiny.backbone, tmp_path / "other"), base)
+    with pytest.raises(DataError, match=f"is an adapter of {base}, which has other weights now"):
+        load_encoder(run.checkpoint())
+
+
+@pytest.mark.parametrize("targets", ["auto", "query,value"])
+def test_the_same_model_in_peft_and_in_sentence_transformers(tiny: Tiny, tmp_path: Path, targets: str) -> None:
+    library, theirs = pytest.importorskip("sentence_transformers"), pytest.importorskip("transformers")
+    world = replace(tiny, backbone=write_embedder(tiny.backbone, tmp_path / "embedder"))
+    run = world.run(tmp_path / "run", "simcse", "pairs", **LORA, model__lora_targets=targets)
+    train(run)
+    ours = load_encoder(run.checkpoint()).eval()
+    model = library.SentenceTransformer(str(run.checkpoint()), device="cpu")
+    assert_near(model.encode_query(TEXTS), ours.encode(TEXTS, "query"))
+    wrapped = peft.PeftModel.from_pretrained(theirs.AutoModel.from_pretrained(world.backbone), run.checkpoint()).eval()
+    table = ours.tokenise(TEXTS)
+    for row in range(len(TEXTS)):
+        ids = torch.from_numpy(table[row].astype(np.int64))[None]
+        with torch.inference_mode():
+            assert_near(wrapped(ids).last_hidden_state, ours.backbone(ids, None).last)
+
+
+@pytest.mark.parametrize(("words", "kept"), [("embeddings", 0), ("1", 1)])
+def test_frozen_weights_stay_as_they_were(tiny: Tiny, place: Path, words: str, kept: int) -> None:
+    run = tiny.run(place, "simcse", "pairs", train__max_steps=2, model__freeze=words)
+    train(run)
+    before, after = (load_encoder(folder).backbone.state_dict() for folder in (tiny.backbone, run.checkpoint()))
+    same = {name for name, tensor in before.items() if torch.equal(tensor, after[name])}
+    frozen = {name for name in before if ".layers." not in name or int(name.split(".layers.")[1][0]) < kept}
+    assert same == frozen
+    assert any("are trained (" in note.text for note in told(run, Note))
+
+
+def _misuse() -> Iterator[tuple[dict[str, object], str]]:
+    yield {"model__freeze": "2"}, "the backbone has 2 layers"
+    yield {"model__lora": 4, "model__lora_targets": "query,valeu"}, "no linear layer of the backbone is named 'valeu'"
+
+
+@pytest.mark.parametrize(("settings", "words"), [*_misuse()])
+def test_what_cannot_be_is_said(tiny: Tiny, place: Path, settings: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        train(tiny.run(place, "simcse", "pairs", **settings))
