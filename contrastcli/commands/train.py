@@ -44,7 +44,7 @@ def preview(config: Config, runs_dir: Path) -> Preview:
     from contrastcli.data.examples import preview as first_rows
     from contrastcli.model.adapters import base_folder
     from contrastcli.model.backbone import read_config
-    from contrastcli.model.contract import adapted, read_contract
+    from contrastcli.model.contract import adapted, read_contract, width_after
     from contrastcli.model.devices import choose_device
     from contrastcli.training.checkpoint import disk_bytes
     from contrastcli.training.plan import make_plan
@@ -58,6 +58,8 @@ def preview(config: Config, runs_dir: Path) -> Preview:
     contract, changes = adapted(read_contract(folder), config.model) if folder else (None, [])
     backbone = base_folder(contract.backbone) if contract else None
     shape = read_config(backbone) if backbone else {}
+    if contract and (sizes := sizes_of(shape)):
+        config.model.weights(width_after(contract.after, sizes[-1]))  # raises UsageError
     lengths = _lengths(plan, contract, shape) if contract else None
     longest = min(lengths.longest, lengths.limit) if lengths else 0
     memory = estimate(config, plan.corpus.texts_per_row, sizes=sizes_of(shape), longest=longest)

@@ -134,7 +134,8 @@ def resolve(layers: Sequence[Layer]) -> Config:
     config = Config(spec, own, **others, sources=sources)  # type: ignore[arg-type]
     if config.model.dims and config.model.head == "train-only":
         what = "model.head is train-only, and model.dims would train sizes of what that head makes, which is dropped"
-        raise UsageError(what, Use("--head", "none or keep"), key="model.dims", source=sources["model.dims"])
+        remedies = Use("--head", "none", "use"), Use("--head", "keep")
+        raise UsageError(what, remedies, key="model.dims", source=sources["model.dims"])
     return replace(config, notes=(*notes, *_check_objective(config, layers)))
 
 

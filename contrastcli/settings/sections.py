@@ -64,7 +64,7 @@ class Model(Section, frozen=True, kw_only=True):
     dims: Annotated[
         str,
         about(
-            "sizes at which the embeddings' first numbers are trained too (Matryoshka)",
+            "sizes at which the first numbers of embeddings are trained too: Matryoshka",
             pattern=rf"^({_SIZE}(,\s*{_SIZE})*)?$",
             form="sizes with commas between, with weights other than 1: 64=0.5,128,256",
         ),

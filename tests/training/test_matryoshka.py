@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
+from contrastcli.commands.train import preview
 from contrastcli.errors import UsageError
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
@@ -67,12 +68,14 @@ def test_malformed_sizes_are_an_error_that_shows_the_form(dims: str) -> None:
 def test_a_size_larger_than_the_embeddings_is_an_error_with_their_width(tiny: Tiny, place: Path) -> None:
     with pytest.raises(UsageError, match=r"model\.dims has 64, and the embeddings have 32 numbers"):
         train(tiny.run(place, "simcse", "pairs", model__dims="8,64"))
+    with pytest.raises(UsageError, match=r"model\.dims has 64"):
+        preview(tiny.config("simcse", "pairs", model__dims="8,64"), place)
 
 
 def test_a_head_that_is_dropped_trains_no_sizes(tiny: Tiny) -> None:
     with pytest.raises(UsageError, match=r"model\.head is train-only") as error:
         make_plan(tiny.config("simcse", "pairs", model__dims="8", model__head="train-only"))
-    assert error.value.hint == "--head none or keep"
+    assert error.value.hint == "use --head none, or --head keep"
 
 
 def test_training_without_the_sizes_of_its_backbone_says_so(tiny: Tiny, place: Path) -> None:
