@@ -160,7 +160,7 @@ class Bench:
         fast = choose_precision("auto", choose_device("auto")) == "bf16"
         self._precisions: list[Precision] = ["fp32", "bf16"] if fast else ["fp32"]
         backbone = self._encoder.backbone
-        self._int8 = isinstance(backbone, BertBackbone) and self._encoder.device.type == "cpu" and has_products("int8")
+        self._int8 = backbone.takes_int8 and self._encoder.device.type == "cpu" and has_products("int8")
         self._shape = backbone.bert.shape if isinstance(backbone, BertBackbone) else None
 
     def comparisons(self) -> Iterator[Comparison]:
@@ -229,7 +229,8 @@ class Bench:
         tokens = layers * n
         if self._encoder.contract.pooling == "cls":
             tokens -= n - 1
-        return float((6 * d**2 * layers * n + (2 * d**2 + 4 * d * shape.inner + 4 * d * n) * tokens).mean())
+        inner = (6 if shape.reaches else 4) * d * shape.inner
+        return float((6 * d**2 * layers * n + (2 * d**2 + inner + 4 * d * n) * tokens).mean())
 
 
 @torch.inference_mode()

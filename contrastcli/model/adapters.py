@@ -202,10 +202,11 @@ def _view(backbone: Backbone) -> Any:
         return backbone.model
     view = nn.Module()
     for _, layer, names in _linear(backbone):
-        weights, biases = (tensor.data.chunk(len(names)) for tensor in (layer.weight, layer.bias))
+        weights = layer.weight.data.chunk(len(names))
+        biases = [None] * len(names) if layer.bias is None else layer.bias.data.chunk(len(names))
         for name, weight, bias in zip(names, weights, biases, strict=True):
             part = Linear(weight.shape[1], weight.shape[0], device="meta")
-            part.weight, part.bias = nn.Parameter(weight), nn.Parameter(bias)
+            part.weight, part.bias = nn.Parameter(weight), None if bias is None else nn.Parameter(bias)
             *parents, last = name.split(".")
             place = view
             for parent in parents:

@@ -31,6 +31,8 @@ class Backbone(nn.Module):
 
     takes_threads = False
     """Whether threads may run it side by side, each with dropout of its own: not in older transformers."""
+    takes_int8 = False
+    """Whether it encodes with matrix products in int8."""
     is_compiled = False
     """Whether its layers are compiled, for training with gradients and for that alone."""
     adapter: tuple[Any, ...] = ()
@@ -58,7 +60,7 @@ class Backbone(nn.Module):
 
 
 class BertBackbone(Backbone):
-    """BERT, RoBERTa, XLM-RoBERTa, DistilBERT or MPNet."""
+    """BERT, RoBERTa, XLM-RoBERTa, DistilBERT, MPNet or ModernBERT."""
 
     takes_threads = True
 
@@ -66,13 +68,14 @@ class BertBackbone(Backbone):
         shape = bert.shape
         super().__init__(config, shape.width, shape.layers, shape.positions - shape.first_position, shape.vocab_size)
         self.bert = bert
+        self.takes_int8 = not bert.family.pre_norm
         self.pooler: dict[str, Tensor] = {}
         """The published weights of a layer on CLS that no pooling here uses, but that other libraries look for."""
 
     @property
     def lacks_pooler(self) -> bool:
-        """Whether transformers would make a pooler and find no weights for it; DistilBERT's class has none."""
-        return not self.pooler and self.config["model_type"] != "distilbert"
+        """Whether transformers would make a pooler and find no weights for it; two classes have none."""
+        return not self.pooler and self.config["model_type"] not in ("distilbert", "modernbert")
 
     def compile_layers(self) -> None:
         """Compile the layers, which are alike, so that one serves all."""
@@ -128,7 +131,7 @@ def load_language_model_head(folder: Path, backbone: Backbone) -> MaskedLMHead:
     """The masked-language-model head in a folder, tied to its backbone's word embeddings. Raises DataError without."""
     if not isinstance(backbone, BertBackbone) or not backbone.config.get("tie_word_embeddings", True):
         what = f"the language-model head of '{backbone.config.get('model_type')}' models is not supported"
-        raise DataError(what, [_NO_HEAD, "use a BERT, RoBERTa, DistilBERT or MPNet backbone"])
+        raise DataError(what, [_NO_HEAD, "use a BERT, RoBERTa, DistilBERT, MPNet or ModernBERT backbone"])
     head, weights = MaskedLMHead(backbone.bert), read_weights(folder)
     if head.published_names("dense.weight")[0] not in canonical(weights, head.family):
         what = "the backbone has no language-model head"

@@ -177,7 +177,8 @@ class SentenceEncoder(nn.Module):
         """A copy of the backbone that encodes faster than itself: for texts without padding, or in bfloat16."""
         backbone, precision = self.backbone, self.precision
         packs = self.device.type == "cpu" and has_products(precision)
-        bert = backbone.bert if packs and isinstance(backbone, BertBackbone) and not backbone.adapter else None
+        is_possible = packs and not backbone.adapter and (precision != "int8" or backbone.takes_int8)
+        bert = backbone.bert if is_possible and isinstance(backbone, BertBackbone) else None
         if bert is None and precision != "bf16":
             if precision == "int8":
                 what = "int8 is for BERT, RoBERTa, DistilBERT and MPNet models"

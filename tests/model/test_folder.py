@@ -311,7 +311,7 @@ def test_other_libraries_cut_and_pad_as_the_model_does(folder: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("with_pooler", [True, False])
-@pytest.mark.parametrize("kind", ["Bert", "Roberta", "DistilBert", "MPNet"])
+@pytest.mark.parametrize("kind", ["Bert", "Roberta", "DistilBert", "MPNet", "ModernBert"])
 def test_other_libraries_find_all_weights_in_a_saved_folder(
     tiny: Tiny, tmp_path: Path, kind: str, with_pooler: bool
 ) -> None:
@@ -319,8 +319,9 @@ def test_other_libraries_find_all_weights_in_a_saved_folder(
     sizes = json.loads((tiny.backbone / "config.json").read_text())
     names = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
     changes = {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 64} if kind == "DistilBert" else {}
+    changes |= {"pad_token_id": 0} if kind == "ModernBert" else {}
     config = getattr(transformers, f"{kind}Config")(**{name: sizes[name] for name in names if name in sizes} | changes)
-    options = {} if with_pooler or kind == "DistilBert" else {"add_pooling_layer": False}
+    options = {} if with_pooler or kind in ("DistilBert", "ModernBert") else {"add_pooling_layer": False}
     theirs = getattr(transformers, f"{kind}Model")(config, **options)
     folder = Path(shutil.copytree(tiny.backbone, tmp_path / "published"))
     theirs.save_pretrained(folder)

@@ -1,4 +1,4 @@
-"""The BERT family (BERT, RoBERTa, XLM-RoBERTa, DistilBERT, MPNet) without transformers, over its published weights.
+"""The BERT family (BERT, RoBERTa, XLM-R, DistilBERT, MPNet, ModernBERT) without transformers, over published weights.
 
 network.py   the encoder and its masked-language-model head
 cpu.py       what makes the encoder fast on a CPU: bf16 products, no padding, dropout

@@ -3,6 +3,7 @@
 Elsewhere, without dropout and in torch.compile, each of these is torch's own operation.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -14,6 +15,8 @@ from torch.autograd import Function
 from contrastcli.model.devices import has_products
 from contrastcli.model.workers import generator
 
+_BLOCK = 256
+"""Queries for which attention to near tokens is computed at once."""
 _ROWS = 64
 """Packed tokens are a multiple of this: the library prepares each size of product that it meets."""
 
@@ -27,7 +30,7 @@ def is_half(x: Tensor) -> bool:
 class Linear(nn.Linear):
     """A linear layer that keeps a copy of its weights in bfloat16, made again after each change of them."""
 
-    _half: tuple[object, Tensor, Tensor] | None = None
+    _half: tuple[object, Tensor, Tensor | None] | None = None
 
     def reset_parameters(self) -> None:
         """Skip the random weights, which take longer than reading a file."""
@@ -38,7 +41,8 @@ class Linear(nn.Linear):
         version = self.weight.data_ptr(), self.weight._version
         half = self._half
         if half is None or half[0] != version:
-            half = self._half = version, self.weight.detach().bfloat16(), self.bias.detach().bfloat16()
+            bias = None if self.bias is None else self.bias.detach().bfloat16()
+            half = self._half = version, self.weight.detach().bfloat16(), bias
         return _Product.apply(x.bfloat16(), self.weight, self.bias, *half[1:])  # type: ignore[no-any-return, no-untyped-call]
 
 
@@ -46,10 +50,12 @@ class _Product(Function):
     """A linear layer in bfloat16 on a CPU. Torch's own adds the bias in a pass of its own."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, half: Tensor, half_bias: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, half: Tensor, half_bias: Tensor | None
+    ) -> Tensor:
         if ctx.needs_input_grad[1]:
             ctx.save_for_backward(x)
-        ctx.half = half
+        ctx.half, ctx.has_bias = half, bias is not None
         product: Tensor = torch.ops.mkldnn._linear_pointwise(x, half, half_bias, "none", [], "")
         return product
 
@@ -60,7 +66,8 @@ class _Product(Function):
             return gradient @ ctx.half, None, None, None, None
         (x,) = ctx.saved_tensors
         weight = gradient.T.contiguous() @ x if gradient.shape[1] < x.shape[1] else gradient.T @ x
-        return gradient @ ctx.half, weight.float(), gradient.sum(0).float(), None, None
+        bias = gradient.sum(0).float() if ctx.has_bias else None
+        return gradient @ ctx.half, weight.float(), bias, None, None
 
 
 class Packing(NamedTuple):
@@ -168,6 +175,38 @@ def add_dropped(x: Tensor, y: Tensor, p: float) -> Tensor:
     if _is_plain(x, p):
         return x + F.dropout(y, p)
     return _AddDropped.apply(x, y, p)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+    """(…, T, d/H) with pairs of numbers turned by angles, whose cosines and ± sines (T, d/H) are given.
+
+    Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding".
+    """
+    cos, sin = rotation
+    turned = torch.addcmul(x.float() * cos, x.float().roll(x.shape[-1] // 2, -1), sin)
+    return turned.to(x.dtype)
+
+
+def blocks(queries: int, keys: int, window: int, device: torch.device) -> Iterator[tuple[slice, slice, Tensor]]:
+    """Blocks of queries, the keys that may be near enough to them, and which of these are (Tq, Tk)."""
+    for start in range(0, queries, _BLOCK):
+        stop = min(start + _BLOCK, queries)
+        some, near = slice(start, stop), slice(max(0, start - window), min(keys, stop + window))
+        places = torch.arange(keys, device=device)
+        yield some, near, (places[some, None] - places[near]).abs() <= window
+
+
+def attend_near(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, p: float, window: int) -> Tensor:
+    """As `attend` with a bool mask (B, 1, 1, T), but only over keys at most `window` tokens away, if that is not 0."""
+    if not 0 < window < k.shape[2] - 1:
+        return attend(q, k, v, mask, p)
+    mixed = []
+    for some, near, is_near in blocks(q.shape[2], k.shape[2], window, q.device):
+        # Padding attends to itself: a softmax over nothing would be no number.
+        itself = torch.eye(k.shape[2], dtype=torch.bool, device=q.device)[some, near]
+        among = is_near[None, None] if mask is None else mask[..., near] & is_near | itself
+        mixed.append(attend(q[:, :, some], k[:, :, near], v[:, :, near], among, p))
+    return torch.cat(mixed, 2)
 
 
 def dropout(x: Tensor, p: float) -> Tensor:

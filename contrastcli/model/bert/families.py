@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import msgspec
 import torch.nn.functional as F
@@ -35,7 +35,13 @@ class Family:
     """Positions start at `padding + 1`, and padding tokens do not count (fairseq's convention)."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Config keys that transformers' class does not read, and the values that it has instead."""
-    dropout_after_attention: bool = True
+    pre_norm: bool = False
+    """Layers are normalised before each half, gated, without biases, and know positions by rotation alone."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    needs: Mapping[str, Any] = field(
+        default_factory=lambda: {"is_decoder": False, "position_embedding_type": "absolute"}
+    )
+    """Config keys, and the only values with which `bert` implements the model."""
 
 
 _BERT_LAYER = "encoder.layer.{}."
@@ -48,6 +54,7 @@ _BERT = Family(
         "inner": "intermediate_size",
         "activation": "hidden_act",
         "dropout": "hidden_dropout_prob",
+        "mix_dropout": "hidden_dropout_prob",
         "attention_dropout": "attention_probs_dropout_prob",
     },
     modules={
@@ -100,7 +107,6 @@ _DISTILBERT = Family(
         "layers.{}.norm": (f"{_DISTIL_LAYER}output_layer_norm",),
     },
     head={"dense": "vocab_transform", "norm": "vocab_layer_norm", "bias": "vocab_projector.bias"},
-    dropout_after_attention=False,
 )
 _MPNET_LAYER = f"{_BERT_LAYER}attention."
 _MPNET = Family(
@@ -118,13 +124,73 @@ _MPNET = Family(
     count_from_padding=True,
     fixed={"pad_token_id": 1},
 )
+_MODERN_LAYER = "layers.{}."
+_MODERNBERT = Family(
+    prefix="model.",
+    keys={
+        "width": "hidden_size",
+        "layers": "num_hidden_layers",
+        "heads": "num_attention_heads",
+        "inner": "intermediate_size",
+        "activation": "hidden_activation",
+        "epsilon": "norm_eps",
+        "dropout": "embedding_dropout",
+        "attention_dropout": "attention_dropout",
+        "mix_dropout": "attention_dropout",
+        "inner_dropout": "mlp_dropout",
+    },
+    modules={
+        "words": ("embeddings.tok_embeddings",),
+        "norm": ("embeddings.norm",),
+        "layers.{}.attention_norm": (f"{_MODERN_LAYER}attn_norm",),
+        "layers.{}.qkv": (f"{_MODERN_LAYER}attn.Wqkv",),
+        "layers.{}.mix": (f"{_MODERN_LAYER}attn.Wo",),
+        "layers.{}.norm": (f"{_MODERN_LAYER}mlp_norm",),
+        "layers.{}.expand": (f"{_MODERN_LAYER}mlp.Wi",),
+        "layers.{}.contract": (f"{_MODERN_LAYER}mlp.Wo",),
+        "final_norm": ("final_norm",),
+    },
+    head={"dense": "head.dense", "norm": "head.norm", "bias": "decoder.bias"},
+    head_activation="gelu",
+    pre_norm=True,
+    defaults={"embedding_dropout": 0.0, "attention_dropout": 0.0, "mlp_dropout": 0.0, "norm_eps": 1e-5},
+    needs={"attention_bias": False, "mlp_bias": False, "norm_bias": False, "rope_scaling": None},
+)
 FAMILIES: dict[str, Family] = {
     "bert": _BERT,
     "roberta": _ROBERTA,
     "xlm-roberta": _ROBERTA,
     "distilbert": _DISTILBERT,
     "mpnet": _MPNET,
+    "modernbert": _MODERNBERT,
 }
+
+
+class Reach(NamedTuple):
+    """How a layer of ModernBERT relates tokens."""
+
+    theta: Annotated[float, msgspec.Meta(gt=0)]
+    """The base of the rotations."""
+    window: int
+    """The largest distance of tokens that attend to each other; 0: any."""
+
+
+class _Reaches(msgspec.Struct):
+    """The part of ModernBERT's config that says so, as transformers 4 and 5 write it."""
+
+    local_attention: Annotated[int, msgspec.Meta(ge=2)] = 128
+    layer_types: list[str] | None = None
+    global_attn_every_n_layers: Annotated[int, msgspec.Meta(ge=1)] = 3
+    rope_parameters: dict[str, dict[str, Any]] | None = None
+    global_rope_theta: float = 160_000.0
+    local_rope_theta: float = 10_000.0
+
+    def of_layers(self, count: int) -> list[tuple[Any, int]]:
+        rope = {"full_attention": self.global_rope_theta, "sliding_attention": self.local_rope_theta}
+        rope |= {kind: of["rope_theta"] for kind, of in (self.rope_parameters or {}).items() if "rope_theta" in of}
+        every = self.global_attn_every_n_layers
+        kinds = self.layer_types or ["sliding_attention" if n % every else "full_attention" for n in range(count)]
+        return [(rope[kind], self.local_attention // 2 if kind == "sliding_attention" else 0) for kind in kinds]
 
 
 _Size = Annotated[int, msgspec.Meta(ge=1, le=1 << 24)]
@@ -152,10 +218,15 @@ class Shape:
     dropout: _Share
     attention_dropout: _Share
     mix_dropout: _Share
+    inner_dropout: _Share
+    reaches: tuple[Reach, ...]
+    """Of each layer, in families that rotate."""
 
     def __post_init__(self) -> None:
         if self.width % self.heads:
             raise ValueError(f"{self.heads} heads do not divide a width of {self.width}")
+        if self.reaches and (len(self.reaches) != self.layers or self.width // self.heads % 2):
+            raise ValueError("its layer_types do not fit its layers, or its heads have an odd width")
         if self.padding is not None and self.padding >= self.vocab_size:
             raise ValueError(f"padding is token {self.padding} of {self.vocab_size}")
         rows = self.vocab_size + self.positions + self.types
@@ -167,9 +238,12 @@ class Shape:
     def of(cls, config: Mapping[str, Any]) -> Self:
         """The shape in a config. Raises KeyError for a missing size, msgspec.ValidationError for an impossible one."""
         family = FAMILIES[config["model_type"]]
-        keys, config = family.keys, {**config, **family.fixed}
+        keys, config = family.keys, {**family.defaults, **config, **family.fixed}
         padding = config.get("pad_token_id", 1 if family.count_from_padding else 0)
-        dropout = config.get(keys["dropout"], 0.1)
+
+        def rate(name: str) -> Any:
+            return config.get(keys[name], 0.1) if name in keys else 0.0
+
         values = {
             **{name: config[keys[name]] for name in ("width", "layers", "heads", "inner")},
             "vocab_size": config["vocab_size"],
@@ -178,11 +252,10 @@ class Shape:
             "buckets": config.get("relative_attention_num_buckets", 32) if "buckets" in family.modules else 0,
             "padding": padding,
             "first_position": padding + 1 if family.count_from_padding and isinstance(padding, int) else 0,
-            "epsilon": config.get("layer_norm_eps", 1e-12),
+            "epsilon": config.get(keys.get("epsilon", "layer_norm_eps"), 1e-12),
             "activation": config.get(keys["activation"], "gelu"),
-            "dropout": dropout,
-            "attention_dropout": config.get(keys["attention_dropout"], 0.1),
-            "mix_dropout": dropout if family.dropout_after_attention else 0.0,
+            **{name: rate(name) for name in ("dropout", "attention_dropout", "mix_dropout", "inner_dropout")},
+            "reaches": msgspec.convert(config, _Reaches).of_layers(config[keys["layers"]]) if family.pre_norm else (),
         }
         return msgspec.convert(values, cls)
 
@@ -192,10 +265,18 @@ def fits(config: Mapping[str, Any]) -> bool:
     family = FAMILIES.get(str(config.get("model_type")))
     return (
         family is not None
-        and not config.get("is_decoder", False)
-        and config.get("position_embedding_type", "absolute") == "absolute"
+        and all((config.get(key) or value) == value for key, value in family.needs.items())
+        and not (family.pre_norm and _scales_rotations(config))
         and str(config.get(family.keys["activation"], "gelu")) in ACTIVATIONS
     )
+
+
+def _scales_rotations(config: Mapping[str, Any]) -> bool:
+    try:
+        by_kind = msgspec.convert(config, _Reaches).rope_parameters or {}
+    except msgspec.ValidationError:
+        return False
+    return any(rope.get("rope_type", "default") != "default" for rope in by_kind.values())
 
 
 def canonical(weights: Mapping[str, Tensor], family: Family) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""BERT, RoBERTa, XLM-RoBERTa, DistilBERT and MPNet without transformers, with their published weights.
+"""BERT, RoBERTa, XLM-R, DistilBERT, MPNet and ModernBERT without transformers, with their published weights.
 
 One encoder serves all of them; `families` has the differences, and `cpu` what makes it fast without a GPU. Outputs
 equal transformers' to 1e-5 in fp32.
@@ -6,6 +6,7 @@ equal transformers' to 1e-5 in fp32.
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -13,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from contrastcli.errors import DataError
-from contrastcli.model.bert.cpu import Linear, Packing, add_dropped, attend, dropout, is_half
+from contrastcli.model.bert.cpu import Linear, Packing, add_dropped, attend_near, dropout, is_half, rotate
 from contrastcli.model.bert.families import ACTIVATIONS, Family, Shape, canonical
 
 _WEIGHTS_HINT = "use the model.safetensors that belongs to this config.json"
@@ -34,38 +35,66 @@ class _Embedding(nn.Embedding):
         """Skip the random weights."""
 
 
+Rotation = tuple[Tensor, Tensor]
+"""The cosines and ± sines (T, d/H) of the angles by which each place turns queries and keys."""
+
+
 class EncoderLayer(nn.Module):
     """One transformer layer, normalised after each half (Vaswani et al. 2017; Devlin et al. 2019)."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, number: int = 0, *, pre_norm: bool = False) -> None:
         super().__init__()
         self.shape = shape
         self.activation = ACTIVATIONS[shape.activation]
-        self.qkv = Linear(shape.width, 3 * shape.width)
-        self.mix = Linear(shape.width, shape.width)
-        self.attention_norm = nn.LayerNorm(shape.width, eps=shape.epsilon)
-        self.expand = Linear(shape.width, shape.inner)
-        self.contract = Linear(shape.inner, shape.width)
-        self.norm = nn.LayerNorm(shape.width, eps=shape.epsilon)
+        self.window = shape.reaches[number].window if shape.reaches else 0
+        linear, norm = partial(Linear, bias=not pre_norm), partial(nn.LayerNorm, eps=shape.epsilon, bias=not pre_norm)
+        self.qkv = linear(shape.width, 3 * shape.width)
+        self.mix = linear(shape.width, shape.width)
+        self.attention_norm: nn.Module = nn.Identity() if pre_norm and number == 0 else norm(shape.width)
+        self.expand = linear(shape.width, (1 + pre_norm) * shape.inner)
+        self.contract = linear(shape.inner, shape.width)
+        self.norm = norm(shape.width)
 
-    def forward(self, x: Tensor, packing: Packing, first: bool = False) -> Tensor:
+    def forward(self, x: Tensor, packing: Packing, rotation: Rotation | None = None, first: bool = False) -> Tensor:
         """The next hidden states of tokens: (M, d) → (M, d), or (B, d) of the first token of each text."""
-        qkv = packing.unpack(self.qkv(x)).view(*packing.size, 3, self.shape.heads, -1)  # (B, T, 3, H, d/H)
-        parts = qkv.permute(2, 0, 3, 1, 4)
-        q, k, v = parts.contiguous() if x.device.type == "cpu" else parts  # (B, H, T, d/H) each
-        mask = packing.mask
-        if first:
-            q, mask = q[:, :, :1], None if mask is None else mask[:, :, :1]
-        mixed = attend(q, k, v, mask, self._rate(self.shape.attention_dropout)).transpose(1, 2).flatten(2)
-        x, mixed = (packing.first(x), mixed[:, 0]) if first else (x, packing.pack(mixed))
-        mixed = self.mix(mixed)
+        mixed = self.attention(x, packing, rotation, first)
+        x = packing.first(x) if first else x
         x = self.attention_norm(add_dropped(x, mixed, self._rate(self.shape.mix_dropout)))
         inner = self.activation(self.expand(x))  # (M, inner)
         normed: Tensor = self.norm(add_dropped(x, self.contract(inner), self._rate(self.shape.dropout)))
         return normed
 
+    def attention(self, x: Tensor, packing: Packing, rotation: Rotation | None, first: bool) -> Tensor:
+        """What tokens take from one another: (M, d) → (M, d) or (B, d)."""
+        qkv = packing.unpack(self.qkv(x)).view(*packing.size, 3, self.shape.heads, -1)  # (B, T, 3, H, d/H)
+        parts = qkv.permute(2, 0, 3, 1, 4)
+        q, k, v = parts.contiguous() if x.device.type == "cpu" else parts  # (B, H, T, d/H) each
+        if rotation is not None:
+            q, k = rotate(q, rotation), rotate(k, rotation)
+        mask = packing.mask
+        if first:
+            q, mask = q[:, :, :1], None if mask is None else mask[:, :, :1]
+        rate = self._rate(self.shape.attention_dropout)
+        mixed = attend_near(q, k, v, mask, rate, self.window).transpose(1, 2).flatten(2)
+        summed: Tensor = self.mix(mixed[:, 0] if first else packing.pack(mixed))
+        return summed
+
     def _rate(self, p: float) -> float:
         return p if self.training else 0.0
+
+
+class PreNormLayer(EncoderLayer):
+    """One layer of ModernBERT, normalised before each half and gated (Warner et al. 2024)."""
+
+    def __init__(self, shape: Shape, number: int) -> None:
+        super().__init__(shape, number, pre_norm=True)
+
+    def forward(self, x: Tensor, packing: Packing, rotation: Rotation | None = None, first: bool = False) -> Tensor:
+        mixed = self.attention(self.attention_norm(x), packing, rotation, first)
+        x = add_dropped(packing.first(x) if first else x, mixed, self._rate(self.shape.mix_dropout))
+        inner, gate = self.expand(self.norm(x)).chunk(2, -1)  # (M, inner) each
+        inner = dropout(self.activation(inner) * gate, self._rate(self.shape.inner_dropout))
+        return x + self.contract(inner)  # type: ignore[no-any-return]
 
 
 class PublishedModule(nn.Module):
@@ -116,13 +145,16 @@ class Bert(PublishedModule):
         super().__init__(family)
         self.shape = shape
         self.words = _Embedding(shape.vocab_size, shape.width, padding_idx=shape.padding)
-        self.positions = _Embedding(
-            shape.positions, shape.width, padding_idx=shape.padding if family.count_from_padding else None
-        )
+        unused = shape.padding if family.count_from_padding else None
+        has_places = "positions" in family.modules
+        self.positions = _Embedding(shape.positions, shape.width, padding_idx=unused) if has_places else None
         self.types = _Embedding(shape.types, shape.width) if shape.types else None
         self.buckets = _Embedding(shape.buckets, shape.heads) if shape.buckets else None
-        self.norm = nn.LayerNorm(shape.width, eps=shape.epsilon)
-        self.layers = nn.ModuleList(EncoderLayer(shape) for _ in range(shape.layers))
+        norm = partial(nn.LayerNorm, shape.width, eps=shape.epsilon, bias=not family.pre_norm)
+        self.norm = norm()
+        layer = PreNormLayer if family.pre_norm else EncoderLayer
+        self.layers = nn.ModuleList(layer(shape, number) for number in range(shape.layers))
+        self.final_norm = norm() if family.pre_norm else nn.Identity()
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None, first_token: bool = False) -> Hidden:
         """(B, T) token ids, padded on the right, and a (B, T) bool mask that is false on padding (None: no padding).
@@ -134,28 +166,42 @@ class Bert(PublishedModule):
             packing = packing.biased(bias)
         x = self.embed(input_ids, packing)  # (M, d)
         first = x
-        *layers, last = self.layers
-        for layer in layers:
-            x = layer(x, packing)
-        states = last(x, packing, first_token)
+        *layers, last = zip(self.layers, self.rotations(torch.arange(input_ids.shape[1])), strict=True)
+        for layer, rotation in layers:
+            x = layer(x, packing, rotation)
+        states = self.final_norm(last[0](x, packing, last[1], first_token))
         states = states[:, None] if first_token else packing.unpack(states)
         return Hidden(packing.unpack(first), packing.unpack(x), states)
 
     def embed(self, input_ids: Tensor, packing: Packing | None = None) -> Tensor:
         """The embedding layer's output (B, T, d) of token ids (B, T), or (M, d) where they are packed."""
-        if self.family.count_from_padding:
-            real = input_ids.ne(self.shape.first_position - 1).long()
-            positions = self.positions(real.cumsum(1) * real + self.shape.first_position - 1)
-        else:
-            positions = self.positions.weight[: input_ids.shape[1]]  # (T, d)
         # on a CPU to fill a dense gradient for each chunk takes a tenth of a step; most of its rows are zero
         sparse = self.training and input_ids.device.type == "cpu"
-        x = F.embedding(input_ids, self.words.weight, self.words.padding_idx, sparse=sparse) + positions
+        x = F.embedding(input_ids, self.words.weight, self.words.padding_idx, sparse=sparse)
+        if self.positions is not None and self.family.count_from_padding:
+            real = input_ids.ne(self.shape.first_position - 1).long()
+            x = x + self.positions(real.cumsum(1) * real + self.shape.first_position - 1)
+        elif self.positions is not None:
+            x = x + self.positions.weight[: input_ids.shape[1]]  # (T, d)
         if self.types is not None:
             x = x + self.types.weight[0]
         x = self.norm(packing.pack(x) if packing else x)
         x = dropout(x, self.shape.dropout) if self.training else x
-        return x.bfloat16() if is_half(x) else x
+        # Without a norm after each half their sum takes the precision of fp32.
+        return x.bfloat16() if is_half(x) and not self.family.pre_norm else x
+
+    def rotations(self, places: Tensor) -> list[Rotation | None]:
+        """Of each layer, for tokens at places (T,) of their texts; None in families that do not rotate."""
+        places = places.to(self.words.weight.device)
+        by_theta = {theta: self._rotation(theta, places) for theta in {reach.theta for reach in self.shape.reaches}}
+        return [by_theta[reach.theta] for reach in self.shape.reaches] or [None] * self.shape.layers
+
+    def _rotation(self, theta: float, places: Tensor) -> Rotation:
+        numbers = self.shape.width // self.shape.heads
+        speeds = 1 / theta ** (torch.arange(0, numbers, 2, dtype=torch.float, device=places.device) / numbers)
+        angles = places[:, None] * speeds  # (T, d/H/2)
+        sin = angles.sin()
+        return angles.cos().repeat(1, 2), torch.cat([-sin, sin], 1)
 
     def distance_bias(self, length: int) -> Tensor | None:
         """What MPNet adds to the attention scores (H, T, T) by the distance of tokens; None in other families."""
@@ -187,8 +233,9 @@ class MaskedLMHead(PublishedModule):
         super().__init__(encoder.family)
         shape = encoder.shape
         self.activation = ACTIVATIONS[encoder.family.head_activation or shape.activation]
-        self.dense = Linear(shape.width, shape.width)
-        self.norm = nn.LayerNorm(shape.width, eps=shape.epsilon)
+        has_bias = not encoder.family.pre_norm
+        self.dense = Linear(shape.width, shape.width, bias=has_bias)
+        self.norm = nn.LayerNorm(shape.width, eps=shape.epsilon, bias=has_bias)
         self.bias = nn.Parameter(torch.empty(shape.vocab_size))
         # a tuple hides the tied matrix from this module: it is a parameter of the encoder alone
         self._words = (encoder.words,)

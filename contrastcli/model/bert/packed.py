@@ -15,7 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from contrastcli.model.bert.network import Bert, EncoderLayer, Hidden
+from contrastcli.model.bert.cpu import blocks, rotate
+from contrastcli.model.bert.network import Bert, EncoderLayer, Hidden, PreNormLayer, Rotation
 from contrastcli.model.devices import has_products
 from contrastcli.settings.sections import Precision
 
@@ -53,10 +54,11 @@ class PackedBert:
         shapes = [ids.shape for ids in texts]
         bias = self._bert.distance_bias(max(length for _, length in shapes))
         first = x = torch.cat([self._bert.embed(ids).flatten(0, 1) for ids in texts]).to(self._dtype)  # (tokens, d)
-        *layers, last = self._layers
-        for layer in layers:
-            x = layer(x, shapes, bias)
-        states = last(x, shapes, bias, first_token)
+        places = torch.cat([torch.arange(length).repeat(n) for n, length in shapes])
+        *layers, last = zip(self._layers, self._bert.rotations(places), strict=True)
+        for layer, rotation in layers:
+            x = layer(x, shapes, bias, rotation)
+        states = self._bert.final_norm(last[0](x, shapes, bias, last[1], first_token))
         sizes = [ids.numel() for ids in texts]
         split = [torch.split(states, sizes) for states in (first, x)]
         split.append(torch.split(states, [len(ids) for ids in texts] if first_token else sizes))
@@ -71,7 +73,7 @@ class _Products(NamedTuple):
 
     qkv: _Linear | _Int8Linear
     mix: _Linear | _Int8Linear
-    expand: _Linear | _Int8Linear
+    expand: _Linear | _Gated | _Int8Linear
     contract: _Linear | _Int8Linear
 
 
@@ -80,14 +82,23 @@ class _Layer:
         self._heads = layer.shape.heads
         self._products = products
         self._attention_norm, self._norm = layer.attention_norm, layer.norm
+        self._is_pre_norm, self._window = isinstance(layer, PreNormLayer), layer.window
 
     def __call__(
-        self, x: Tensor, shapes: Sequence[torch.Size], bias: Tensor | None, first_token: bool = False
+        self,
+        x: Tensor,
+        shapes: Sequence[torch.Size],
+        bias: Tensor | None,
+        rotation: Rotation | None,
+        first_token: bool = False,
     ) -> Tensor:
         """The next hidden states (tokens, d), or (texts, d) of first tokens."""
         product = self._products
         sizes = [shape.numel() for shape in shapes]
-        qkv = product.qkv(x)
+        qkv = product.qkv(self._attention_norm(x) if self._is_pre_norm else x)
+        if rotation is not None:
+            qk = qkv.view(len(x), 3 * self._heads, -1)[:, : 2 * self._heads].transpose(0, 1)  # (2 H, tokens, d/H)
+            qk.copy_(rotate(qk, rotation))
         if first_token:
             x = torch.cat([of.view(*shape, -1)[:, 0] for shape, of in zip(shapes, torch.split(x, sizes), strict=True)])
         mixed = qkv.new_empty(x.shape)
@@ -96,10 +107,23 @@ class _Layer:
             q, k, v = of.view(n, length, 3, self._heads, -1).permute(2, 0, 3, 1, 4)  # (n, H, T, d/H)
             q = q[:, :, :1] if first_token else q
             added = None if bias is None else bias[:, : q.shape[2], :length]
-            into.view(n, -1, self._heads, q.shape[3]).copy_(_attend(q, k, v, added).transpose(1, 2))
+            into.view(n, -1, self._heads, q.shape[3]).copy_(_attend_near(q, k, v, added, self._window).transpose(1, 2))
+        if self._is_pre_norm:
+            x = product.mix.add(mixed, x)
+            return product.contract.add(product.expand(self._norm(x)), x)
         x = self._attention_norm(product.mix.add(mixed, x))
         normed: Tensor = self._norm(product.contract.add(product.expand(x), x))
         return normed
+
+
+def _attend_near(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, window: int) -> Tensor:
+    if not 0 < window < k.shape[2] - 1:
+        return _attend(q, k, v, bias)
+    mixed = []
+    for some, near, is_near in blocks(q.shape[2], k.shape[2], window, q.device):
+        parts = q[:, :, some], k[:, :, near], v[:, :, near]
+        mixed.append(F.scaled_dot_product_attention(*parts, attn_mask=is_near, scale=1.0))
+    return torch.cat(mixed, 2)
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
@@ -120,18 +144,25 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
 
 def _float_products(layer: EncoderLayer, dtype: torch.dtype) -> _Products:
     linear = partial(_Linear, dtype=dtype)
-    expand = linear(layer.expand, activation=layer.shape.activation)
+    kind = _Gated if isinstance(layer, PreNormLayer) else _Linear
+    expand = kind(layer.expand, dtype, activation=layer.shape.activation)
     return _Products(linear(_scaled(layer)), linear(layer.mix), expand, linear(layer.contract))
 
 
 def _scaled(layer: EncoderLayer) -> nn.Linear:
     """The layer's queries, keys and values, queries scaled for attention."""
-    qkv = nn.Linear(layer.qkv.in_features, layer.qkv.out_features, device="meta")
-    d, heads = layer.shape.width, layer.shape.heads
+    d, heads, bias = layer.shape.width, layer.shape.heads, layer.qkv.bias
     scales = torch.ones(3 * d)
     scales[:d] = (d // heads) ** -0.5
-    qkv.weight, qkv.bias = nn.Parameter(layer.qkv.weight * scales[:, None]), nn.Parameter(layer.qkv.bias * scales)
-    return qkv
+    return _linear(layer.qkv.weight * scales[:, None], None if bias is None else bias * scales)
+
+
+def _linear(weight: Tensor, bias: Tensor | None = None) -> nn.Linear:
+    linear = nn.Linear(weight.shape[1], weight.shape[0], bias is not None, device="meta")
+    linear.weight = nn.Parameter(weight)
+    if bias is not None:
+        linear.bias = nn.Parameter(bias)
+    return linear
 
 
 class _Linear:
@@ -139,7 +170,7 @@ class _Linear:
 
     def __init__(self, linear: nn.Linear, dtype: torch.dtype, activation: str = "") -> None:
         self._weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach().to(dtype), ROWS)
-        self._bias = linear.bias.detach().to(dtype)
+        self._bias = None if linear.bias is None else linear.bias.detach().to(dtype)
         post_op, variant = _POST_OPS[activation]
         self._post_op: tuple[str, list[float], str] = (post_op, [], variant)
 
@@ -148,8 +179,23 @@ class _Linear:
         return product
 
     def add(self, x: Tensor, residual: Tensor) -> Tensor:
-        total: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, residual, self._weight, self._bias, "add")
-        return total
+        return self.binary(x, residual, "add")
+
+    def binary(self, x: Tensor, other: Tensor, operation: str) -> Tensor:
+        """The product, then `add` or `mul` with another tensor in the same pass."""
+        result: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, other, self._weight, self._bias, operation)
+        return result
+
+
+class _Gated:
+    """The first half of a linear layer's outputs, activated, times the second half."""
+
+    def __init__(self, linear: nn.Linear, dtype: torch.dtype, activation: str) -> None:
+        inner, gate = linear.weight.detach().chunk(2)
+        self._inner, self._gate = _Linear(_linear(inner), dtype, activation), _Linear(_linear(gate), dtype)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self._gate.binary(x, self._inner(x), "mul")
 
 
 @torch.inference_mode()
