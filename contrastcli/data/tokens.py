@@ -120,7 +120,9 @@ def _printing_to_stderr() -> Iterator[None]:
 
 
 class Tokenizer:
-    """The tokenizer of a model folder, with ids of special tokens: 0 without a pad token, −1 without another.
+    """The tokenizer of a model folder, with ids of special tokens, −1 without one.
+
+    Without a pad token texts are padded with the one that ends them, as decoders have it, or else with the id 0.
 
     With `lowercase` it lowers the case of texts first. Raises DataError where the folder has no readable tokenizer.
     """
@@ -143,7 +145,7 @@ class Tokenizer:
         self.largest_id = max(largest, *self.added, 0)
         self.fingerprint = hashlib.sha256(self._fast.to_str().encode()).hexdigest()
         names = special_names(folder)
-        self.pad_id = self._id(names.get("pad_token"), 0)
+        self.pad_id = self._id(names.get("pad_token") or names.get("eos_token"), 0)
         self.mask_id = self._id(names.get("mask_token"))
         self.cls_id = self._id(names.get("cls_token") or names.get("bos_token"))
         self.special_ids = frozenset(self._id(name) for name in names.values()) - {-1}
@@ -183,7 +185,7 @@ class Tokenizer:
         pad |= {"pad_id": self.pad_id, "pad_token": self._fast.id_to_token(self.pad_id)}
         changes: dict[str, dict[str, object]] = {
             "tokenizer.json": {"truncation": cut, "padding": pad},
-            "tokenizer_config.json": {"model_max_length": max_length},
+            "tokenizer_config.json": {"model_max_length": max_length, "padding_side": "right"},
         }
         for name, data in ({"tokenizer.json": self._fast.to_str().encode()} | self._files).items():
             if name in changes:

@@ -15,9 +15,9 @@ from contrastcli.evaluation.measure import Scores, SuiteResult, measure
 from contrastcli.evaluation.procedure import OnProgress, Options, Subject
 from contrastcli.evaluation.suites import Suite
 from contrastcli.files import atomic_write, json_bytes, make_folder, writing_to
-from contrastcli.model.contract import PROMPT_NAMES
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import is_word_vectors, resolve
+from contrastcli.model.prompts import PROMPT_NAMES
 from contrastcli.model.vectors import fingerprint
 from contrastcli.runs.directory import read_scores
 from contrastcli.settings.sections import Pooling, Precision

@@ -21,13 +21,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from contrastcli.data.tokens import transformers
-from contrastcli.errors import DataError, UsageError, Use, error_text
+from contrastcli.errors import DataError, Remedy, UsageError, Use, error_text
 from contrastcli.files import checksum_of, json_bytes, read_json
-from contrastcli.model.backbone import AutoBackbone, Backbone, BertBackbone, load_backbone
+from contrastcli.model.backbone import AutoBackbone, Backbone, BertBackbone, load_backbone, read_config
 from contrastcli.model.bert.cpu import Linear, dropout
 from contrastcli.model.locate import PICKLED, STARTER, resolve, revision
 from contrastcli.model.weights import BASE, DOWNLOAD
-from contrastcli.settings.sections import Model
+from contrastcli.settings.sections import Attention, Model
 
 ADAPTER_CONFIG = "adapter_config.json"
 _ADAPTER = "adapter_model.safetensors"
@@ -99,9 +99,14 @@ def add_lora(backbone: Backbone, settings: Model) -> None:
     Raises UsageError where peft is not installed, no such layers are there, or the backbone is an adapter itself.
     """
     word = settings.backbone
-    if (resolve(word).folder() / ADAPTER_CONFIG).is_file():
+    if ((folder := resolve(word).folder()) / ADAPTER_CONFIG).is_file():
         what = f"the backbone {word} is an adapter already, and another needs its weights merged"
         raise UsageError(what, [f"contrast export {word} FOLDER", Use("--backbone", "FOLDER")])
+    # Where peft loads an adapter, the base's own config.json decides.
+    if backbone.config.get("is_causal") != read_config(folder).get("is_causal"):
+        what = f"model.attention is {settings.attention}, and an adapter has the attention of its base"
+        remedies: list[Remedy] = [Use("--lora", "0", "use"), 'put "is_causal": false into the config.json of the base']
+        raise UsageError(what, remedies, key="model.attention")
     peft, view = _peft(), _view(backbone)
     targets = _targets(view, settings.lora_targets)
     alpha = settings.lora_alpha or 2 * settings.lora
@@ -111,13 +116,13 @@ def add_lora(backbone: Backbone, settings: Model) -> None:
     _keep_apart(backbone, peft.get_peft_model(view, config), _base(word))
 
 
-def load_with_adapter(folder: Path, *, merge: bool) -> Backbone:
+def load_with_adapter(folder: Path, *, merge: bool, attention: Attention) -> Backbone:
     """The backbone in a folder; of an adapter its base, with it in the weights, or apart for training.
 
     Raises DataError where one cannot be read or does not fit, UsageError where peft is not installed.
     """
     base = base_folder(folder)
-    backbone = load_backbone(base)
+    backbone = load_backbone(base, attention)
     if base != folder:
         _load_adapter(backbone, folder, merge)
     return backbone

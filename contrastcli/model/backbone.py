@@ -10,15 +10,18 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from contrastcli.data.tokens import transformers
-from contrastcli.errors import DataError, error_text
+from contrastcli.errors import DataError, Use, error_text
 from contrastcli.files import json_bytes, read_json
 from contrastcli.model.bert.families import FAMILIES, Shape, canonical, fits
 from contrastcli.model.bert.network import Bert, Hidden, MaskedLMHead
 from contrastcli.model.weights import CONFIG, DOWNLOAD, WEIGHTS, in_safetensors, no_model, read_weights
+from contrastcli.settings.sections import Attention
 
 POOLER = ("pooler.dense.weight", "pooler.dense.bias")
 _NO_HEAD = "set the weight of the masked-language-model term to 0"
 _MOST_LAYERS = 1_000
+_SEE_ALL = {"xlnet", "bert-generation"}
+"""Types that transformers lists among those that write texts, though their tokens see all others."""
 _USUAL_MAX_LENGTH = 512
 """The limit of published sentence encoders, for a model of relative positions, which has none."""
 
@@ -95,7 +98,7 @@ class BertBackbone(Backbone):
 
 
 class AutoBackbone(Backbone):
-    """Any other encoder that transformers' AutoModel knows."""
+    """Any other encoder or decoder that transformers' AutoModel knows, and the encoder of an encoder-decoder."""
 
     def __init__(self, config: dict[str, Any], model: Any) -> None:
         positions = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
@@ -105,6 +108,8 @@ class AutoBackbone(Backbone):
         longest = limit - (0 if unused is None else unused + 1) if limit > 0 else _USUAL_MAX_LENGTH
         sizes = model.config
         super().__init__(config, sizes.hidden_size, sizes.num_hidden_layers, longest, sizes.vocab_size)
+        # Keys and values of earlier tokens are for writing texts.
+        sizes.use_cache = False
         self.model = model
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None, first_token: bool = False) -> Hidden:
@@ -116,15 +121,17 @@ class AutoBackbone(Backbone):
         self.model.save_pretrained(folder)
 
 
-def load_backbone(folder: Path) -> Backbone:
-    """The encoder in a folder, in fp32 and in evaluation mode.
+def load_backbone(folder: Path, attention: Attention | None = None) -> Backbone:
+    """The encoder in a folder, in fp32 and in evaluation mode; a decoder may be given another attention than its own.
 
     Raises DataError if a file is missing, broken or pickled, or if the model is not a supported encoder.
     """
     config = read_config(folder)
     if fits(config):
         return _load_bert(folder, config).eval()
-    return _load_auto(folder, config).eval()
+    # transformers and sentence-transformers read it.
+    change = {} if attention in (None, attention_of(config)) else {"is_causal": attention == "causal"}
+    return _load_auto(folder, config | change).eval()
 
 
 def load_language_model_head(folder: Path, backbone: Backbone) -> MaskedLMHead:
@@ -138,6 +145,22 @@ def load_language_model_head(folder: Path, backbone: Backbone) -> MaskedLMHead:
         raise DataError(what, _NO_HEAD)
     head.load(weights)
     return head
+
+
+def attention_of(config: Mapping[str, Any]) -> Attention:
+    """Whether each token of the model with such a config.json sees all others, or those before it, as in a decoder."""
+    if fits(config) or _is_opened(config):
+        return "bidirectional"
+    kinds = transformers().models.auto.modeling_auto
+    writes = config["model_type"] in kinds.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.keys() - _SEE_ALL
+    # Encoders that can also be made to write fill masks first of all.
+    fills = config["model_type"] in kinds.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    return "causal" if writes and not fills and not config.get("is_encoder_decoder") else "bidirectional"
+
+
+def _is_opened(config: Mapping[str, Any]) -> bool:
+    """Whether it is a decoder whose tokens see all others, as published (EmbeddingGemma) or as we trained it."""
+    return config.get("is_causal") is False or config.get("use_bidirectional_attention") is True
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -168,46 +191,73 @@ def _load_bert(folder: Path, config: dict[str, Any]) -> BertBackbone:
 
 
 def _load_auto(folder: Path, config: dict[str, Any]) -> AutoBackbone:
-    if config.get("is_encoder_decoder"):
-        raise DataError(f"{folder} holds an encoder-decoder, not an encoder", "use an encoder: BERT, RoBERTa, MPNet …")
     library = transformers()
     if config["model_type"] not in library.CONFIG_MAPPING:
         reason = "needs its own code" if "auto_map" in config else f"is of an unknown type, '{config['model_type']}'"
         raise DataError(f"the model in {folder} {reason}", "use a model that transformers itself implements")
     try:
         with in_safetensors(folder) as place:
-            _check_size(place, config)
-            model, report = library.AutoModel.from_pretrained(
+            settings = library.AutoConfig.from_pretrained(place, local_files_only=True)
+            if "is_causal" in config:
+                settings.is_causal = config["is_causal"]
+            model_class = _model_class(folder, settings)
+            _check_size(place, config, settings)
+            model, report = model_class.from_pretrained(
                 place,
+                config=settings,
                 use_safetensors=True,
-                trust_remote_code=False,
                 local_files_only=True,
                 output_loading_info=True,
                 # The report has them.
                 ignore_mismatched_sizes=True,
             )
-        backbone = AutoBackbone(config, model.float())
+        backbone = AutoBackbone(config, model.float().eval())
+        is_closed = _is_opened(config) and not _sees_ahead(model)
     except DataError:
         raise
     except Exception as error:  # of any kind
         what = f"transformers cannot load {folder} as a text encoder: {error_text(error)}"
         raise DataError(what, "use another model") from None
-    names = [*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])]
-    wrong = sorted(name for name in names if not name.startswith("pooler."))
-    # Transformers would initialise them at random.
-    if wrong:
-        what = f"the weights in {folder} lack '{wrong[0]}', or have another shape of it"
-        raise DataError(what, DOWNLOAD)
+    _check_complete(folder, report)
+    if is_closed:
+        what = f"transformers {library.__version__} has no bidirectional attention for '{config['model_type']}' models"
+        raise DataError(what, ["pip install -U transformers", Use("--attention", "causal", "use")])
     return backbone
 
 
-def _check_size(folder: Path, config: Mapping[str, Any]) -> None:
+def _check_complete(folder: Path, report: Mapping[str, Any]) -> None:
+    """Raises DataError where weights are missing, which transformers makes up at random."""
+    names = [*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])]
+    if wrong := sorted(name for name in names if not name.startswith("pooler.")):
+        what = f"the weights in {folder} lack '{wrong[0]}', or have another shape of it"
+        raise DataError(what, DOWNLOAD)
+
+
+def _model_class(folder: Path, settings: Any) -> Any:
+    """The class of transformers for a config: of an encoder-decoder that of its encoder. Raises DataError without."""
+    library, name = transformers(), type(settings).__name__.removesuffix("Config")
+    # T5 and its kin; once saved, such an encoder no longer says what it was a part of.
+    encoder = getattr(library, f"{name}EncoderModel", None)
+    if encoder is None and settings.is_encoder_decoder:
+        what = f"{folder} holds an encoder-decoder, and transformers cannot load the encoder of '{name}' alone"
+        raise DataError(what, "use an encoder: BERT, RoBERTa, MPNet, T5 …")
+    return encoder or library.AutoModel
+
+
+def _sees_ahead(model: Any) -> bool:
+    """Whether a token's vector depends on the next one: some versions of transformers ignore what a config asks for."""
+    with torch.inference_mode():
+        first, other = model(input_ids=torch.tensor([[1, 1], [1, 2]])).last_hidden_state[:, 0]
+    return not torch.allclose(first, other, rtol=1e-4, atol=1e-6)
+
+
+def _check_size(folder: Path, config: Mapping[str, Any], settings: Any) -> None:
     """Raises ValueError for a config of far more than the files hold, which transformers would make and fill."""
     library, size = transformers(), sum(file.stat().st_size for file in folder.glob("model*.safetensors"))
     if max((n for key, n in config.items() if "layer" in key and isinstance(n, int)), default=0) > _MOST_LAYERS:
         raise ValueError(f"its {CONFIG} has more than {_MOST_LAYERS:,} layers")
     with torch.device("meta"):  # takes no memory
-        empty = library.AutoModel.from_config(library.AutoConfig.from_pretrained(folder, local_files_only=True))
+        empty = library.AutoModel.from_config(settings)
     count = sum(parameter.numel() for parameter in empty.parameters())
     # A parameter may be packed into less than a byte.
     if count > 8 * size:

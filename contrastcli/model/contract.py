@@ -9,7 +9,6 @@ This is sentence-transformers' layout. `mean-no-cls` is written as WordWeights w
 `first-last` and `last-mean` as WeightedLayerPooling before it, SimCSE's head as Dense with Tanh after it.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,13 +22,13 @@ from torch import Tensor, nn
 from contrastcli.data.tokens import Tokenizer, special_names
 from contrastcli.errors import DataError, UsageError, Use, error_text
 from contrastcli.files import json_bytes, read_json
+from contrastcli.model.adapters import base_folder
+from contrastcli.model.backbone import attention_of, read_config
 from contrastcli.model.pooling import Dense, LayerNorm, Normalize
+from contrastcli.model.prompts import PROMPT_NAMES, prompts_by, read_prompts
 from contrastcli.model.weights import BASE, CONFIG, DOWNLOAD, read_weights
 from contrastcli.settings.objective import Form
-from contrastcli.settings.sections import Kind, Model, Pooling
-
-PROMPT_NAMES: Mapping[Kind, tuple[str, ...]] = {"query": ("query",), "document": ("document", "passage", "corpus")}
-"""The names under which models have a prompt for a kind of text; the first that there is counts."""
+from contrastcli.settings.sections import Attention, Kind, Model, Pooling
 
 _PACKAGE = "sentence_transformers."
 # The names of modules in sentence-transformers 2 to 6.
@@ -60,7 +59,8 @@ class Contract:
 
     `backbone` is its folder, `after` the layers that follow the pooling. `prompts` are texts by name, of which
     `default` names the one that texts of no kind get. Without `include_prompt` no prompt's tokens are pooled.
-    `max_length` counts a text's tokens, None for as many as the backbone reads.
+    `max_length` counts a text's tokens, None for as many as the backbone reads. `attention` says which tokens a token
+    sees, in the backbone's config.json.
     """
 
     backbone: Path
@@ -74,6 +74,7 @@ class Contract:
     """The sizes below the whole at which embeddings were trained, the smallest first."""
     max_length: int | None = None
     lowercase: bool = False
+    attention: Attention = "bidirectional"
     is_stated: bool = True
     """Whether the folder states it; else it is a bare backbone."""
 
@@ -103,9 +104,16 @@ class Contract:
         return len(self.after) > 0 and isinstance(self.after[-1], Normalize)
 
     def with_pooling(self, pooling: Pooling) -> tuple["Contract", list[str]]:
-        """The contract with another pooling, and what it drops in words: the layers that were trained for its own."""
+        """The contract with another pooling, and what it drops in words: the layers that were trained for its own.
+
+        Raises UsageError for a decoder, of whose tokens only the last has seen the text.
+        """
         if pooling == self.pooling:
             return self, []
+        if self.attention == "causal" and pooling != "last":
+            what = f"the backbone is a decoder: a token sees those before it, so {pooling} pooling is not its own"
+            remedies = [Use("--pooling", self.pooling, "use"), Use("--attention", "bidirectional", "train it with")]
+            raise UsageError(what, remedies, key="model.pooling")
         kept = [module for module in self.after if isinstance(module, Normalize)]
         dropped = [in_words(module) for module in self.after if not isinstance(module, Normalize)]
         return replace(self, pooling=pooling, after=nn.Sequential(*kept)), dropped
@@ -128,7 +136,7 @@ class Contract:
         return [f"{self.pooling} pooling", *map(in_words, self.after)]
 
     def __str__(self) -> str:
-        words = [" → ".join(self.steps())]
+        words = [" → ".join(["causal attention"] * (self.attention == "causal") + self.steps())]
         words += [f"trained at {', '.join(map(str, self.dims))} numbers too"] * bool(self.dims)
         words += [f"{name} prompt {text!r}" for name, text in self.prompts.items() if text]
         words += ["prompts are not pooled"] * (not self.include_prompt)
@@ -148,24 +156,12 @@ def width_after(modules: nn.Sequential, width: int) -> int:
     return next((m.linear.out_features for m in reversed(modules) if isinstance(m, Dense)), width)
 
 
-_TYPED = re.compile(r",(?=(?:anchor|positive|negative)=)")
-
-
-def read_prompts(words: str) -> dict[str, str]:
-    """The prompts that model.prompts gives by role: of anchors and of positives, and of negatives if they differ.
-
-    Raises UsageError where one is missing.
-    """
-    typed = dict(part.split("=", 1) for part in _TYPED.split(words)) if re.match("(anchor|positive)=", words) else {}
-    if typed and not {"anchor", "positive"} <= typed.keys():
-        what = f"model.prompts is '{words}', without a prompt for the {'positives' if 'anchor' in typed else 'anchors'}"
-        raise UsageError(what, Use("--prompts", "anchor=query: ,positive=passage: ", "give both:"))
-    return {"negative": typed["positive"]} | typed if typed else {}
-
-
 def adapted(contract: Contract, settings: Model) -> tuple[Contract, list[str]]:
     """The contract to train under, and what the settings change of the one that a folder states, in words."""
     own, notes = contract, list[str]()
+    if settings.attention not in ("auto", own.attention):
+        contract = own = _opened(own)
+        notes.append("model.attention is bidirectional instead of the backbone's causal")
     if settings.pooling != "auto":
         contract, dropped = own.with_pooling(settings.pooling)
         if contract is not own and own.is_stated:
@@ -174,15 +170,8 @@ def adapted(contract: Contract, settings: Model) -> tuple[Contract, list[str]]:
     if own.max_length and settings.max_length > own.max_length:
         contract = replace(contract, max_length=settings.max_length)
         notes.append(f"model.max_length is {settings.max_length:,} instead of the backbone's {own.max_length:,} tokens")
-    words = settings.prompts
-    if typed := read_prompts(words):
-        query, document = (own.prompts.get(typed[role], typed[role]) for role in ("anchor", "positive"))
-        contract = replace(contract, prompts={**own.prompts, "query": query, "document": document})
-    elif words == "none":
-        contract = replace(contract, prompts={}, default=None)
-    elif words != "auto":
-        text = own.prompts.get(words, words)
-        contract = replace(contract, prompts=dict.fromkeys(("default", "query", "document"), text), default="default")
+    prompts, default = prompts_by(settings.prompts, own.prompts, own.default)
+    contract = replace(contract, prompts=prompts, default=default)
     if changed := [name for name, text in own.prompts.items() if text and contract.prompts.get(name) != text]:
         notes.append(f"model.prompts replaces the backbone's prompt{'s' * (len(changed) > 1)} {', '.join(changed)}")
     if contract.similarity != "cosine" and not contract.normalizes:
@@ -198,6 +187,14 @@ def _lost_dims(dims: Sequence[int], settings: Model) -> Iterator[str]:
         yield f"the backbone was trained at {', '.join(lost)} numbers too, and this run is not: --dims {words}"
 
 
+def _opened(contract: Contract) -> Contract:
+    """The contract of a decoder whose tokens see all others from now on. Raises UsageError for an encoder."""
+    if contract.attention == "bidirectional":
+        what = "model.attention is causal, and each token of this backbone sees all others"
+        raise UsageError(what, Use("--attention", "auto", "use"), key="model.attention")
+    return replace(contract, attention="bidirectional", pooling=contract.pooling if contract.is_stated else "mean")
+
+
 class _Module(msgspec.Struct):
     """A line of the chain in modules.json."""
 
@@ -210,10 +207,15 @@ class _Module(msgspec.Struct):
 
 
 def read_contract(folder: Path) -> Contract:
-    """The contract of a folder; mean pooling of a bare backbone, which has no modules.json. Raises DataError."""
+    """The contract of a folder. Raises DataError.
+
+    A bare backbone, which has no modules.json, has mean pooling, and a bare decoder that of the last token.
+    """
     modules = read_json(folder / "modules.json", list[_Module], DOWNLOAD)
     if modules is None:
-        return Contract(folder, dims=_dims(folder), is_stated=False)
+        attention = attention_of(read_config(base_folder(folder)))
+        pooling: Pooling = "last" if attention == "causal" else "mean"
+        return Contract(folder, pooling, dims=_dims(folder), attention=attention, is_stated=False)
     try:
         return _read_chain(folder, modules)
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError) as error:
@@ -248,6 +250,7 @@ def _read_chain(folder: Path, modules: Sequence[_Module]) -> Contract:
         dims=_dims(backbone),
         max_length=longest,
         lowercase=lowercase,
+        attention=attention_of(read_config(base_folder(backbone))),
     )
     for module in modules[1:]:
         contract = _with_module(contract, module.kind, folder / module.path)

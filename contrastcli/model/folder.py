@@ -64,7 +64,7 @@ def make_encoder(contract: Contract, *, merge: bool = True) -> SentenceEncoder:
     # In memory and in a saved folder the pooler is CLS and a dense layer.
     if takes_pooler:
         contract = replace(contract, pooling="cls", after=nn.Sequential(_pooler(base_folder(folder)), *contract.after))
-    backbone = load_with_adapter(folder, merge=merge)
+    backbone = load_with_adapter(folder, merge=merge, attention=contract.attention)
     if takes_pooler and isinstance(backbone, BertBackbone):
         backbone.pooler = {}
     tokenizer = Tokenizer(folder, lowercase=contract.lowercase)

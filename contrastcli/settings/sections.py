@@ -11,6 +11,7 @@ from contrastcli.settings.other_names import our_name
 from contrastcli.settings.setting import Section, Setting, about, about_data, about_execution, describe
 
 Pooling = Literal["cls", "mean", "mean-no-cls", "first-last", "last-mean", "pooler", "last"]
+Attention = Literal["causal", "bidirectional"]
 Precision = Literal["fp32", "bf16", "int8"]
 """The precision of an encoder's matrix products; int8 is for encoding alone."""
 
@@ -45,7 +46,10 @@ class Model(Section, frozen=True, kw_only=True):
     )
     pooling: Annotated[
         Literal["auto", Pooling],
-        about("how token vectors become a sentence vector; auto: the backbone's own way, else the mean"),
+        about(
+            "how token vectors become a sentence vector; auto: the backbone's own way, else the mean, "
+            "and the last token of a decoder"
+        ),
     ] = "auto"
     head: Annotated[
         Literal["none", "train-only", "keep"],
@@ -54,6 +58,10 @@ class Model(Section, frozen=True, kw_only=True):
     max_length: Annotated[
         int, about("longest text in tokens during training; the rest is cut off; 0: the backbone's own limit", ge=0)
     ] = 0
+    attention: Annotated[
+        Literal["auto", Attention],
+        about("what a token of a decoder sees: the tokens before it, or all; auto: the backbone's own way"),
+    ] = "auto"
     prompts: Annotated[
         str,
         about(

@@ -412,7 +412,7 @@ def test_a_config_without_a_size_is_refused(small: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
-        ({"model_type": "t5", "is_encoder_decoder": True}, "encoder-decoder"),
+        ({"model_type": "bart", "is_encoder_decoder": True}, "encoder-decoder.* the encoder of 'Bart' alone"),
         ({"model_type": "homemade", "auto_map": {"AutoModel": "code.Model"}}, "needs its own code"),
         ({"model_type": "homemade"}, "unknown type, 'homemade'"),
         ({"model_type": "vit"}, "text encoder"),

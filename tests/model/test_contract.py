@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from contrastcli.data.relevance import Retrieval
 from contrastcli.errors import UsageError
-from contrastcli.model.contract import adapted, read_contract, read_prompts
+from contrastcli.model.contract import adapted, read_contract
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.model.pooling import Dense, LayerNorm, Normalize
+from contrastcli.model.prompts import read_prompts
 from contrastcli.settings.sections import Model
 from contrastcli.training.dev import DevSet
 from support.contracts import PROMPTS, under, write_embedder

@@ -1,0 +1,34 @@
+"""Prompts: what stands before texts, by the names that models give it, and as model.prompts changes it."""
+
+import re
+from collections.abc import Mapping
+
+from contrastcli.errors import UsageError, Use
+from contrastcli.settings.sections import Kind
+
+PROMPT_NAMES: Mapping[Kind, tuple[str, ...]] = {"query": ("query",), "document": ("document", "passage", "corpus")}
+"""The names under which models have a prompt for a kind of text; the first that there is counts."""
+
+_TYPED = re.compile(r",(?=(?:anchor|positive|negative)=)")
+
+
+def read_prompts(words: str) -> dict[str, str]:
+    """The prompts that model.prompts gives by role: of anchors and of positives, and of negatives if they differ.
+
+    Raises UsageError where one is missing.
+    """
+    typed = dict(part.split("=", 1) for part in _TYPED.split(words)) if re.match("(anchor|positive)=", words) else {}
+    if typed and not {"anchor", "positive"} <= typed.keys():
+        what = f"model.prompts is '{words}', without a prompt for the {'positives' if 'anchor' in typed else 'anchors'}"
+        raise UsageError(what, Use("--prompts", "anchor=query: ,positive=passage: ", "give both:"))
+    return {"negative": typed["positive"]} | typed if typed else {}
+
+
+def prompts_by(words: str, own: Mapping[str, str], default: str | None) -> tuple[Mapping[str, str], str | None]:
+    """A model's prompts and the name of the default one, once model.prompts has changed its `own`."""
+    if typed := read_prompts(words):
+        query, document = (own.get(typed[role], typed[role]) for role in ("anchor", "positive"))
+        return {**own, "query": query, "document": document}, default
+    if words in ("auto", "none"):
+        return (own, default) if words == "auto" else ({}, None)
+    return dict.fromkeys(("default", "query", "document"), own.get(words, words)), "default"

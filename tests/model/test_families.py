@@ -1,0 +1,167 @@
+"""Encoders and decoders of today: read as transformers reads them, and saved as sentence-transformers reads them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from contrastcli.errors import DataError, UsageError
+from contrastcli.model.backbone import load_backbone
+from contrastcli.model.contract import adapted, read_contract
+from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.model.folder import load_encoder, make_encoder, save_encoder
+from contrastcli.settings.sections import Model
+from contrastcli.training.setup import load_untrained
+from support.contracts import write_embedder
+from support.families import DECODERS, ENCODERS, FAMILIES, reference, write_family
+from support.rounding import assert_near
+
+TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", "ba " * 100]
+
+
+@pytest.fixture(params=list(FAMILIES))
+def family(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return write_family(request.param, tmp_path / request.param)
+
+
+@pytest.fixture(params=list(DECODERS))
+def decoder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return write_family(request.param, tmp_path / request.param)
+
+
+@pytest.fixture
+def qwen(tmp_path: Path) -> Path:
+    return write_family("qwen3", tmp_path / "qwen3")
+
+
+def batch() -> tuple[torch.Tensor, torch.Tensor]:
+    """(4, 9) ids and mask: texts of 9, 6, 2 and 1 tokens."""
+    mask = torch.arange(9) < torch.tensor([9, 6, 2, 1])[:, None]
+    ids = torch.randint(5, 60, mask.shape, generator=torch.Generator().manual_seed(3))
+    return ids.masked_fill(~mask, 0), mask
+
+
+def opened(folder: Path, **settings: Any) -> SentenceEncoder:
+    """A decoder whose tokens see all others."""
+    return make_encoder(adapted(read_contract(folder), Model(attention="bidirectional", **settings))[0])
+
+
+def test_hidden_states_equal_transformers(family: Path) -> None:
+    backbone, (ids, mask) = load_backbone(family), batch()
+    with torch.no_grad():
+        ours = backbone(ids, mask)
+        theirs = reference(family)(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True)
+    assert_near(ours.last[mask], theirs.last_hidden_state[mask])
+    assert_near(ours.first[mask], theirs.hidden_states[0][mask])
+    assert_near(ours.penultimate[mask], theirs.hidden_states[-2][mask])
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_a_bare_encoder_takes_the_mean(name: str, tmp_path: Path) -> None:
+    contract = read_contract(write_family(name, tmp_path / name))
+    assert (contract.pooling, contract.attention) == ("mean", "bidirectional")
+
+
+def test_a_bare_decoder_takes_the_token_that_ends_the_text(decoder: Path) -> None:
+    assert str(read_contract(decoder)) == "causal attention → last pooling"
+    encoder, model = load_encoder(decoder), reference(decoder)
+    for text in TEXTS:
+        ids = encoder.tokenizer.encode([text], encoder.max_length)
+        assert ids[0][-1] == encoder.tokenizer.encode([""], 8)[0][0], "the end of the text, where it is cut too"
+        with torch.no_grad():
+            assert_near(encoder.encode([text]), model(input_ids=torch.tensor(ids)).last_hidden_state[:, -1])
+
+
+def test_padding_on_either_side_gives_the_vectors_of_texts_alone(decoder: Path) -> None:
+    model, (ids, mask) = reference(decoder), batch()
+    left_ids, left_mask = ids.flip(1), mask.flip(1)
+    for row, real in enumerate(mask):
+        left_ids[row, left_mask[row]] = ids[row, real]
+    with torch.no_grad():
+        padded_left = model(input_ids=left_ids, attention_mask=left_mask.long()).last_hidden_state[:, -1]
+        ours = load_backbone(decoder)(ids, mask).last[torch.arange(4), mask.sum(1) - 1]
+    assert_near(ours, padded_left)
+
+
+@pytest.mark.filterwarnings("ignore")  # of the other library
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_saved_family_is_the_same_in_sentence_transformers(family: Path, tmp_path: Path, side: str) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    encoder = load_encoder(write_embedder(family, tmp_path / "embedder"))
+    save_encoder(encoder, tmp_path / "saved")
+    assert_near(load_encoder(tmp_path / "saved").encode(TEXTS), encoder.encode(TEXTS))
+    theirs = library.SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    theirs.tokenizer.padding_side = side if family.name in DECODERS else "right"
+    assert_near(theirs.encode_query(TEXTS), encoder.encode(TEXTS, "query"))
+    assert_near(theirs.encode_document(TEXTS), encoder.encode(TEXTS, "document"))
+
+
+@pytest.mark.filterwarnings("ignore")  # of the other library
+def test_a_decoder_may_see_the_whole_text(decoder: Path, tmp_path: Path) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    encoder = opened(decoder)
+    assert str(encoder.contract) == "mean pooling"
+    one, other = (encoder.backbone(torch.tensor([[7, 8, last]]), None).last[0, 0] for last in (9, 10))
+    assert (one - other).abs().max() > 1e-3
+    save_encoder(encoder, tmp_path / "saved")
+    saved = load_encoder(tmp_path / "saved")
+    assert (saved.contract.attention, saved.contract.pooling) == ("bidirectional", "mean")
+    assert np.array_equal(saved.encode(TEXTS), encoder.encode(TEXTS))
+    theirs = library.SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    assert_near(theirs.encode(TEXTS), encoder.encode(TEXTS))
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "mean-no-cls", "first-last", "last-mean", "pooler"])
+def test_a_decoder_is_refused_another_pooling_than_its_own(qwen: Path, pooling: Any) -> None:
+    words = f"is a decoder: a token sees those before it, so {pooling} pooling is not its own"
+    with pytest.raises(UsageError, match=words):
+        adapted(read_contract(qwen), Model(pooling=pooling))
+    with pytest.raises(UsageError, match=words):
+        load_encoder(qwen, pooling)
+    assert opened(qwen, pooling="first-last").contract.pooling == "first-last"
+
+
+def test_a_decoder_published_with_another_pooling_keeps_it(qwen: Path, tmp_path: Path) -> None:
+    folder = write_embedder(qwen, tmp_path / "embedder")
+    pooling = folder / "1_Pooling" / "config.json"
+    pooling.write_text(json.dumps({"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True}))
+    contract = read_contract(folder)
+    assert contract.pooling == "mean" and adapted(contract, Model(pooling="mean"))[1] == []
+    assert adapted(contract, Model(pooling="last"))[0].pooling == "last"
+
+
+def test_another_attention_is_said_and_other_vectors(qwen: Path, tmp_path: Path) -> None:
+    folder = write_embedder(qwen, tmp_path / "embedder")
+    contract, notes = adapted(read_contract(folder), Model(attention="bidirectional"))
+    assert notes == ["model.attention is bidirectional instead of the backbone's causal"]
+    assert contract.pooling == "last", "its own, which is stated"
+    assert abs(make_encoder(contract).encode(TEXTS) - load_encoder(folder).encode(TEXTS)).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["bert", "electra", "embedding-gemma"])
+def test_an_encoder_is_refused_the_attention_of_a_decoder(name: str, tmp_path: Path) -> None:
+    folder = write_family(name, tmp_path / name)
+    with pytest.raises(UsageError, match="each token of this backbone sees all others"):
+        adapted(read_contract(folder), Model(attention="causal"))
+    assert adapted(read_contract(folder), Model(attention="bidirectional"))[1] == []
+
+
+def test_a_decoder_that_cannot_see_the_whole_text_is_refused_by_name(qwen: Path) -> None:
+    """Some versions of transformers, and some models, ignore what the config asks for."""
+    config = json.loads((qwen / "config.json").read_text())
+    (qwen / "config.json").write_text(json.dumps(config | {"use_bidirectional_attention": True}))
+    with pytest.raises(DataError, match=r"transformers [\d.]+ has no bidirectional attention for 'qwen3' models"):
+        load_encoder(qwen)
+
+
+@pytest.mark.filterwarnings("ignore")  # of peft about transformers
+def test_an_adapter_has_the_attention_of_its_base(qwen: Path) -> None:
+    pytest.importorskip("peft")
+    with pytest.raises(UsageError, match="an adapter has the attention of its base"):
+        load_untrained(Model(backbone=str(qwen), attention="bidirectional", lora=2))
+    config = json.loads((qwen / "config.json").read_text())
+    (qwen / "config.json").write_text(json.dumps(config | {"is_causal": False}))
+    assert load_untrained(Model(backbone=str(qwen), lora=2)).contract.attention == "bidirectional"

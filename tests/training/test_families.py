@@ -1,0 +1,55 @@
+"""Every family trains under its contract: exact after a kill, the same gradient however it is cut, and exported."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from contrastcli.model.folder import load_encoder
+from support.contracts import write_embedder
+from support.families import FAMILIES, write_family
+from support.resuming import assert_same, train_with_a_kill
+from support.rounding import assert_near
+from support.tiny import Tiny, train
+from support.trainers import first_batch, gradients, trainer_of
+
+TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", "ba " * 100]
+
+
+@pytest.fixture(params=list(FAMILIES))
+def embedder(request: pytest.FixtureRequest, tiny: Tiny, tmp_path: Path) -> Tiny:
+    """The world of rows with an embedder of a family as its backbone."""
+    bare = write_family(request.param, tmp_path / "bare")
+    return replace(tiny, backbone=write_embedder(bare, tmp_path / "embedder"))
+
+
+@pytest.mark.filterwarnings("ignore")  # of another library
+def test_a_family_trains_resumes_exactly_and_is_exported(embedder: Tiny, tmp_path: Path) -> None:
+    changes = {"train__max_steps": 3, "train__save_every": 2, "dev__every": 3}
+    undisturbed, killed = (embedder.run(tmp_path / name, "simcse", "pairs", **changes) for name in ("one", "two"))
+    train(undisturbed)
+    train_with_a_kill(killed, 2)
+    assert_same(killed, undisturbed)
+    before, after = load_encoder(embedder.backbone), load_encoder(killed.checkpoint())
+    assert str(after.contract) == str(before.contract) and after.max_length == before.max_length == 12
+    states = [encoder.state_dict() for encoder in (before, after)]
+    moved = [name for name, tensor in states[0].items() if not torch.equal(tensor, states[1][name])]
+    assert len(moved) > 0.8 * len(list(before.parameters()))
+    library = pytest.importorskip("sentence_transformers")
+    theirs = library.SentenceTransformer(str(killed.checkpoint()), device="cpu")
+    assert_near(theirs.encode_query(TEXTS), after.encode(TEXTS, "query"))
+    assert_near(theirs.encode_document(TEXTS), after.encode(TEXTS, "document"))
+
+
+def test_the_cached_gradient_of_a_family_is_that_of_kept_graphs(embedder: Tiny, tmp_path: Path) -> None:
+    trainer = trainer_of(embedder, tmp_path / "run", "simcse", "triplets")
+    batch = first_batch(trainer)
+    assert len(trainer.stepper.cut(batch)[0]) >= 4
+    trainer.stepper.backward(batch, keep_graphs=True)
+    kept = gradients(trainer)
+    trainer.stepper.backward(batch, keep_graphs=False)
+    total = torch.stack([gradient.norm() for gradient in kept.values()]).norm()
+    assert total > 1e-3
+    for name, gradient in gradients(trainer).items():
+        assert (gradient - kept[name]).norm() <= 1e-5 * max(kept[name].norm(), 1e-2 * total), name
