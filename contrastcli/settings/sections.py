@@ -48,7 +48,8 @@ class Model(Section, frozen=True, kw_only=True):
         Literal["auto", Pooling],
         about(
             "how token vectors become a sentence vector; auto: the backbone's own way, else the mean, "
-            "and the last token of a decoder"
+            "and the last token of a decoder",
+            essential=True,
         ),
     ] = "auto"
     head: Annotated[
@@ -56,7 +57,12 @@ class Model(Section, frozen=True, kw_only=True):
         about("Linear+Tanh on the pooled vector: none, dropped after training, or kept in the model"),
     ] = "none"
     max_length: Annotated[
-        int, about("longest text in tokens during training; the rest is cut off; 0: the backbone's own limit", ge=0)
+        int,
+        about(
+            "longest text in tokens during training; the rest is cut off; 0: the backbone's own limit",
+            ge=0,
+            essential=True,
+        ),
     ] = 0
     attention: Annotated[
         Literal["auto", Attention],

@@ -305,7 +305,7 @@ async def test_each_runs_directory_has_its_own_draft(commands: Commands, tmp_pat
 
 
 async def test_a_tall_screen_shows_every_setting_and_a_short_one_says_how_many_it_hides(commands: Commands) -> None:
-    async with shown((200, 77)) as (pilot, screen):
+    async with shown((200, 90)) as (pilot, screen):
         await until(pilot, lambda: "webhook" in screen_text(pilot.app))
         assert "more settings" not in screen_text(pilot.app)
     async with shown(NARROW) as (pilot, screen):
@@ -424,7 +424,7 @@ async def test_arrows_go_through_the_fields_and_the_footer_keeps_within_eight_ke
         await pilot.press("up")
         await until(pilot, lambda: screen.focused is preset)
         assert len([active for active in screen.active_bindings.values() if active.binding.show]) <= 8
-        await pilot.press(*["down"] * 5)
+        await pilot.press(*["down"] * 3)
         await until(pilot, lambda: "q leave" not in screen_text(pilot.app), 5)  # where q is a letter
 
 

@@ -184,8 +184,8 @@ class SettingsForm(VerticalScroll, can_focus=False):
             return set(_SECTIONS)
         settings = [field.setting for field in draft.fields.values()]
         whole, room = set(), self.size.height - sum(s.essential for s in settings) - 2 * len(_SECTIONS) - _SPARE_ROWS
-        for name in _SECTIONS:
-            rest = sum(s.section == name and not s.essential for s in settings)
+        rests = {name: sum(s.section == name and not s.essential for s in settings) for name in _SECTIONS}
+        for name, rest in sorted(rests.items(), key=lambda of: of[1]):
             if rest <= room:
                 whole.add(name)
                 room -= rest
