@@ -56,7 +56,7 @@ def preview(config: Config, runs_dir: Path) -> Preview:
     missing = tuple(filter(None, (resolve(model).absence() for model in plan.models)))
     folder, keep = resolve(config.model.backbone).local_folder(), config.train.keep
     contract, changes = adapted(read_contract(folder), config.model) if folder else (None, [])
-    backbone = base_folder(contract.backbone) if contract else None
+    backbone = contract and base_folder(contract.backbone)
     shape = read_config(backbone) if backbone else {}
     if contract and (sizes := sizes_of(shape)):
         config.model.weights(width_after(contract.after, sizes[-1]))  # raises UsageError

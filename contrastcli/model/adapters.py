@@ -1,7 +1,7 @@
 """What of a backbone is trained: LoRA by peft (Hu et al. 2022, "LoRA: Low-Rank Adaptation"), or all but lower layers.
 
     adapter_config.json, adapter_model.safetensors   the adapter as peft writes it, by transformers' names of layers
-    base.json                                        the model whose weights it is added to
+    base.json                                        the config of the model that it is added to, and its name
 
 Only training keeps an adapter apart; to encode, it is added to the weights of its base. The BERT family is shown to
 peft as a tree of its linear layers under transformers' names, so that it stays fast and its adapters fit elsewhere.
@@ -9,6 +9,7 @@ peft as a tree of its linear layers under transformers' names, so that it stays 
 
 import importlib
 import re
+import warnings
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
@@ -29,7 +30,6 @@ from contrastcli.model.locate import PICKLED, STARTER, resolve, revision
 from contrastcli.model.weights import BASE, DOWNLOAD
 from contrastcli.settings.sections import Attention, Model
 
-ADAPTER_CONFIG = "adapter_config.json"
 _ADAPTER = "adapter_model.safetensors"
 
 
@@ -49,11 +49,8 @@ class Adapter:
     base: Base
 
 
-class _Theirs(msgspec.Struct):
-    """What an adapter that another program has saved says of its base."""
-
-    base_model_name_or_path: str
-    revision: str | None = None
+class _Config(msgspec.Struct):
+    base: Base
 
 
 def base_folder(folder: Path) -> Path:
@@ -61,9 +58,8 @@ def base_folder(folder: Path) -> Path:
 
     Raises DataError if the base is missing, or is not what it was.
     """
-    if (theirs := read_json(folder / ADAPTER_CONFIG, _Theirs, DOWNLOAD)) is None:
+    if (base := _read_base(folder)) is None:
         return folder
-    base = _read_base(folder, theirs)
     what = f"{folder} is an adapter of {base.name}, which"
     if Path(base.name).is_absolute() and not Path(base.name).is_dir():
         raise DataError(f"{what} is missing", f"put that model back, or link to it: ln -s FOLDER {base.name}")
@@ -73,14 +69,14 @@ def base_folder(folder: Path) -> Path:
     return found
 
 
-def _read_base(folder: Path, theirs: _Theirs) -> Base:
-    name = "@".join(filter(None, (theirs.base_model_name_or_path, theirs.revision)))
-    return read_json(folder / BASE, Base, DOWNLOAD) or Base(name)
+def _read_base(folder: Path) -> Base | None:
+    """The base of an adapter; None of other models. Raises DataError."""
+    config = read_json(folder / BASE, _Config, DOWNLOAD)
+    return config.base if config else None
 
 
-def _base(word: str) -> Base:
-    """The model that a word names, by what still names it later, on other machines if it can."""
-    folder = resolve(word).folder()
+def _base(word: str, folder: Path) -> Base:
+    """The model that a word names, or its folder, by what still names it later, on other machines if it can."""
     if folder == STARTER:
         return Base("starter")
     if (commit := revision(folder)) and not Path(word).exists():
@@ -93,13 +89,13 @@ def _checksum(folder: Path) -> str:
     return "+".join(map(checksum_of, files))
 
 
-def add_lora(backbone: Backbone, settings: Model) -> None:
-    """Put an adapter into linear layers, which begins as no change; it alone is trained then.
+def add_lora(backbone: Backbone, settings: Model, folder: Path) -> None:
+    """Put an adapter into linear layers of the model in a folder, which begins as no change; it alone is trained then.
 
     Raises UsageError where peft is not installed, no such layers are there, or the backbone is an adapter itself.
     """
     word = settings.backbone
-    if ((folder := resolve(word).folder()) / ADAPTER_CONFIG).is_file():
+    if _read_base(folder):
         what = f"the backbone {word} is an adapter already, and another needs its weights merged"
         raise UsageError(what, [f"contrast export {word} FOLDER", Use("--backbone", "FOLDER")])
     # Where peft loads an adapter, the base's own config.json decides.
@@ -113,7 +109,9 @@ def add_lora(backbone: Backbone, settings: Model) -> None:
     config = peft.LoraConfig(
         r=settings.lora, lora_alpha=alpha, lora_dropout=settings.lora_dropout, target_modules=targets
     )
-    _keep_apart(backbone, peft.get_peft_model(view, config), _base(word))
+    with warnings.catch_warnings(action="ignore"):  # of transformers, about peft
+        model = peft.get_peft_model(view, config)
+    _keep_apart(backbone, model, _base(word, folder))
 
 
 def load_with_adapter(folder: Path, *, merge: bool, attention: Attention) -> Backbone:
@@ -121,17 +119,17 @@ def load_with_adapter(folder: Path, *, merge: bool, attention: Attention) -> Bac
 
     Raises DataError where one cannot be read or does not fit, UsageError where peft is not installed.
     """
-    base = base_folder(folder)
-    backbone = load_backbone(base, attention)
-    if base != folder:
-        _load_adapter(backbone, folder, merge)
+    backbone, base = load_backbone(base_folder(folder), attention), _read_base(folder)
+    if base:
+        _load_adapter(backbone, folder, base, merge)
     return backbone
 
 
-def _load_adapter(backbone: Backbone, folder: Path, merge: bool) -> None:
+def _load_adapter(backbone: Backbone, folder: Path, base: Base, merge: bool) -> None:
     peft = _peft()
     try:
-        model = peft.PeftModel.from_pretrained(_view(backbone), str(folder), is_trainable=not merge)
+        with warnings.catch_warnings(action="ignore"):  # what does not fit is an error below
+            model = peft.PeftModel.from_pretrained(_view(backbone), str(folder), is_trainable=not merge)
         expected = peft.get_peft_model_state_dict(model, save_embedding_layers=False).keys()
         if other := sorted(load_file(folder / _ADAPTER).keys() ^ expected):
             raise ValueError(f"'{other[0]}' is in one of the two alone")
@@ -144,8 +142,7 @@ def _load_adapter(backbone: Backbone, folder: Path, merge: bool) -> None:
         # Which peft had frozen.
         backbone.requires_grad_(True)
     else:
-        theirs = msgspec.json.decode((folder / ADAPTER_CONFIG).read_bytes(), type=_Theirs)
-        _keep_apart(backbone, model, _read_base(folder, theirs))
+        _keep_apart(backbone, model, base)
 
 
 def save_adapter(backbone: Backbone, folder: Path) -> None:
@@ -161,7 +158,7 @@ def save_adapter(backbone: Backbone, folder: Path) -> None:
     state = _peft().get_peft_model_state_dict(model, save_embedding_layers=False)
     tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in state.items()}
     save_file(tensors, folder / _ADAPTER, metadata={"format": "pt"})
-    (folder / BASE).write_bytes(json_bytes(msgspec.structs.asdict(base)))
+    (folder / BASE).write_bytes(json_bytes(backbone.config | {"base": msgspec.structs.asdict(base)}))
 
 
 def freeze(backbone: Backbone, words: str) -> None:

@@ -14,7 +14,7 @@ from contrastcli.errors import DataError, Use, error_text
 from contrastcli.files import json_bytes, read_json
 from contrastcli.model.bert.families import FAMILIES, Shape, canonical, fits
 from contrastcli.model.bert.network import Bert, Hidden, MaskedLMHead
-from contrastcli.model.weights import CONFIG, DOWNLOAD, WEIGHTS, in_safetensors, no_model, read_weights
+from contrastcli.model.weights import CONFIG, DOWNLOAD, WEIGHTS, config_file, in_safetensors, no_model, read_weights
 from contrastcli.settings.sections import Attention
 
 POOLER = ("pooler.dense.weight", "pooler.dense.bias")
@@ -165,7 +165,7 @@ def _is_opened(config: Mapping[str, Any]) -> bool:
 
 def read_config(folder: Path) -> dict[str, Any]:
     """The config.json of a model folder. Raises DataError."""
-    file = folder / CONFIG
+    file = config_file(folder)
     config = read_json(file, dict[str, Any], DOWNLOAD)
     if config is None:
         raise no_model(folder)

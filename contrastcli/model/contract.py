@@ -22,11 +22,10 @@ from torch import Tensor, nn
 from contrastcli.data.tokens import Tokenizer, special_names
 from contrastcli.errors import DataError, UsageError, Use, error_text
 from contrastcli.files import json_bytes, read_json
-from contrastcli.model.adapters import base_folder
 from contrastcli.model.backbone import attention_of, read_config
 from contrastcli.model.pooling import Dense, LayerNorm, Normalize
 from contrastcli.model.prompts import PROMPT_NAMES, prompts_by, read_prompts
-from contrastcli.model.weights import BASE, CONFIG, DOWNLOAD, read_weights
+from contrastcli.model.weights import DOWNLOAD, config_file, read_weights
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Attention, Kind, Model, Pooling
 
@@ -213,7 +212,7 @@ def read_contract(folder: Path) -> Contract:
     """
     modules = read_json(folder / "modules.json", list[_Module], DOWNLOAD)
     if modules is None:
-        attention = attention_of(read_config(base_folder(folder)))
+        attention = attention_of(read_config(folder))
         pooling: Pooling = "last" if attention == "causal" else "mean"
         return Contract(folder, pooling, dims=_dims(folder), attention=attention, is_stated=False)
     try:
@@ -250,7 +249,7 @@ def _read_chain(folder: Path, modules: Sequence[_Module]) -> Contract:
         dims=_dims(backbone),
         max_length=longest,
         lowercase=lowercase,
-        attention=attention_of(read_config(base_folder(backbone))),
+        attention=attention_of(read_config(backbone)),
     )
     for module in modules[1:]:
         contract = _with_module(contract, module.kind, folder / module.path)
@@ -319,13 +318,9 @@ def _reading(path: Path) -> tuple[int | None, bool]:
     return (int(longest) if longest and longest < _NO_LIMIT else None), bool(settings.get("do_lower_case"))
 
 
-def _config_file(backbone: Path) -> Path:
-    return backbone / (BASE if (backbone / BASE).is_file() else CONFIG)
-
-
 def _dims(backbone: Path) -> tuple[int, ...]:
     """The sizes that a config.json names, but for the largest, which is the whole."""
-    stated = _json(_config_file(backbone)).get(_DIMS)
+    stated = _json(config_file(backbone)).get(_DIMS)
     return tuple(sorted(dim for dim in stated if isinstance(dim, int))[:-1]) if isinstance(stated, list) else ()
 
 
@@ -388,12 +383,12 @@ def write_contract(
             "similarity_fn_name": contract.similarity,
         },
     }
-    config = _json(_config_file(folder)) | {_DIMS: [*contract.dims, width_after(contract.after, sizes[0])]}
+    config = _json(config_file(folder)) | {_DIMS: [*contract.dims, width_after(contract.after, sizes[0])]}
     if not contract.dims:
         del config[_DIMS]
     if contract.pooling in _LAYERS:  # for WeightedLayerPooling
         config["output_hidden_states"] = True
-    files[_config_file(folder).name] = config
+    files[config_file(folder).name] = config
     for file, content in files.items():
         (folder / file).write_bytes(json_bytes(content))
 

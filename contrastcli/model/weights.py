@@ -19,7 +19,7 @@ from contrastcli.model.locate import PICKLED
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 BASE = "base.json"
-"""What an adapter has instead of CONFIG, by which other libraries would take its folder for a whole model."""
+"""An adapter's CONFIG, which also names its base: by a file of that name others take its folder for a whole model."""
 DOWNLOAD = "download the model folder again"
 
 
@@ -87,8 +87,16 @@ def in_safetensors(folder: Path) -> Iterator[Path]:
         yield Path(place)
 
 
+def config_file(folder: Path) -> Path:
+    """The config.json of a model folder, or what an adapter has instead."""
+    return folder / (BASE if (folder / BASE).is_file() else CONFIG)
+
+
 def no_model(folder: Path) -> DataError:
     """The error of a folder without config.json."""
+    if (folder / "adapter_config.json").is_file():
+        remedy = "merge it into its base: merge_and_unload, then save_pretrained, of peft"
+        return DataError(f"{folder} is an adapter that other software has trained", remedy)
     return DataError(f"{folder} has no {CONFIG}", "give a folder with a model, or a name on the hub")
 
 

@@ -145,7 +145,7 @@ def load_untrained(model: Model) -> SentenceEncoder:
     """The backbone under its contract, as the settings change it. Raises DataError if it cannot be read."""
     encoder = make_encoder(adapted(read_contract(resolve(model.backbone).folder()), model)[0])
     if model.lora:
-        add_lora(encoder.backbone, model)
+        add_lora(encoder.backbone, model, encoder.contract.backbone)
     freeze(encoder.backbone, model.freeze)
     if 0 < model.max_length <= (added := len(encoder.tokenizer.added)):
         what = f"model.max_length is {model.max_length}, and the tokenizer adds {added} tokens to every text"

@@ -39,7 +39,7 @@ def test_a_run_keeps_its_adapter_and_names_its_base(tiny: Tiny, place: Path) -> 
     weights = load_file(folder / "adapter_model.safetensors")
     assert not (folder / "model.safetensors").exists() and all(".lora_" in name for name in weights)
     assert {name.split(".")[5] for name in weights} == {"attention", "intermediate", "output"}
-    assert json.loads((folder / "base.json").read_text())["name"] == str(tiny.backbone)
+    assert json.loads((folder / "base.json").read_text())["base"]["name"] == str(tiny.backbone)
     (trained,) = [note.text for note in told(run, Note) if "are trained" in note.text]
     assert trained.startswith(f"{sum(w.size for w in weights.values()):,} of the backbone's ")
     optimizer = load_file(folder / "training" / "optimizer.safetensors")

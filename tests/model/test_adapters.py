@@ -1,0 +1,91 @@
+"""LoRA on every family: trained, equal to itself merged, in a batch and in other software, exported either way."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from contrastcli.model.folder import load_encoder
+from contrastcli.runs.events import Note
+from support.command import Contrast, refused
+from support.contracts import write_embedder
+from support.families import FAMILIES, reference, write_family
+from support.resuming import state, train_with_a_kill
+from support.rounding import assert_near
+from support.tiny import Tiny, told, train
+from support.trainers import first_batch, gradients, trainer_of
+
+LORA: dict[str, Any] = {"model__lora": 4, "model__lora_dropout": 0.1, "train__max_steps": 3, "train__save_every": 2}
+TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen"]
+
+
+@pytest.fixture(params=list(FAMILIES))
+def embedder(request: pytest.FixtureRequest, tiny: Tiny, tmp_path: Path) -> Tiny:
+    """The world of rows with an embedder of a family as its backbone."""
+    pytest.importorskip("peft")
+    bare = write_family(request.param, tmp_path / "bare")
+    return replace(tiny, backbone=write_embedder(bare, tmp_path / "embedder"))
+
+
+@pytest.mark.filterwarnings("ignore")  # of the other libraries
+def test_an_adapter_of_a_family_is_one_model_everywhere(embedder: Tiny, tmp_path: Path, contrast: Contrast) -> None:
+    undisturbed, run = (
+        embedder.run(tmp_path / name, "simcse", "pairs", **LORA, dev__every=3) for name in ("one", "two")
+    )
+    train(undisturbed)
+    train_with_a_kill(run, 2)
+    assert state(run) == state(undisturbed)
+    (text,) = [note.text for note in told(undisturbed, Note) if note.text.startswith("the adapter changes")]
+    assert "merged" in text and "exported, in " in text and "bug" not in text and "not measured" not in text
+    ours, base = load_encoder(run.checkpoint()).eval(), load_encoder(embedder.backbone).eval()
+    assert np.abs(ours.encode(TEXTS) - base.encode(TEXTS)).max() > 1e-3
+    assert str(ours.contract) == str(base.contract)
+    peft = pytest.importorskip("peft")
+    theirs = peft.PeftModel.from_pretrained(reference(embedder.backbone), run.checkpoint()).eval()
+    table = ours.tokenise(TEXTS)
+    for row in range(len(TEXTS)):
+        ids = torch.from_numpy(table[row].astype(np.int64))[None]
+        with torch.inference_mode():
+            assert_near(theirs(input_ids=ids).last_hidden_state, ours.backbone(ids, None).last)
+    assert contrast("export", str(run.path), str(tmp_path / "whole")).code == 0
+    assert contrast("export", str(run.path), str(tmp_path / "alone"), "--adapter").code == 0
+    assert not (tmp_path / "whole" / "adapter_config.json").exists() and not list((tmp_path / "alone").glob("model*"))
+    library = pytest.importorskip("sentence_transformers")
+    for folder in (tmp_path / "whole", tmp_path / "alone"):
+        assert_near(load_encoder(folder).eval().encode(TEXTS), ours.encode(TEXTS))
+        model = library.SentenceTransformer(str(folder), device="cpu")
+        assert_near(model.encode_query(TEXTS), ours.encode(TEXTS, "query"))
+
+
+def test_the_cached_gradient_of_an_adapter_is_that_of_kept_graphs(embedder: Tiny, tmp_path: Path) -> None:
+    trainer = trainer_of(embedder, tmp_path / "run", "simcse", "triplets", **LORA)
+    batch = first_batch(trainer)
+    trainer.stepper.backward(batch, keep_graphs=True)
+    kept = gradients(trainer)
+    trainer.stepper.backward(batch, keep_graphs=False)
+    total = torch.stack([gradient.norm() for gradient in kept.values()]).norm()
+    assert total > 1e-3
+    for name, gradient in gradients(trainer).items():
+        assert (gradient - kept[name]).norm() <= 1e-5 * max(kept[name].norm(), 1e-2 * total), name
+
+
+def test_lower_layers_of_a_family_are_frozen(embedder: Tiny, tmp_path: Path) -> None:
+    encoder = trainer_of(embedder, tmp_path, "simcse", "pairs", model__freeze="embeddings").encoder
+    frozen = [name for name, parameter in encoder.named_parameters() if not parameter.requires_grad]
+    assert frozen and not any(".layer" in name or ".block" in name or ".h." in name for name in frozen)
+
+
+def test_without_peft_the_error_says_what_to_install(
+    tiny: Tiny, contrast: Contrast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "peft", None)
+    words = ("train", "--backbone", str(tiny.backbone), "--data", str(tiny.data["pairs"]), "--lora", "8", "--no-ui")
+    refused(contrast(*words), 2, "LoRA needs the package peft", 'pip install "contrastcli[lora]"')
+
+
+def test_a_whole_model_has_no_adapter_to_export(tiny: Tiny, tmp_path: Path, contrast: Contrast) -> None:
+    refused(contrast("export", str(tiny.backbone), str(tmp_path / "a"), "--adapter"), 2, "has no adapter", "leave out")
