@@ -46,6 +46,7 @@ def preview(config: Config, runs_dir: Path) -> Preview:
     from contrastcli.model.backbone import read_config
     from contrastcli.model.contract import adapted, read_contract, width_after
     from contrastcli.model.devices import choose_device
+    from contrastcli.model.weights import count_parameters
     from contrastcli.training.checkpoint import disk_bytes
     from contrastcli.training.plan import make_plan
 
@@ -62,7 +63,9 @@ def preview(config: Config, runs_dir: Path) -> Preview:
         config.model.weights(width_after(contract.after, sizes[-1]))  # raises UsageError
     lengths = _lengths(plan, contract, shape) if contract else None
     longest = min(lengths.longest, lengths.limit) if lengths else 0
-    memory = estimate(config, plan.corpus.texts_per_row, sizes=sizes_of(shape), longest=longest)
+    parameters = count_parameters(backbone) if backbone else 0
+    texts = plan.corpus.texts_per_row
+    memory = estimate(config, texts, sizes=sizes_of(shape), longest=longest, parameters=parameters)
     rate, like = earlier_rate(config, runs_dir)
     return Preview(
         settings=sourced(config),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import torch
@@ -116,6 +116,12 @@ class AutoBackbone(Backbone):
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask.long()
         output = self.model(input_ids=input_ids, attention_mask=mask, output_hidden_states=True)
         return Hidden(output.hidden_states[0], output.hidden_states[-2], output.last_hidden_state)
+
+    def bfloat16(self) -> Self:
+        """Its weights in bfloat16, but not the frequencies of rotary positions, which would lose far ones."""
+        for parameter in self.parameters():
+            parameter.data = parameter.data.bfloat16()
+        return self
 
     def save(self, folder: Path) -> None:
         self.model.save_pretrained(folder)

@@ -37,6 +37,8 @@ TEXTS_AT_ONCE = 20_000
 """Texts tokenised and sorted together, which bounds memory on corpora of any size."""
 _PAD_TEXTS, _PAD_TOKENS = 8, 4
 """In training sizes are padded to multiples of these."""
+_LONG = 256
+"""Tokens of a text from which rows of padding would cost more than they save."""
 
 
 class SentenceEncoder(nn.Module):
@@ -111,7 +113,8 @@ class SentenceEncoder(nn.Module):
         lengths = table.lengths[texts]
         longest = int(lengths.max(initial=1))
         if self.training:
-            lengths = np.pad(lengths, (0, -len(texts) % _PAD_TEXTS), constant_values=1)
+            more = -len(texts) % _PAD_TEXTS if longest <= _LONG else 0
+            lengths = np.pad(lengths, (0, more), constant_values=1)
             longest = max(longest, min(-(-longest // _PAD_TOKENS) * _PAD_TOKENS, self.backbone.max_length))
         real = np.arange(longest)[None, :] < lengths[:, None]
         ids = np.full(real.shape, self.tokenizer.pad_id, dtype=np.int64)

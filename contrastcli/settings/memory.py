@@ -66,25 +66,31 @@ def _length(config: Config) -> int:
 
 
 def estimate(
-    config: Config, texts: float, budget: int = CUDA_BUDGET, sizes: Sizes | None = None, longest: int = 0
+    config: Config,
+    texts: float,
+    budget: int = CUDA_BUDGET,
+    sizes: Sizes | None = None,
+    longest: int = 0,
+    parameters: int = 0,
 ) -> Memory | None:
     """The memory of a run with so many `texts` per row; None for an unknown backbone, unless its sizes are given.
 
-    `longest` counts the tokens of the longest text; 0: unknown.
+    `longest` counts the tokens of the longest text, which no budget cuts, and `parameters` the weights; 0: unknown.
     """
     sizes = sizes or SIZES.get(config.model.backbone)
     if sizes is None:
         return None
     vocabulary, positions, types, layers, width = sizes
     embeddings = (vocabulary + positions + types + 2) * width
-    parameters = config.objective.encoders * (embeddings + layers * (12 * width**2 + 13 * width)) / 1e9
+    each = parameters or embeddings + layers * (12 * width**2 + 13 * width)
+    billions = config.objective.encoders * each / 1e9
     batch = ceil(config.objective.texts_per_row(texts) * config.train.batch_size) * (longest or _length(config))
-    tokens = min(batch, config.train.token_budget or budget)
-    # Four numbers of fp32 for each weight: itself, its gradient and Adam's two moments.
-    weights = 16 * parameters
+    tokens = max(longest, min(batch, config.train.token_budget or budget))
+    # Four numbers of fp32 for each weight: itself, its gradient and Adam's two moments; under LoRA itself alone.
+    weights = (4 if config.model.lora else 16) * billions
     activations = GRAPH_BYTES * tokens * layers * width / 1e9
     # Autocast keeps a copy of the weights in bf16, and CUDA takes half a GB for itself.
-    total = weights + activations + 2 * parameters + 0.5
+    total = weights + activations + 2 * billions + 0.5
     return Memory(weights, activations, tokens, ceil(total))
 
 

@@ -165,3 +165,15 @@ def test_an_adapter_has_the_attention_of_its_base(qwen: Path) -> None:
     config = json.loads((qwen / "config.json").read_text())
     (qwen / "config.json").write_text(json.dumps(config | {"is_causal": False}))
     assert load_untrained(Model(backbone=str(qwen), lora=2)).contract.attention == "bidirectional"
+
+
+def test_rotary_frequencies_are_not_rounded_in_bf16(qwen: Path) -> None:
+    """Else the thousandth position would be turned by radians too many."""
+    exact, rounded = load_backbone(qwen), load_backbone(qwen).bfloat16()
+    assert {parameter.dtype for parameter in rounded.parameters()} == {torch.bfloat16}
+    frequencies = dict(exact.named_buffers())
+    assert frequencies and all(torch.equal(frequencies[name], same) for name, same in rounded.named_buffers())
+    ids, mask = batch()
+    with torch.no_grad():
+        vectors = [backbone(ids, mask).last[mask].float() for backbone in (exact, rounded)]
+    assert torch.cosine_similarity(*vectors).min() > 0.99
