@@ -59,9 +59,9 @@ def test_json_prints_the_bytes_of_the_events_and_nothing_else(contrast: Contrast
 def test_a_dry_run_shows_settings_rows_and_costs_and_makes_no_run(
     contrast: Contrast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from contrastcli.model import folder
+    from contrastcli.model import adapters
 
-    monkeypatch.setattr(folder, "load_backbone", None)  # loading weights would fail
+    monkeypatch.setattr(adapters, "load_backbone", None)  # loading weights would fail
     text = contrast(*train(*LABELLED, "--dry-run"))
     preview = json.loads(contrast(*train(*LABELLED, "--dry-run", "--json")).out)
     assert text.code == 0 and not Path("runs").exists()
