@@ -82,7 +82,10 @@ def preview(config: Config, runs_dir: Path) -> Preview:
         negatives_per_anchor=plan.negatives_per_anchor,
         dev_pairs=len(plan.dev) if plan.dev else 0,
         dev=f"{plan.dev.source}: {plan.dev}" if plan.dev else "",
-        disk=disk_bytes(backbone, plan.dev is not None, config.objective.encoders, keep) if backbone else None,
+        # An adapter's checkpoints are small.
+        disk=disk_bytes(backbone, plan.dev is not None, config.objective.encoders, keep)
+        if backbone and not config.model.lora
+        else None,
         contract=str(contract) if contract else "",
         lengths=lengths,
     )

@@ -89,3 +89,9 @@ def test_without_peft_the_error_says_what_to_install(
 
 def test_a_whole_model_has_no_adapter_to_export(tiny: Tiny, tmp_path: Path, contrast: Contrast) -> None:
     refused(contrast("export", str(tiny.backbone), str(tmp_path / "a"), "--adapter"), 2, "has no adapter", "leave out")
+
+
+def test_what_is_set_for_lora_without_it_is_said(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, "simcse", "pairs", train__max_steps=1, model__lora_alpha=8, model__lora_targets="query")
+    train(run)
+    assert "without model.lora no effect has model.lora_alpha, model.lora_targets" in [n.text for n in told(run, Note)]
