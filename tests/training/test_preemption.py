@@ -10,9 +10,9 @@ import msgspec
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch import Tensor
 
 from contrastcli.files import atomic_write
+from contrastcli.model.bert.packed import PackedBert
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Angles, Done, Evaluated, Note, Saved, Step
@@ -28,18 +28,18 @@ Count = Callable[[Run, int], None]
 @pytest.fixture
 def stop_at(monkeypatch: pytest.MonkeyPatch) -> Count:
     """Ask a run to stop while that forward pass runs, counted from 1; the first one of a new run is an evaluation."""
-    passes = {name: getattr(SentenceEncoder, name) for name in ("pooled", "_pooled_packed")}
+    passes = {(SentenceEncoder, "pooled"): SentenceEncoder.pooled, (PackedBert, "__call__"): PackedBert.__call__}
 
     def ask(run: Run, number: int) -> None:
         left = iter(range(number - 1, -1, -1))
 
-        def stopping(forward: Callable[..., Tensor], *args: Any) -> Tensor:
+        def stopping(forward: Callable[..., object], *args: Any) -> object:
             if next(left, None) == 0:
                 run.stop_path.touch()
             return forward(*args)
 
-        for name, forward in passes.items():
-            monkeypatch.setattr(SentenceEncoder, name, lambda *args, f=forward: stopping(f, *args))
+        for (owner, name), forward in passes.items():
+            monkeypatch.setattr(owner, name, lambda *args, f=forward: stopping(f, *args))
 
     return ask
 
