@@ -12,7 +12,7 @@ import torch
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.events import Note
 from support.command import Contrast, refused
-from support.contracts import write_embedder
+from support.contracts import SCALE, write_embedder
 from support.families import FAMILIES, reference, write_family
 from support.resuming import state, train_with_a_kill
 from support.rounding import assert_near
@@ -56,9 +56,9 @@ def test_an_adapter_of_a_family_is_one_model_everywhere(embedder: Tiny, tmp_path
     assert not (tmp_path / "whole" / "adapter_config.json").exists() and not list((tmp_path / "alone").glob("model*"))
     library = pytest.importorskip("sentence_transformers")
     for folder in (tmp_path / "whole", tmp_path / "alone"):
-        assert_near(load_encoder(folder).eval().encode(TEXTS), ours.encode(TEXTS))
+        assert_near(load_encoder(folder).eval().encode(TEXTS), ours.encode(TEXTS), scale=SCALE)
         model = library.SentenceTransformer(str(folder), device="cpu")
-        assert_near(model.encode_query(TEXTS), ours.encode(TEXTS, "query"))
+        assert_near(model.encode_query(TEXTS), ours.encode(TEXTS, "query"), scale=SCALE)
 
 
 def test_the_cached_gradient_of_an_adapter_is_that_of_kept_graphs(embedder: Tiny, tmp_path: Path) -> None:

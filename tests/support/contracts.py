@@ -12,6 +12,10 @@ from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.model.pooling import Dense, LayerNorm, Normalize
 
+SCALE = 4.0
+"""Numbers on the way through the layers of `write_embedder`, as multiples of its embeddings of unit length: most
+cancel, and the layer norm divides by what is left."""
+
 PROMPTS = {"query": "den ba ", "document": "fir go lum ", "other": "bum "}
 
 
