@@ -166,7 +166,9 @@ class Bert(PublishedModule):
             packing = packing.biased(bias)
         x = self.embed(input_ids, packing)  # (M, d)
         first = x
-        *layers, last = zip(self.layers, self.rotations(torch.arange(input_ids.shape[1])), strict=True)
+        *layers, last = zip(
+            self.layers, self.rotations(torch.arange(input_ids.shape[1], device=input_ids.device)), strict=True
+        )
         for layer, rotation in layers:
             x = layer(x, packing, rotation)
         states = self.final_norm(last[0](x, packing, last[1], first_token))
@@ -192,7 +194,6 @@ class Bert(PublishedModule):
 
     def rotations(self, places: Tensor) -> list[Rotation | None]:
         """Of each layer, for tokens at places (T,) of their texts; None in families that do not rotate."""
-        places = places.to(self.words.weight.device)
         by_theta = {theta: self._rotation(theta, places) for theta in {reach.theta for reach in self.shape.reaches}}
         return [by_theta[reach.theta] for reach in self.shape.reaches] or [None] * self.shape.layers
 
