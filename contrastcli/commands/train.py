@@ -93,10 +93,13 @@ def preview(config: Config, runs_dir: Path) -> Preview:
 
 def _lengths(plan: Plan, contract: Contract, shape: dict[str, Any]) -> Lengths:
     """The tokens of the texts, and the most that the backbone reads. Raises DataError."""
+    from contrastcli.data.tokens import Tokenizer
+    from contrastcli.model.backbone import longest_of
     from contrastcli.training.inputs import measure_lengths
 
-    most = [plan.config.model.max_length, contract.max_length, shape.get("max_position_embeddings")]
-    return measure_lengths(plan.corpus.texts, contract.backbone, min(filter(None, most), default=0))
+    tokenizer = Tokenizer(contract.backbone, lowercase=contract.lowercase)
+    most = [plan.config.model.max_length, contract.max_length, longest_of(contract.backbone, shape)]
+    return measure_lengths(plan.corpus.texts, tokenizer, min(filter(None, most)))
 
 
 def earlier_rate(config: Config, runs_dir: Path) -> tuple[float | None, str]:

@@ -180,13 +180,24 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _load_bert(folder: Path, config: dict[str, Any]) -> BertBackbone:
+def longest_of(folder: Path, config: Mapping[str, Any]) -> int:
+    """The most tokens of a text that the model in a folder with that config.json reads. Raises DataError."""
+    if not fits(config):
+        return int(config.get("max_position_embeddings") or _USUAL_MAX_LENGTH)
+    shape = _shape(folder, config)
+    return shape.positions - shape.first_position
+
+
+def _shape(folder: Path, config: Mapping[str, Any]) -> Shape:
     try:
-        shape = Shape.of(config)
+        return Shape.of(config)
     except (KeyError, msgspec.ValidationError, UnicodeError) as error:
         what = f"{folder / CONFIG} is not understood: {error_text(error)}"
         raise DataError(what, "use a folder that transformers has saved") from None
-    bert, weights = Bert(shape, FAMILIES[config["model_type"]]), read_weights(folder)
+
+
+def _load_bert(folder: Path, config: dict[str, Any]) -> BertBackbone:
+    bert, weights = Bert(_shape(folder, config), FAMILIES[config["model_type"]]), read_weights(folder)
     try:
         bert.load(weights)
     except DataError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import overload
 
 import numpy as np
@@ -66,10 +65,10 @@ class Inputs:
         return cls(table, prompted, texts, {view: rows[distinct.index(prompt)] for view, prompt in prompts.items()})
 
 
-def measure_lengths(texts: Sequence[str], folder: Path, limit: int) -> Lengths:
-    """The tokens of some of the texts, without prompts, by the tokenizer in a folder. Raises DataError."""
+def measure_lengths(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> Lengths:
+    """The tokens of some of the texts, without prompts. Raises DataError."""
     some = [texts[n][:_MOST_CHARACTERS] for n in range(0, len(texts), -(-len(texts) // _SAMPLE))]
-    lengths = np.array([len(ids) for ids in Tokenizer(folder).encode(some, _MOST_CHARACTERS)])
+    lengths = np.array([len(ids) for ids in tokenizer.encode(some, _MOST_CHARACTERS)])
     p50, p95 = (int(np.quantile(lengths, share, method="higher")) for share in (0.5, 0.95))
     longest = int(lengths.max())
     return Lengths(p50, p95, longest, limit, round(float((lengths > limit).mean()), 4))

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from contrastcli.errors import DataError, UsageError
-from contrastcli.model.backbone import load_backbone
+from contrastcli.model.backbone import load_backbone, longest_of, read_config
 from contrastcli.model.contract import adapted, read_contract
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, make_encoder, save_encoder
@@ -57,6 +57,10 @@ def test_hidden_states_equal_transformers(family: Path) -> None:
     assert_near(ours.last[mask], theirs.last_hidden_state[mask])
     assert_near(ours.first[mask], theirs.hidden_states[0][mask])
     assert_near(ours.penultimate[mask], theirs.hidden_states[-2][mask])
+
+
+def test_the_longest_text_is_known_from_the_config_alone(family: Path) -> None:
+    assert longest_of(family, read_config(family)) == load_backbone(family).max_length
 
 
 @pytest.mark.parametrize("name", ENCODERS)
