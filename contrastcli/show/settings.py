@@ -34,6 +34,8 @@ def dry_run(preview: Preview, config: configs.Config, to_json: bool) -> str:
 def planned(preview: Preview) -> Fields:
     """What a run would do and take."""
     disk, time = "known once the backbone is here", "unknown: no run like it on this machine"
+    if preview.contract:
+        disk = "little: checkpoints hold the adapter alone"
     if preview.disk is not None:
         disk = f"about {size(preview.disk)} of checkpoints"
     if preview.seconds is not None:
@@ -53,11 +55,8 @@ def planned(preview: Preview) -> Fields:
 
 
 def _lengths(lengths: Lengths) -> str:
-    cut = (
-        f"{100 * lengths.cut:.1f} % are longer than the {lengths.limit:,} that are read"
-        if lengths.cut
-        else "none is cut"
-    )
+    longer = f"{100 * lengths.cut:.1f} % are longer than the {lengths.limit:,} that are read"
+    cut = longer if lengths.cut else "none is cut"
     return f"half have at most {lengths.p50:,} tokens, 95 % {lengths.p95:,}, the longest {lengths.longest:,}; {cut}"
 
 

@@ -16,9 +16,11 @@ import torch
 from safetensors.numpy import load_file
 from torch import Tensor
 
+from contrastcli.commands.train import preview
 from contrastcli.errors import DataError, UsageError
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.events import Evaluated, Note
+from contrastcli.show import settings as show
 from support.contracts import SCALE, write_embedder
 from support.resuming import state, story, train_with_a_kill
 from support.rounding import assert_near
@@ -52,6 +54,23 @@ def test_the_end_of_a_run_says_what_is_equal(tiny: Tiny, place: Path) -> None:
     train(run)
     (text,) = [note.text for note in told(run, Note) if note.text.startswith("the adapter changes")]
     assert "one text as in a batch" in text and "merged" in text and "exported, in " in text and "bug" not in text
+
+
+def test_a_finished_run_is_finished_whatever_the_other_library_says(
+    tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*words: object) -> None:
+        raise RuntimeError("of another version")
+
+    monkeypatch.setattr("contrastcli.training.equalities.save_encoder", fail)
+    run = tiny.run(place, "simcse", "pairs", **LORA)
+    assert train(run).status == "finished"
+    assert [note for note in told(run, Note) if note.text.endswith("the rest was not measured: of another version")]
+
+
+def test_a_dry_run_says_that_checkpoints_are_small(tiny: Tiny, place: Path) -> None:
+    planned = dict(show.planned(preview(tiny.config("simcse", "pairs", **LORA), place)))
+    assert planned["disk"] == "little: checkpoints hold the adapter alone"
 
 
 def test_an_adapter_is_encoded_as_it_was_trained(tiny: Tiny, place: Path) -> None:
