@@ -264,13 +264,13 @@ class TokenTable:
         return None if self.prompts is None else self.prompts[texts]
 
     @classmethod
-    def of(cls, texts: Iterable[Sequence[int] | Ids], prompts: NDArray[np.int64] | None = None) -> TokenTable:
+    def of(cls, texts: Iterable[Sequence[int] | Ids]) -> TokenTable:
         """The table of the ids of each text."""
         flat, lengths, waiting = GrowingArray(np.int32), array("q", [0]), iter(texts)
         while block := [np.asarray(ids, dtype=np.int32) for ids in islice(waiting, _TABLE_BLOCK)]:
             flat.extend(np.concatenate(block))
             lengths.extend(map(len, block))
-        return cls(flat.array(), np.cumsum(np.frombuffer(lengths, np.int64)), prompts)
+        return cls(flat.array(), np.cumsum(np.frombuffer(lengths, np.int64)))
 
 
 def tokenise(

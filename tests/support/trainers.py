@@ -50,6 +50,18 @@ def gradients(trainer: Trainer) -> dict[str, Tensor]:
     return copies
 
 
+def assert_cache_changes_nothing(trainer: Trainer) -> None:
+    """Assert that the first batch has the same gradient by the gradient cache as with kept graphs."""
+    batch = first_batch(trainer)
+    trainer.stepper.backward(batch, keep_graphs=True)
+    kept = gradients(trainer)
+    trainer.stepper.backward(batch, keep_graphs=False)
+    total = torch.stack([gradient.norm() for gradient in kept.values()]).norm()
+    assert total > 1e-3
+    for name, gradient in gradients(trainer).items():
+        assert (gradient - kept[name]).norm() <= 1e-5 * max(kept[name].norm(), 1e-2 * total), name
+
+
 def variants(spec: Spec) -> Iterator[Changes]:
     """The defaults, and each setting in turn at its other choices, or at 1 where it is off by default."""
     yield {}
