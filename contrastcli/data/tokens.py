@@ -51,6 +51,15 @@ TOKENIZER_FILES = (
 )
 
 
+_USUAL = {
+    "pad_token": ("[PAD]", "<pad>"),
+    "unk_token": ("[UNK]", "<unk>"),
+    "cls_token": ("[CLS]", "<s>"),
+    "sep_token": ("[SEP]", "</s>"),
+    "mask_token": ("[MASK]", "<mask>"),
+}
+"""The special tokens of BERT and RoBERTa, which their published folders do not name."""
+
 # With more tokens the library takes minutes and gigabytes.
 _Id = Annotated[int, msgspec.Meta(ge=0, lt=1 << 21)]
 
@@ -130,13 +139,10 @@ class Tokenizer:
     def __init__(self, folder: Path, *, lowercase: bool = False) -> None:
         self._files = {path.name: read_bytes(path) for name in TOKENIZER_FILES if (path := folder / name).exists()}
         self._fast, largest = _load(folder, self._files.get("tokenizer.json"))
+        self._config: dict[str, object] = {}
+        """What the saved tokenizer_config.json says besides."""
         if lowercase:
-            from tokenizers import normalizers
-
-            steps = [normalizers.Lowercase(), self._fast.normalizer]
-            self._fast.normalizer = normalizers.Sequence([step for step in steps if step is not None])
-            # `save` writes one that lowers the case too.
-            self._files.pop("tokenizer.json", None)
+            self._lower_case()
         self._fast.no_padding()
         self._fast.no_truncation()
         with _explained("the tokenizer fails"):
@@ -144,7 +150,7 @@ class Tokenizer:
             self.added: list[int] = self._fast.encode("").ids
         self.largest_id = max(largest, *self.added, 0)
         self.fingerprint = hashlib.sha256(self._fast.to_str().encode()).hexdigest()
-        names = special_names(folder)
+        names = special_names(folder) or self._usual_names()
         self.pad_id = self._id(names.get("pad_token") or names.get("eos_token"), 0)
         self.mask_id = self._id(names.get("mask_token"))
         self.cls_id = self._id(names.get("cls_token") or names.get("bos_token"))
@@ -154,6 +160,21 @@ class Tokenizer:
     def _id(self, token: str | None, missing: int = -1) -> int:
         token_id: int | None = self._fast.token_to_id(token) if token else None
         return missing if token_id is None else token_id
+
+    def _lower_case(self) -> None:
+        from tokenizers import normalizers
+
+        steps = [normalizers.Lowercase(), self._fast.normalizer]
+        self._fast.normalizer = normalizers.Sequence([step for step in steps if step is not None])
+        # `save` writes one that lowers the case too.
+        self._files.pop("tokenizer.json", None)
+
+    def _usual_names(self) -> dict[str, str]:
+        """Of the special tokens of BERT and RoBERTa those that there are, by role; `save` names them."""
+        tokens = [(role, token) for role, both in _USUAL.items() for token in both]
+        names = {role: token for role, token in tokens if self._id(token) >= 0}
+        self._config |= names
+        return names
 
     @_explained("the tokenizer fails")
     def encode(self, texts: Sequence[str], max_length: int) -> list[list[int]]:
@@ -185,9 +206,11 @@ class Tokenizer:
         pad |= {"pad_id": self.pad_id, "pad_token": self._fast.id_to_token(self.pad_id)}
         changes: dict[str, dict[str, object]] = {
             "tokenizer.json": {"truncation": cut, "padding": pad},
-            "tokenizer_config.json": {"model_max_length": max_length, "padding_side": "right"},
+            "tokenizer_config.json": {"model_max_length": max_length, "padding_side": "right"} | self._config,
         }
-        for name, data in ({"tokenizer.json": self._fast.to_str().encode()} | self._files).items():
+        made = {"tokenizer.json": self._fast.to_str().encode()}
+        made |= {"tokenizer_config.json": b"{}"} if self._config else {}
+        for name, data in (made | self._files).items():
             if name in changes:
                 values = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
                 data = msgspec.json.format(msgspec.json.encode(values | changes[name]))

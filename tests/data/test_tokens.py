@@ -142,3 +142,22 @@ def test_a_broken_tokenizer_is_named(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(DataError, match=r"tokenizer\.json is malformed"):
         Tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize("settings", ['{"do_lower_case": true, "model_max_length": 512}', None])
+def test_special_tokens_that_a_folder_does_not_name_have_their_usual_names(
+    tiny: Tiny, tmp_path: Path, settings: str | None
+) -> None:
+    """As bert-base-uncased and roberta-base are published."""
+    named = Tokenizer(tiny.backbone)
+    write_tokenizer(tmp_path)
+    (tmp_path / "tokenizer_config.json").unlink()
+    if settings:
+        (tmp_path / "tokenizer_config.json").write_text(settings)
+    unnamed = Tokenizer(tmp_path)
+    (tmp_path / "saved").mkdir()
+    unnamed.save(tmp_path / "saved", 32)
+    for one in (unnamed, Tokenizer(tmp_path / "saved")):
+        assert (one.mask_id, one.cls_id, one.pad_id) == (named.mask_id, named.cls_id, named.pad_id) == (4, 2, 0)
+        assert one.special_ids == named.special_ids
+    assert tokens.special_names(tmp_path / "saved") == tokens.special_names(tiny.backbone)
