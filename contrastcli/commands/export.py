@@ -19,12 +19,11 @@ from contrastcli.boundary import __version__, printable
 from contrastcli.data.tokens import TOKENIZER_FILES
 from contrastcli.errors import Remedy, RunError, UsageError, Use
 from contrastcli.files import draft_of, flush_tree, fsync_dir, json_bytes, writing_to
-from contrastcli.model.contract import in_words
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder, usual_texts
 from contrastcli.model.locate import ModelRef
 from contrastcli.model.metrics import cosine
-from contrastcli.model.pooling import pool
+from contrastcli.model.pooling import in_words, pool
 from contrastcli.runs.directory import Run
 from contrastcli.settings.config import Config
 from contrastcli.settings.sections import POOLINGS
@@ -179,7 +178,8 @@ class _Graph(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         mask = attention_mask.bool()
-        return self.encoder.finish(pool(self.encoder.backbone(input_ids, mask), mask, self.encoder.contract.pooling))
+        hidden, pooled = self.encoder.backbone(input_ids, mask), self.encoder.pooled_tokens(input_ids, mask)
+        return self.encoder.finish(pool(hidden, pooled, self.encoder.contract.pooling))
 
 
 def _write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
@@ -264,6 +264,8 @@ def _contract(encoder: SentenceEncoder) -> str:
     prompts = [f"{_code(text)} for a {name}" for name, text in contract.prompts.items() if text and text != default]
     if prompts:
         steps.append(f"Prefixes: {', '.join(prompts)}.")
+    if contract.suffix:
+        steps.append(f"The tokenizer adds {_code(contract.suffix)} to every text.")
     return " ".join(steps)
 
 

@@ -97,7 +97,7 @@ def _lengths(plan: Plan, contract: Contract, shape: dict[str, Any]) -> Lengths:
     from contrastcli.model.backbone import longest_of
     from contrastcli.training.inputs import measure_lengths
 
-    tokenizer = Tokenizer(contract.backbone, lowercase=contract.lowercase)
+    tokenizer = Tokenizer(contract.backbone, lowercase=contract.lowercase, suffix=contract.suffix)
     most = [plan.config.model.max_length, contract.max_length, longest_of(contract.backbone, shape)]
     return measure_lengths(plan.corpus.texts, tokenizer, min(filter(None, most)))
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.data.texts import GrowingArray
-from contrastcli.errors import DataError, error_text
+from contrastcli.errors import DataError, Use, error_text
 from contrastcli.files import cache_key, cached, decoding, read_bytes, read_json
 
 if TYPE_CHECKING:
@@ -133,10 +133,11 @@ class Tokenizer:
 
     Without a pad token texts are padded with the one that ends them, as decoders have it, or else with the id 0.
 
-    With `lowercase` it lowers the case of texts first. Raises DataError where the folder has no readable tokenizer.
+    With `lowercase` it lowers the case of texts first. A `suffix`, in which [MASK] is its own mask token, comes after
+    every text. Raises DataError where the folder has no readable tokenizer, or no mask token for the suffix.
     """
 
-    def __init__(self, folder: Path, *, lowercase: bool = False) -> None:
+    def __init__(self, folder: Path, *, lowercase: bool = False, suffix: str = "") -> None:
         self._files = {path.name: read_bytes(path) for name in TOKENIZER_FILES if (path := folder / name).exists()}
         self._fast, largest = _load(folder, self._files.get("tokenizer.json"))
         self._config: dict[str, object] = {}
@@ -145,12 +146,19 @@ class Tokenizer:
             self._lower_case()
         self._fast.no_padding()
         self._fast.no_truncation()
+        names = special_names(folder) or self._usual_names()
+        if "[MASK]" in suffix and "mask_token" not in names:
+            what = f"the tokenizer of {folder} has no mask token for what comes after every text, '{suffix}'"
+            raise DataError(what, Use("--pooling", "mean", "use"))
         with _explained("the tokenizer fails"):
+            if suffix:
+                self._append(suffix.replace("[MASK]", names.get("mask_token", "")))
+            self.ending = len(self._frame()[1])
+            """The tokens that follow every text."""
             # What is added to every text, also by the template of a hostile file.
             self.added: list[int] = self._fast.encode("").ids
         self.largest_id = max(largest, *self.added, 0)
         self.fingerprint = hashlib.sha256(self._fast.to_str().encode()).hexdigest()
-        names = special_names(folder) or self._usual_names()
         self.pad_id = self._id(names.get("pad_token") or names.get("eos_token"), 0)
         self.mask_id = self._id(names.get("mask_token"))
         self.cls_id = self._id(names.get("cls_token") or names.get("bos_token"))
@@ -175,6 +183,35 @@ class Tokenizer:
         names = {role: token for role, token in tokens if self._id(token) >= 0}
         self._config |= names
         return names
+
+    def _frame(self) -> tuple[list[int], list[int]]:
+        """The tokens before and after every text."""
+        encoding = self._fast.encode("a")
+        own = [n for n, is_added in enumerate(encoding.special_tokens_mask) if not is_added] or [len(encoding.ids)]
+        return encoding.ids[: own[0]], encoding.ids[own[-1] + 1 :]
+
+    def _append(self, suffix: str) -> None:
+        """Have a text after every text, in place of an earlier one, before the special tokens: no limit cuts it there.
+
+        It is a part of the tokenizer's template, which transformers replaces by BERT's unless another class is named.
+        """
+        from tokenizers import processors
+
+        template = msgspec.json.decode(self._fast.to_str())["post_processor"] or {}
+        earlier = template.get("special_tokens", {}).get("suffix", {}).get("ids", [])
+        before, after = self._frame()
+        added = self._fast.encode(suffix, add_special_tokens=False).ids
+        parts = {"before": before, "suffix": added, "after": after[len(earlier) :]}
+        self._fast.post_processor = processors.TemplateProcessing(
+            single="before $A suffix after",
+            special_tokens=[
+                {"id": name, "ids": ids, "tokens": [self._fast.id_to_token(i) for i in ids]}
+                for name, ids in parts.items()
+            ],
+        )
+        self._files.pop("tokenizer.json", None)
+        self._config |= {"tokenizer_class": "PreTrainedTokenizerFast"}
+        self._config |= {"model_input_names": ["input_ids", "attention_mask"]}
 
     @_explained("the tokenizer fails")
     def encode(self, texts: Sequence[str], max_length: int) -> list[list[int]]:
@@ -265,6 +302,7 @@ class TokenTable:
     """Token ids of many texts in one flat array: text i is `flat[starts[i]:starts[i + 1]]`.
 
     `prompts` counts the tokens of each that are its prompt's, with the special ones before it: (N,), None for 0.
+    A negative id stands for ~id, a token that no other sees: it takes a place and is not pooled.
     """
 
     flat: Ids

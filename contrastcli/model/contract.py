@@ -6,6 +6,7 @@
     config_sentence_transformers.json   prompts by name, and the similarity function
 
 This is sentence-transformers' layout. `mean-no-cls` is written as WordWeights with 0 for CLS before mean pooling,
+`mask` as WordWeights with 1 for the mask token and 0 for all others, a suffix into the tokenizer's template,
 `first-last` and `last-mean` as WeightedLayerPooling before it, SimCSE's head as Dense with Tanh after it.
 """
 
@@ -23,8 +24,8 @@ from contrastcli.data.tokens import Tokenizer, special_names
 from contrastcli.errors import DataError, UsageError, Use, error_text
 from contrastcli.files import json_bytes, read_json
 from contrastcli.model.backbone import attention_of, read_config
-from contrastcli.model.pooling import Dense, LayerNorm, Normalize
-from contrastcli.model.prompts import PROMPT_NAMES, prompts_by, read_prompts
+from contrastcli.model.pooling import Dense, LayerNorm, Normalize, in_words
+from contrastcli.model.prompts import MASK_PROMPT, MASK_SUFFIX, PROMPT_NAMES, prompts_by, read_prompts
 from contrastcli.model.weights import DOWNLOAD, config_file, read_weights
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Attention, Kind, Model, Pooling
@@ -74,6 +75,8 @@ class Contract:
     max_length: int | None = None
     lowercase: bool = False
     attention: Attention = "bidirectional"
+    suffix: str = ""
+    """What follows every text. A tokenizer that was saved with it has it already."""
     is_stated: bool = True
     """Whether the folder states it; else it is a bare backbone."""
 
@@ -115,7 +118,15 @@ class Contract:
             raise UsageError(what, remedies, key="model.pooling")
         kept = [module for module in self.after if isinstance(module, Normalize)]
         dropped = [in_words(module) for module in self.after if not isinstance(module, Normalize)]
-        return replace(self, pooling=pooling, after=nn.Sequential(*kept)), dropped
+        contract = replace(self, pooling=pooling, after=nn.Sequential(*kept))
+        if pooling == "mask" and not self.suffix:
+            prompts = dict.fromkeys(("query", "document"), MASK_PROMPT)
+            contract = replace(contract, prompts=prompts, default="query").followed_by(MASK_SUFFIX)
+        return contract, dropped
+
+    def followed_by(self, suffix: str) -> "Contract":
+        """The contract with a text after every text, which is pooled as the prompt is."""
+        return replace(self, suffix=suffix, include_prompt=True)
 
     def shortened(self, dim: int, width: int) -> "Contract":
         """The contract of the first `dim` numbers of embeddings of a width: a dense layer keeps them."""
@@ -138,16 +149,9 @@ class Contract:
         words = [" → ".join(["causal attention"] * (self.attention == "causal") + self.steps())]
         words += [f"trained at {', '.join(map(str, self.dims))} numbers too"] * bool(self.dims)
         words += [f"{name} prompt {text!r}" for name, text in self.prompts.items() if text]
+        words += [f"then {self.suffix!r}"] * bool(self.suffix)
         words += ["prompts are not pooled"] * (not self.include_prompt)
         return "; ".join(words)
-
-
-def in_words(module: nn.Module) -> str:
-    """A layer after the pooling."""
-    if isinstance(module, Dense):
-        sizes = f"{module.linear.in_features} to {module.linear.out_features}"
-        return f"dense {sizes} with {type(module.activation).__name__}"
-    return "unit length" if isinstance(module, Normalize) else "layer norm"
 
 
 def width_after(modules: nn.Sequential, width: int) -> int:
@@ -169,8 +173,9 @@ def adapted(contract: Contract, settings: Model) -> tuple[Contract, list[str]]:
     if own.max_length and settings.max_length > own.max_length:
         contract = replace(contract, max_length=settings.max_length)
         notes.append(f"model.max_length is {settings.max_length:,} instead of the backbone's {own.max_length:,} tokens")
-    prompts, default = prompts_by(settings.prompts, own.prompts, own.default)
-    contract = replace(contract, prompts=prompts, default=default)
+    contract = _with_words(contract, settings)
+    if own.suffix not in ("", contract.suffix):
+        notes.append(f"model.suffix is {contract.suffix!r} instead of the backbone's {own.suffix!r}")
     if changed := [name for name, text in own.prompts.items() if text and contract.prompts.get(name) != text]:
         notes.append(f"model.prompts replaces the backbone's prompt{'s' * (len(changed) > 1)} {', '.join(changed)}")
     if contract.similarity != "cosine" and not contract.normalizes:
@@ -178,6 +183,16 @@ def adapted(contract: Contract, settings: Model) -> tuple[Contract, list[str]]:
         contract = replace(contract, similarity="cosine")
     notes += _lost_dims(own.dims, settings)
     return replace(contract, dims=tuple(sorted(settings.sizes))), notes
+
+
+def _with_words(contract: Contract, settings: Model) -> Contract:
+    """The contract with the prompts and the suffix of the settings."""
+    if settings.suffix:
+        contract = contract.followed_by(settings.suffix)
+    prompts, default = prompts_by(settings.prompts, contract.prompts, contract.default)
+    # Texts of no kind would lack the words that the suffix continues.
+    default = "query" if contract.suffix and read_prompts(settings.prompts) else default
+    return replace(contract, prompts=prompts, default=default)
 
 
 def _lost_dims(dims: Sequence[int], settings: Model) -> Iterator[str]:
@@ -249,6 +264,7 @@ def _read_chain(folder: Path, modules: Sequence[_Module]) -> Contract:
         dims=_dims(backbone),
         max_length=longest,
         lowercase=lowercase,
+        suffix=str(settings.get("suffix", "")),
         attention=attention_of(read_config(backbone)),
     )
     for module in modules[1:]:
@@ -268,16 +284,17 @@ def _with_module(contract: Contract, kind: str, path: Path) -> Contract:
     if kind == "WordWeights":
         special = special_names(contract.backbone)
         cls = special.get("cls_token") or special.get("bos_token")
-        if settings["word_weights"] != {cls: 0} or settings.get("unknown_word_weight", 1) != 1:
-            raise _unsupported(path, "weights of words other than a 0 for CLS")
-        return replace(contract, pooling="mean-no-cls")
+        weights = settings["word_weights"], settings.get("unknown_word_weight", 1)
+        if weights not in (({cls: 0}, 1), ({special.get("mask_token"): 1}, 0)):
+            raise _unsupported(path, "weights of words other than a 0 for CLS, or a 1 for the mask token alone")
+        return replace(contract, pooling="mean-no-cls" if weights[1] else "mask")
     pooling, include_prompt = _pooling(settings, path), settings.get("include_prompt") is not False
     # Otherwise a module before it has changed the mean.
     if contract.pooling != "mean":
         if pooling != "mean":
             raise _unsupported(path, f"pooling by {pooling} after {contract.pooling}")
         pooling = contract.pooling
-    if not include_prompt and pooling in ("cls", "mean-no-cls"):
+    if not include_prompt and pooling in ("cls", "mean-no-cls", "mask"):
         raise _unsupported(path, f"{pooling} pooling without the prompt")
     return replace(contract, pooling=pooling, include_prompt=include_prompt)
 
@@ -381,7 +398,8 @@ def write_contract(
             "prompts": contract.prompts,
             "default_prompt_name": contract.default,
             "similarity_fn_name": contract.similarity,
-        },
+        }
+        | ({"suffix": contract.suffix} if contract.suffix else {}),
     }
     config = _json(config_file(folder)) | {_DIMS: [*contract.dims, width_after(contract.after, sizes[0])]}
     if not contract.dims:
@@ -397,11 +415,13 @@ def _modules(
     contract: Contract, tokenizer: Tokenizer, width: int, layers: int
 ) -> Iterator[tuple[str, dict[str, Any], dict[str, Tensor]]]:
     """The chain after the backbone: type, settings, tensors."""
-    if contract.pooling == "mean-no-cls":
-        vocabulary, cls_id = tokenizer.vocabulary(), tokenizer.cls_id
-        weights = torch.ones(len(vocabulary), 1)
-        weights[cls_id] = 0
-        settings = {"vocab": vocabulary, "word_weights": {vocabulary[cls_id]: 0}, "unknown_word_weight": 1}
+    if contract.pooling in ("mean-no-cls", "mask"):
+        vocabulary, others = tokenizer.vocabulary(), int(contract.pooling != "mask")
+        token_id = tokenizer.cls_id if others else tokenizer.mask_id
+        weights = torch.full((len(vocabulary), 1), float(others))
+        weights[token_id] = 1 - others
+        words = {vocabulary[token_id]: 1 - others}
+        settings = {"vocab": vocabulary, "word_weights": words, "unknown_word_weight": others}
         yield "WordWeights", settings, {"emb_layer.weight": weights}
     elif contract.pooling in _LAYERS:
         settings = {"word_embedding_dimension": width, "layer_start": 0, "num_hidden_layers": layers}

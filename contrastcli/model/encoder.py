@@ -23,7 +23,7 @@ from contrastcli.model.metrics import require_finite
 from contrastcli.model.pooling import pool
 from contrastcli.model.workers import count_workers, side_by_side
 from contrastcli.objectives.functional import to_device
-from contrastcli.settings.sections import Kind, Pooling, Precision
+from contrastcli.settings.sections import Kind, Precision
 
 ENCODE_BUDGET = 16_384
 """Tokens at once without a graph: they fill a GPU, and need little memory next to the weights."""
@@ -102,7 +102,12 @@ class SentenceEncoder(nn.Module):
         with autocast(self.device, precision if copy is None else "fp32"):
             hidden = (copy or self.backbone)(ids, mask, first_token)
         with autocast(self.device, "fp32"):
-            return pool(hidden, mask, self.contract.pooling, table.skipped(texts))[: len(texts)]
+            pooled = self.pooled_tokens(ids, mask)
+            return pool(hidden, pooled, self.contract.pooling, table.skipped(texts))[: len(texts)]
+
+    def pooled_tokens(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Of real tokens, given by a mask, those that may be pooled: (B, T)."""
+        return mask & (ids == self.tokenizer.mask_id) if self.contract.pooling == "mask" else mask
 
     def pad(self, table: TokenTable, texts: Indices) -> tuple[Tensor, Tensor]:
         """Token ids, padded on the right, and the mask of real tokens, both (N, T), on the CPU.
@@ -118,7 +123,9 @@ class SentenceEncoder(nn.Module):
             longest = max(longest, min(-(-longest // _PAD_TOKENS) * _PAD_TOKENS, self.backbone.max_length))
         real = np.arange(longest)[None, :] < lengths[:, None]
         ids = np.full(real.shape, self.tokenizer.pad_id, dtype=np.int64)
-        ids[: len(texts)][real[: len(texts)]] = np.concatenate([table[int(i)] for i in texts])
+        flat = np.concatenate([table[int(i)] for i in texts])
+        ids[: len(texts)][real[: len(texts)]] = np.where(flat < 0, ~flat, flat)
+        real[: len(texts)][real[: len(texts)]] = flat >= 0
         return torch.from_numpy(ids), torch.from_numpy(real)
 
     def tokenise(self, texts: Sequence[str], kind: Kind | None = None) -> TokenTable:
@@ -153,7 +160,7 @@ class SentenceEncoder(nn.Module):
         @torch.inference_mode()  # each thread has its own
         def embed(chunk: Indices) -> int:
             if isinstance(copy, PackedBert):
-                pooled = _pool_packed(copy, table, chunk, self.contract.pooling)
+                pooled = _pool_packed(self, copy, table, chunk)
             else:
                 pooled = self.pooled(table, chunk, self.precision, copy)
             vectors[to_device(torch.from_numpy(chunk), place)] = self.finish(pooled).to(place)
@@ -236,11 +243,12 @@ class SentenceEncoder(nn.Module):
             yield vectors
 
 
-def _pool_packed(packed: PackedBert, table: TokenTable, chunk: Indices, pooling: Pooling) -> Tensor:
+def _pool_packed(encoder: SentenceEncoder, packed: PackedBert, table: TokenTable, chunk: Indices) -> Tensor:
     """As `pooled`, of texts sorted by length and without padding."""
     alike = np.split(chunk, np.flatnonzero(np.diff(table.lengths[chunk])) + 1)
     ids = [torch.from_numpy(np.stack([table[int(i)] for i in texts]).astype(np.int64)) for texts in alike]
-    masks = [torch.ones_like(some, dtype=torch.bool) for some in ids]
+    masks = [encoder.pooled_tokens(some, torch.ones_like(some, dtype=torch.bool)) for some in ids]
+    pooling = encoder.contract.pooling
     skipped = [table.skipped(texts) for texts in alike]
     return torch.cat([*map(pool, packed(ids, pooling == "cls"), masks, [pooling] * len(alike), skipped)])
 

@@ -19,6 +19,7 @@ from contrastcli.model.devices import choose_device
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.locate import ModelRef
 from contrastcli.model.pooling import Dense
+from contrastcli.model.prompts import MASK_SUFFIX
 from contrastcli.model.weights import DOWNLOAD, read_weights
 from contrastcli.runs import checksums
 from contrastcli.settings.sections import Data, Pooling, Precision
@@ -67,7 +68,7 @@ def make_encoder(contract: Contract, *, merge: bool = True) -> SentenceEncoder:
     backbone = load_with_adapter(folder, merge=merge, attention=contract.attention)
     if takes_pooler and isinstance(backbone, BertBackbone):
         backbone.pooler = {}
-    tokenizer = Tokenizer(folder, lowercase=contract.lowercase)
+    tokenizer = Tokenizer(folder, lowercase=contract.lowercase, suffix=contract.suffix)
     encoder = SentenceEncoder(backbone, tokenizer, contract)
     if tokenizer.largest_id >= backbone.vocab_size:
         what = f"the tokenizer of {folder} has the id {tokenizer.largest_id}, the model {backbone.vocab_size} tokens"
@@ -75,8 +76,7 @@ def make_encoder(contract: Contract, *, merge: bool = True) -> SentenceEncoder:
     if len(tokenizer.added) >= encoder.max_length:
         limit = f"at most {encoder.max_length} tokens, of which its tokenizer adds {len(tokenizer.added)}"
         raise DataError(f"texts of {folder} have {limit}", DOWNLOAD)
-    if contract.pooling == "mean-no-cls" and tokenizer.cls_id < 0:
-        raise DataError(f"the tokenizer of {folder} has no CLS token to leave out", Use("--pooling", "mean", "use"))
+    _check_pooling(contract, tokenizer)
     width = backbone.width
     for layer in contract.after:
         if isinstance(layer, Dense):
@@ -85,6 +85,16 @@ def make_encoder(contract: Contract, *, merge: bool = True) -> SentenceEncoder:
                 raise DataError(what, DOWNLOAD)
             width = layer.linear.out_features
     return encoder
+
+
+def _check_pooling(contract: Contract, tokenizer: Tokenizer) -> None:
+    """Raises DataError where a tokenizer lacks the token that a pooling is about."""
+    if contract.pooling == "mean-no-cls" and tokenizer.cls_id < 0:
+        what = f"the tokenizer of {contract.backbone} has no CLS token to leave out"
+        raise DataError(what, Use("--pooling", "mean", "use"))
+    if contract.pooling == "mask" and tokenizer.mask_id not in tokenizer.added:
+        what = f"mask pooling has no mask token in what follows every text, '{contract.suffix}'"
+        raise DataError(what, Use("--suffix", f"'{MASK_SUFFIX}'", "use"))
 
 
 def _pooler(folder: Path) -> Dense:

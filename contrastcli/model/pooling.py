@@ -45,10 +45,19 @@ class Normalize(nn.Module):
         return nn.functional.normalize(pooled, dim=1)
 
 
+def in_words(module: nn.Module) -> str:
+    """A layer after the pooling."""
+    if isinstance(module, Dense):
+        sizes = f"{module.linear.in_features} to {module.linear.out_features}"
+        return f"dense {sizes} with {type(module.activation).__name__}"
+    return "unit length" if isinstance(module, Normalize) else "layer norm"
+
+
 def pool(hidden: Hidden, mask: Tensor, pooling: Pooling, skipped: NDArray[np.int64] | None = None) -> Tensor:
     """Pooled embeddings (B, d) in float32 of hidden states (B, T, d) under a mask (B, T) of real tokens.
 
-    Of the first texts so many first tokens are `skipped` (b,), those of prompts.
+    For `mask` pooling it is a mask of mask tokens: `SentenceEncoder.pooled_tokens`. Of the first texts so many first
+    tokens are `skipped` (b,), those of prompts.
     """
     if skipped is not None:
         first = to_device(torch.from_numpy(skipped), mask.device)

@@ -9,6 +9,9 @@ from contrastcli.settings.sections import Kind
 PROMPT_NAMES: Mapping[Kind, tuple[str, ...]] = {"query": ("query",), "document": ("document", "passage", "corpus")}
 """The names under which models have a prompt for a kind of text; the first that there is counts."""
 
+MASK_PROMPT, MASK_SUFFIX = 'This sentence of "', '" means [MASK].'
+"""What stands around a text where its vector is that of the mask token: PromptBERT (Jiang et al. 2022), Section 4."""
+
 _TYPED = re.compile(r",(?=(?:anchor|positive|negative)=)")
 
 

@@ -10,7 +10,7 @@ from contrastcli.settings.objective import Spec
 from contrastcli.settings.other_names import our_name
 from contrastcli.settings.setting import Section, Setting, about, about_data, about_execution, describe
 
-Pooling = Literal["cls", "mean", "mean-no-cls", "first-last", "last-mean", "pooler", "last"]
+Pooling = Literal["cls", "mean", "mean-no-cls", "first-last", "last-mean", "pooler", "last", "mask"]
 Attention = Literal["causal", "bidirectional"]
 Precision = Literal["fp32", "bf16", "int8"]
 """The precision of an encoder's matrix products; int8 is for encoding alone."""
@@ -31,6 +31,7 @@ POOLINGS: Mapping[Pooling, str] = {
     "last-mean": "the mean over all tokens of the last two layers",
     "pooler": "CLS through the backbone's own pooler, Linear+Tanh (the released supervised SimCSE models)",
     "last": "the last layer's vector of the last token (decoders such as Qwen3-Embedding)",
+    "mask": "the last layer's vector of the mask token in the words around a text (PromptBERT)",
 }
 """How each pooling makes a vector of a text; padding is never included."""
 
@@ -75,6 +76,9 @@ class Model(Section, frozen=True, kw_only=True):
             "TEXT may be the name of a prompt of the backbone"
         ),
     ] = "auto"
+    suffix: Annotated[
+        str, about("after every text, and never cut off; [MASK] is the backbone's mask token; empty: its own suffix")
+    ] = ""
     dims: Annotated[
         str,
         about(

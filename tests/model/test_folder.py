@@ -57,6 +57,7 @@ def by_hand(encoder: SentenceEncoder, text: str) -> NDArray[np.float64]:
         "first-last": first + last,
         "last-mean": penultimate + last,
         "last": last[-1:],
+        "mask": [last[place] for place in (ids[0] == encoder.tokenizer.mask_id).nonzero().flatten()],
     }[encoder.contract.pooling]
     vector: NDArray[np.float64] = sum(tokens) / len(tokens)
     if len(encoder.after):
