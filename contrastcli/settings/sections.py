@@ -79,6 +79,9 @@ class Model(Section, frozen=True, kw_only=True):
     suffix: Annotated[
         str, about("after every text, and never cut off; [MASK] is the backbone's mask token; empty: its own suffix")
     ] = ""
+    denoise: Annotated[
+        bool, about("with mask pooling: subtract in training the vector of prompt and suffix around no text")
+    ] = True
     dims: Annotated[
         str,
         about(

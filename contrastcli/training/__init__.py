@@ -9,7 +9,7 @@ inputs.py       the texts of a corpus after their prompts, tokenised once
 batch.py        the texts of a step, its chunks, and the seeds of their dropout
 step.py         one step's gradient, by kept graphs or the gradient cache
 passes.py       the two passes of chunks through their encoders
-auxiliaries/    what is trained or computed next to the encoder: teachers, views, MLM, mining
+auxiliaries/    what is trained or computed next to the encoder: teachers, views, templates, MLM, mining
 optim.py        optimiser, learning rate, clipping
 distributed.py  several processes as one
 equalities.py   what must be equal of an adapter, measured at the end of its run

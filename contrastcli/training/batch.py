@@ -22,13 +22,17 @@ perturbed views."""
 
 @dataclass(frozen=True)
 class Batch:
-    """The texts of one step: `texts` (V·N,) indexes the table, view after view, −1 for none. Every encoder gets all."""
+    """The texts of one step: `texts` (V·N,) indexes the table, view after view, −1 for none. Every encoder gets all.
+
+    With `templates` (V·N,) further texts follow: the place in `texts` of each one's template.
+    """
 
     step: int
     table: TokenTable
     texts: Indices
     views: Sequence[str]
     rows: Rows
+    templates: Indices | None = None
 
     @classmethod
     def of(cls, corpus: Corpus, inputs: Inputs, step: int, rows: Indices, mask_duplicates: bool) -> Batch:
@@ -49,7 +53,8 @@ class Batch:
 
     def view(self, name: str) -> Indices:
         """The texts of one view: (N,)."""
-        return np.split(self.texts, len(self.views))[self.views.index(name)]
+        texts = self.texts if self.templates is None else self.texts[: len(self.templates)]
+        return np.split(texts, len(self.views))[self.views.index(name)]
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from contrastcli.settings.objective import ObjectiveSettings, Spec
 from contrastcli.settings.sections import Model
 from contrastcli.training import checkpoint
 from contrastcli.training.auxiliaries.auxiliary import AuxiliaryContext, import_named
+from contrastcli.training.auxiliaries.template import TemplateBias
 from contrastcli.training.batch import FRESH, set_seed
 from contrastcli.training.checkpoint import Position
 from contrastcli.training.dev import DevSet
@@ -63,7 +64,7 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
     prompts = encoder.contract.prompts_of(config.model.prompts, plan.examples.form, plan.corpus.views)
     inputs = Inputs.of(plan.corpus, encoder, prompts, max_length, session.loading("tokenising"))
     context = AuxiliaryContext(config, encoder, precision, texts, inputs, max_length, session)
-    stepper = _make_stepper(plan, context)
+    stepper = _make_stepper(plan, context, prompts)
     for parameter in [*encoder.parameters(), *stepper.extras.parameters()]:
         # Aligned, unlike a mapped file's: rounding errors depend on that.
         parameter.data = parameter.data.clone()
@@ -164,7 +165,7 @@ def load_untrained(model: Model) -> SentenceEncoder:
     return encoder
 
 
-def _make_stepper(plan: Plan, context: AuxiliaryContext) -> Stepper:
+def _make_stepper(plan: Plan, context: AuxiliaryContext, prompts: Mapping[str, str]) -> Stepper:
     """The encoder, with fresh heads, projection and auxiliaries, which are dropped after training."""
     config, encoder = plan.config, context.encoder
     width, weights = encoder.backbone.width, config.model.weights(encoder.width)
@@ -181,12 +182,14 @@ def _make_stepper(plan: Plan, context: AuxiliaryContext) -> Stepper:
     extras.to(encoder.device)
     for name, tensor in chain.from_iterable(auxiliary.state.items() for auxiliary in plan.auxiliaries):
         extras.register_buffer(name, tensor)
+    is_denoised = config.model.denoise and encoder.contract.pooling == "mask"
+    templates = [TemplateBias(encoder, prompts, context.max_length)] if is_denoised else []
     return Stepper(
         encoder=encoder,
         extras=extras,
         heads=heads,
         projection=nn.Sequential(projection, *encoder.after),
-        auxiliaries=plan.auxiliaries,
+        auxiliaries=[*plan.auxiliaries, *templates],
         loss=at_sizes(loss, weights, encoder.contract.truncate) if weights else loss,
         precision=context.precision,
         run_seed=config.train.seed,

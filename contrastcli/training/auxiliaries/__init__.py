@@ -3,6 +3,7 @@
 auxiliary.py  the interface, and how an objective's settings become auxiliaries
 teachers.py   RankCSE's teachers, and the guide that rejects negatives
 views.py      PCL's perturbed views and its second encoder
+template.py   PromptBERT's template denoising
 mlm.py        the masked-language-model term
 mining.py     hard negatives that are mined again every few steps
 """
