@@ -305,7 +305,7 @@ def test_a_run_without_a_checkpoint_is_no_model(tiny: Tiny, tmp_path: Path) -> N
     assert not (tmp_path / "dest").exists()
 
 
-@pytest.mark.parametrize("pooling", ["cls", "mean-no-cls", "last-mean"])
+@pytest.mark.parametrize("pooling", ["cls", "mean-no-cls", "last-mean", "mask"])
 def test_onnx_computes_the_same_for_batches_of_any_size(tiny: Tiny, tmp_path: Path, pooling: Pooling) -> None:
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")
@@ -317,7 +317,7 @@ def test_onnx_computes_the_same_for_batches_of_any_size(tiny: Tiny, tmp_path: Pa
     tokenizer = tokenizers.Tokenizer.from_file(str(dest / "tokenizer.json"))  # all that a user of the folder has
     tokenizer.enable_padding(pad_id=0)
     tokenizer.enable_truncation(32)
-    prompt = "go " if pooling == "cls" else ""
+    prompt = {"cls": "go ", "mask": 'This sentence of "'}.get(pooling, "")
     for texts in (TEXTS[:1], TEXTS[1:3], TEXTS, TEXTS[3:4]):
         encoded = tokenizer.encode_batch([prompt + text for text in texts])
         feed = {"input_ids": [e.ids for e in encoded], "attention_mask": [e.attention_mask for e in encoded]}
