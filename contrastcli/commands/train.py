@@ -95,9 +95,11 @@ def _lengths(plan: Plan, contract: Contract, shape: dict[str, Any]) -> Lengths:
     """The tokens of the texts, and the most that the backbone reads. Raises DataError."""
     from contrastcli.data.tokens import Tokenizer
     from contrastcli.model.backbone import longest_of
+    from contrastcli.model.folder import check_pooling
     from contrastcli.training.inputs import measure_lengths
 
     tokenizer = Tokenizer(contract.backbone, lowercase=contract.lowercase, suffix=contract.suffix)
+    check_pooling(contract, tokenizer)
     most = [plan.config.model.max_length, contract.max_length, longest_of(contract.backbone, shape)]
     return measure_lengths(plan.corpus.texts, tokenizer, min(filter(None, most)))
 

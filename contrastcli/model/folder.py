@@ -76,7 +76,7 @@ def make_encoder(contract: Contract, *, merge: bool = True) -> SentenceEncoder:
     if len(tokenizer.added) >= encoder.max_length:
         limit = f"at most {encoder.max_length} tokens, of which its tokenizer adds {len(tokenizer.added)}"
         raise DataError(f"texts of {folder} have {limit}", DOWNLOAD)
-    _check_pooling(contract, tokenizer)
+    check_pooling(contract, tokenizer)
     width = backbone.width
     for layer in contract.after:
         if isinstance(layer, Dense):
@@ -87,7 +87,7 @@ def make_encoder(contract: Contract, *, merge: bool = True) -> SentenceEncoder:
     return encoder
 
 
-def _check_pooling(contract: Contract, tokenizer: Tokenizer) -> None:
+def check_pooling(contract: Contract, tokenizer: Tokenizer) -> None:
     """Raises DataError where a tokenizer lacks the token that a pooling is about."""
     if contract.pooling == "mean-no-cls" and tokenizer.cls_id < 0:
         what = f"the tokenizer of {contract.backbone} has no CLS token to leave out"

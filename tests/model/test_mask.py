@@ -7,6 +7,7 @@ import pytest
 import torch
 import transformers
 
+from contrastcli.commands.train import preview
 from contrastcli.errors import DataError
 from contrastcli.model.contract import adapted, read_contract
 from contrastcli.model.folder import load_encoder, make_encoder, save_encoder
@@ -74,6 +75,11 @@ def test_a_backbone_or_a_suffix_without_a_mask_is_refused(tmp_path: Path, case: 
     with pytest.raises(DataError, match=what) as raised:
         make_encoder(adapted(read_contract(folder), Model(pooling="mask", **settings))[0])
     assert raised.value.hint.startswith(hint)
+
+
+def test_a_dry_run_refuses_them_before_weights_are_loaded(tiny: Tiny, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="mask pooling has no mask token in"):
+        preview(tiny.config("simcse", "pairs", model__pooling="mask", model__suffix="lo"), tmp_path)
 
 
 def test_a_decoder_may_end_each_text_with_words(tmp_path: Path) -> None:
