@@ -149,7 +149,7 @@ class Tokenizer:
         names = special_names(folder) or self._usual_names()
         if "[MASK]" in suffix and "mask_token" not in names:
             what = f"the tokenizer of {folder} has no mask token for what comes after every text, '{suffix}'"
-            raise DataError(what, Use("--pooling", "mean", "use"))
+            raise DataError(what, [Use("--pooling", "mean", "use"), Use("--suffix", "without [MASK]", "give")])
         with _explained("the tokenizer fails"):
             if suffix:
                 self._append(suffix.replace("[MASK]", names.get("mask_token", "")))
