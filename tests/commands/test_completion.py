@@ -31,7 +31,7 @@ def complete(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> Contrast:
         (("swe",), ["plain,sweep"]),
         (("completion", ""), ["plain,bash", "plain,fish", "plain,zsh"]),
         (("train", "--batch"), ["plain,--batch-size"]),
-        (("train", "--pooling", "m"), ["plain,mean", "plain,mean-no-cls"]),
+        (("train", "--pooling", "me"), ["plain,mean", "plain,mean-no-cls"]),
         (("presets", "show", "start"), ["plain,starter"]),
         (("sweep", "--preset", "simace-gr"), ["plain,simace-grid"]),
     ],
