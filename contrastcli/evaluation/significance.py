@@ -6,6 +6,7 @@ Tests of several pairs of methods are corrected by Holm's procedure (Holm 1979).
 import math
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 
@@ -15,7 +16,7 @@ from msgspec import structs
 from contrastcli.data.batching import Indices
 from contrastcli.data.dev_data import DevData
 from contrastcli.data.examples import ScoredPairs
-from contrastcli.evaluation.procedure import Floats, OnProgress, by_kind
+from contrastcli.evaluation.procedure import Floats, OnProgress, by_kind, finite
 from contrastcli.runs.results import Bootstrap, Welch
 
 RESAMPLES = 1000
@@ -57,47 +58,88 @@ def compare_methods(methods: Iterable[tuple[str, Sequence[float]]]) -> tuple[Wel
     return tuple(structs.replace(test, holm=p) for test, p in zip(tests, corrected, strict=True))
 
 
-def bootstrap(first: Floats, second: Floats, gold: Floats | None = None) -> Bootstrap:
-    """Draw pairs with replacement, the same for both models, and score each sample; all arrays are (P,).
+def resampled(values: Floats, gold: Floats | None = None) -> Floats:
+    """A model's score on P pairs or queries, then on RESAMPLES samples of them with replacement: (1 + RESAMPLES,).
 
-    With `gold` the score is the correlation of cosines with it, else the mean of what is measured of each query. The
-    two-sided p is never 0, as the sample at hand counts as one of those drawn. The result has no names yet.
+    The samples are the same for all models. With `gold` (P,) the score is the rank correlation of `values` (P,) with
+    it, which are cosines then, else their mean; NaN where it is undefined.
     """
+    size, generator = len(values), np.random.Generator(np.random.PCG64(_SEED))
+    ranked = None if gold is None else (_Ranked.of(values), _Ranked.of(gold))
 
-    def score(values: Floats, rows: Indices) -> Floats:
-        means: Floats = values[rows].mean(axis=1)
-        return means if gold is None else _spearman(values[rows], gold[rows])
+    def score(counts: Indices) -> Floats:
+        means: Floats = counts @ values / size if ranked is None else _spearman(counts, *ranked)
+        return means
 
-    everything = np.arange(len(first))[None]
-    whole = 100 * np.concatenate([score(first, everything), score(second, everything)])  # (2,)
-    generator = np.random.Generator(np.random.PCG64(_SEED))
-    blocks = []
+    scores = [score(np.ones((1, size), np.int64))]
+    places = size * np.arange(_SAMPLES_AT_ONCE)[:, None]
     for _ in range(RESAMPLES // _SAMPLES_AT_ONCE):
-        rows = generator.integers(len(first), size=(_SAMPLES_AT_ONCE, len(first)))  # (_SAMPLES_AT_ONCE, P)
-        blocks.append(score(first, rows) - score(second, rows))
-    differences = 100 * np.concatenate(blocks)  # (RESAMPLES,)
-    # A sample of few pairs may hold one score only.
-    differences = differences[np.isfinite(differences)]
-    low = high = p = math.nan
-    if len(differences):
-        low, high = np.quantile(differences, [0.025, 0.975])
-        tail = min(int((differences <= 0).sum()), int((differences >= 0).sum()))
-        p = min(1.0, 2 * (tail + 1) / (len(differences) + 1))
-    numbers = (*whole, whole[0] - whole[1], low, high, p)
-    one, other, difference, *interval_and_p = (float(x) if math.isfinite(x) else None for x in numbers)
-    return Bootstrap(("", ""), "", "", len(first), (one, other), difference, *interval_and_p)
+        rows = generator.integers(size, size=(_SAMPLES_AT_ONCE, size)) + places
+        scores.append(score(np.bincount(rows.ravel(), minlength=places.size * size).reshape(-1, size)))
+    return np.concatenate(scores)
 
 
-def _spearman(cosines: Floats, gold: Floats) -> Floats:
-    """Rank correlation of each row of two (B, P) arrays: (B,); NaN where either is constant."""
-    from scipy.stats import rankdata
+@dataclass(frozen=True)
+class _Ranked:
+    """Values of P pairs, sorted once: the place of each among the G distinct ones, (P,), and where these begin (G,)."""
 
-    a, b = (rankdata(values, axis=1) for values in (cosines, gold))
-    a, b = a - a.mean(axis=1, keepdims=True), b - b.mean(axis=1, keepdims=True)
-    lengths = np.sqrt((a * a).sum(axis=1) * (b * b).sum(axis=1))
-    correlations: Floats = np.full(len(a), math.nan)
-    np.divide((a * b).sum(axis=1), lengths, out=correlations, where=lengths > 0)
+    places: Indices
+    order: Indices
+    starts: Indices
+
+    @classmethod
+    def of(cls, values: Floats) -> "_Ranked":
+        _, places = np.unique(values, return_inverse=True)
+        order = np.argsort(places, kind="stable")
+        return cls(places, order, np.flatnonzero(np.diff(places[order], prepend=-1)))
+
+    def ranks(self, counts: Indices) -> Floats:
+        """Ranks in samples that hold each pair so many times (B, P), less their mean; equal values share theirs."""
+        drawn = np.add.reduceat(counts[:, self.order], self.starts, axis=1)  # (B, G)
+        centred: Floats = drawn.cumsum(axis=1) - (drawn + len(self.places)) / 2
+        return centred[:, self.places]
+
+
+def _spearman(counts: Indices, first: _Ranked, second: _Ranked) -> Floats:
+    """Rank correlation in samples that hold each pair so many times (B, P): (B,); NaN where it is undefined."""
+    a, b = first.ranks(counts), second.ranks(counts)
+    lengths = np.sqrt((counts * a * a).sum(axis=1) * (counts * b * b).sum(axis=1))
+    correlations: Floats = np.full(len(counts), math.nan)
+    np.divide((counts * a * b).sum(axis=1), lengths, out=correlations, where=lengths > 0)
     return correlations
+
+
+def interval(differences: Floats, most: Floats | None = None) -> tuple[float, float]:
+    """The 95 % interval of a difference of two `resampled` scores (1 + RESAMPLES,); NaN without a sample.
+
+    With `most` (RESAMPLES,) one of the two is the best of several models, which one of them is by chance too. These
+    are the largest deviations of their samples from their own differences, and the lower end allows for as much
+    (White 2000, "A Reality Check for Data Snooping").
+    """
+    # A sample of few pairs may hold one score only.
+    drawn = differences[1:][np.isfinite(differences[1:])]
+    if not len(drawn):
+        return math.nan, math.nan
+    low, high = map(float, np.quantile(drawn, [0.025, 0.975]))
+    return low if most is None else min(low, float(differences[0] - np.nanquantile(most, 0.975))), high
+
+
+def bootstrap(first: Floats, second: Floats, gold: Floats | None = None) -> Bootstrap:
+    """The paired bootstrap of two models, from the arrays (P,) that `resampled` takes.
+
+    The two-sided p is never 0, as the sample at hand counts as one of those drawn. The result has no names yet.
+    """
+    scores = 100 * np.array([resampled(values, gold) for values in (first, second)])  # (2, 1 + RESAMPLES)
+    differences = scores[0] - scores[1]
+    drawn = differences[1:][np.isfinite(differences[1:])]
+    p = math.nan
+    if len(drawn):
+        tail = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
+        p = min(1.0, 2 * (tail + 1) / (len(drawn) + 1))
+    numbers = map(finite, (*scores[:, 0], differences[0], *interval(differences), p))
+    one, other, difference, low, high, tail_p = numbers
+    test = Bootstrap(("", ""), "", "", len(first), (one, other), difference, low, high, tail_p)
+    return structs.replace(test, judgement=test.change.judgement)
 
 
 def judge(model: str, data: DevData, on_progress: OnProgress = lambda what, done, total: None) -> Floats:
