@@ -7,6 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable
+from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from socket import gethostname
@@ -18,11 +19,10 @@ from contrastcli.files import writing_to
 from contrastcli.model.locate import resolve
 from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run, create, discard_untouched, list_runs
-from contrastcli.runs.events import Evaluated, Event, Saved, Step
+from contrastcli.runs.events import Evaluated, Event, Saved, Step, Verdict
 from contrastcli.runs.process import handle_signals, interrupt, launch
 from contrastcli.runs.results import Lengths, Preview, sourced
 from contrastcli.runs.status import digest
-from contrastcli.runs.text import score
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections
 from contrastcli.settings.config import Config, Layer
@@ -32,6 +32,7 @@ from contrastcli.settings.setting import Value, spell
 from contrastcli.show import console
 
 if TYPE_CHECKING:
+    from contrastcli.data.dev_data import DevData
     from contrastcli.model.contract import Contract
     from contrastcli.training.plan import Plan
 
@@ -61,10 +62,11 @@ def preview(config: Config, runs_dir: Path) -> Preview:
     shape = read_config(backbone) if backbone else {}
     if contract and (sizes := sizes_of(shape)):
         config.model.weights(width_after(contract.after, sizes[-1]))  # raises UsageError
+    # An adapter's checkpoints are small.
+    saved = None if config.model.lora else backbone
     lengths = _lengths(plan, contract, shape) if contract else None
     longest = min(lengths.longest, lengths.limit) if lengths else 0
-    parameters = count_parameters(backbone) if backbone else 0
-    texts = plan.corpus.texts_per_row
+    parameters, texts = count_parameters(backbone) if backbone else 0, plan.corpus.texts_per_row
     memory = estimate(config, texts, sizes=sizes_of(shape), longest=longest, parameters=parameters)
     rate, like = earlier_rate(config, runs_dir)
     return Preview(
@@ -80,15 +82,17 @@ def preview(config: Config, runs_dir: Path) -> Preview:
         steps_per_epoch=len(plan.order),
         sentences_per_step=plan.sentences_per_step,
         negatives_per_anchor=plan.negatives_per_anchor,
-        dev_pairs=len(plan.dev) if plan.dev else 0,
-        dev=f"{plan.dev.source}: {plan.dev}" if plan.dev else "",
-        # An adapter's checkpoints are small.
-        disk=disk_bytes(backbone, plan.dev is not None, config.objective.encoders, keep)
-        if backbone and not config.model.lora
-        else None,
+        dev=_described(plan.dev),
+        general=_described(plan.general),
+        dev_pairs=len(plan.dev or ()),
+        disk=disk_bytes(saved, plan.dev is not None, config.objective.encoders, keep) if saved else None,
         contract=str(contract) if contract else "",
         lengths=lengths,
     )
+
+
+def _described(data: DevData | None) -> str:
+    return f"{data.source}: {data}" if data else ""
 
 
 def _lengths(plan: Plan, contract: Contract, shape: dict[str, Any]) -> Lengths:
@@ -184,6 +188,7 @@ def start(
     if show is not None:
         show(run)
         print_path(run.path)
+        narrate("\n".join(event.line() for event in islice(run.latest(Verdict), 1)))
         return _report(run)
     print_path(run.path)
     narrate(f"{f'queued behind {after.name}' if after else 'training in the background'}: contrast watch {run.name}")
@@ -269,12 +274,8 @@ def _train_here(run: Run, plan: Plan, json: bool, after: Run | None) -> int:
 
 
 def _print_result(run: Run) -> None:
-    """Print the dev score before and after training, and the next step."""
+    """Print the next step."""
     status = run.status()
-    before = next((event.score for event in run.latest(Evaluated) if event.step == 0), None)
-    if before is not None and status.best is not None:
-        after = f"{score(status.best)} at its best (step {status.best_step:,})"
-        narrate(f"dev {status.title} {score(before)} before training, {after}")
     if status.state == "stopped":
         narrate(f"to continue: contrast train --resume {run.name}")
     narrate('next: contrast query "a dog runs" "a puppy sprints"')

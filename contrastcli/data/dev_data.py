@@ -15,7 +15,7 @@ from contrastcli.data.forms import FORMS
 from contrastcli.data.lines import as_number
 from contrastcli.data.relevance import QUERIES, Retrieval, documents_of, from_rows
 from contrastcli.data.roles import shape
-from contrastcli.data.sources import SPLIT, load_documents, open_dev
+from contrastcli.data.sources import SENTEVAL, SPLIT, load_documents, open_dev
 from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.settings.metrics import RANKINGS
@@ -71,6 +71,27 @@ def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples
     documents = load_documents(dev.corpus, blank=data.blank) if dev.corpus else documents_of(train)
     made = ranked(rows, metric, documents.views["anchor"])
     return replace(train, notes=train.notes + made.notes), made
+
+
+def load_general(dev: Dev) -> DevData | None:
+    """The data that show what a training forgets, if any. Raises DataError and UsageError.
+
+    "auto" are the starter's pairs, beside dev data of one's own; STS-B and the starter are as general themselves.
+    """
+    name = dev.general
+    if name == "auto":
+        is_general = dev.data in ("none", "stsb", "starter") or dev.data.startswith(SENTEVAL)
+        name = "none" if is_general else "starter"
+    if name != "none" and dev.data == "none":
+        what = f"dev.general is {name}, and without dev data nothing is measured"
+        raise UsageError(what, [Use("--dev", "split:5%", "give"), Use("--general", "none")], key="dev.general")
+    return None if name == "none" else read_dev(name)
+
+
+def read_dev(source: str, columns: str = "", labels: str = "", metric: str = "auto", blank: Blank = "error") -> DevData:
+    """The rows of a file or data set with the metric that is meant for them. Raises DataError and UsageError."""
+    rows, metric = read_rows(open_dev(source), source, columns, labels, metric, blank)
+    return scored(rows) if metric == "spearman" else ranked(rows, metric)
 
 
 def read_rows(

@@ -29,7 +29,7 @@ SENTEVAL_FOLDERS = ("", "downstream", "data/downstream")
 """Where SentEval's own checkout keeps its sets."""
 
 _NAMES: Mapping[Split, tuple[str, ...]] = {"train": ("starter",), "validation": ("stsb", "starter", "none")}
-_SENTEVAL = "senteval:"
+SENTEVAL = "senteval:"
 SPLIT = "split:"
 _STSB = "hf:sentence-transformers/stsb"
 
@@ -50,7 +50,7 @@ def load_examples(data: sections.Data, needs: tuple[Form, ...], labels: tuple[in
 def _load_set(name: str, data: sections.Data, needs: tuple[Form, ...], labels: tuple[int, ...]) -> Examples:
     frame = open_frame(name, "train", data.limit)
     with_scores = "scored" in needs
-    if name.startswith(_SENTEVAL) and not with_scores:
+    if name.startswith(SENTEVAL) and not with_scores:
         pairs = from_frame(frame, "anchor=sentence1,positive=sentence2", "", name, blank=data.blank)
         return adapt(adapt(pairs, ("sentences",), ()), needs, labels, ["sentence"], data)
     examples = from_frame(frame, data.columns, data.labels, name, blank=data.blank, with_scores=with_scores)
@@ -101,8 +101,8 @@ def open_frame(name: str, split: Split, limit: int = 0) -> Frame:
     if name == "starter":
         file = "nli.tsv" if split == "train" else "dev.tsv"
         return read_file(STARTER / file, f"starter/{file}", limit)
-    if name.startswith(_SENTEVAL):
-        return _open_stsb(Path(os.path.expanduser(name.removeprefix(_SENTEVAL))), split, limit)
+    if name.startswith(SENTEVAL):
+        return _open_stsb(Path(os.path.expanduser(name.removeprefix(SENTEVAL))), split, limit)
     if name.startswith(hub.PREFIX):
         return hub.read(name, split, limit)
     path = Path(os.path.expanduser(name))

@@ -74,7 +74,8 @@ def _write(scores: Scores, paths: Sequence[Path], result: SuiteResult) -> None:
         make_folder(path.parent)
         # Other processes may write scores of their own.
         with writing_to(path), filelock.FileLock(path.with_name(f".{path.name}.lock")):
-            merged = measured | {"suites": read_scores(path).get("suites", {}) | measured["suites"]}
+            known = read_scores(path)
+            merged = known | measured | {"suites": known.get("suites", {}) | measured["suites"]}
             atomic_write(path, json_bytes(merged))
 
 

@@ -6,15 +6,12 @@ from functools import partial
 import numpy as np
 import torch
 
-from contrastcli.data.convert import scored
-from contrastcli.data.dev_data import DevData, ranked, read_rows
+from contrastcli.data.dev_data import DevData, read_dev
 from contrastcli.data.examples import ScoredPairs
-from contrastcli.data.sources import open_dev
 from contrastcli.errors import UsageError
 from contrastcli.evaluation import ranking
 from contrastcli.evaluation.procedure import Options, Procedure, SuiteContext, TaskScores, by_kind, finite
 from contrastcli.model.metrics import cosine, pearson, spearman
-from contrastcli.settings.sections import Blank
 
 _PROTOCOL = (
     "cosine, pooling: {pooling}, truncated at the model's own limit; correlations over all pairs; rankings of all "
@@ -22,17 +19,11 @@ _PROTOCOL = (
 )
 
 
-def read(source: str, columns: str = "", labels: str = "", metric: str = "auto", blank: Blank = "error") -> DevData:
-    """The rows of a file or data set with the metric that is meant for them. Raises DataError and UsageError."""
-    rows, metric = read_rows(open_dev(source), source, columns, labels, metric, blank)
-    return scored(rows) if metric == "spearman" else ranked(rows, metric)
-
-
 def _find(files: Sequence[str], options: Options) -> Mapping[str, Callable[[], DevData]]:
     if not files:
         raise UsageError("the suite own measures data of yours", "say which: --data FILE")
     how = (options.columns, options.labels, options.metric, options.blank)
-    return {file: partial(read, file, *how) for file in files}
+    return {file: partial(read_dev, file, *how) for file in files}
 
 
 def _score(context: SuiteContext, task: str, rows: DevData) -> TaskScores:

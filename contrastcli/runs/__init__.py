@@ -1,6 +1,7 @@
 """The run directory: what it holds, who writes it, and how it is read. Everything that shows a run reads only this.
 
 directory.py   the files of a run; create, find, list, delete and prune runs
+verdict.py     what a training changed, with an interval, and what that says
 events.py      the typed events of training, and their lines of JSON
 event_file.py  events.jsonl, appended to, read from either end, or followed
 status.py      the state of a run, from its last events, heartbeat and process

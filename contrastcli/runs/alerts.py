@@ -49,6 +49,9 @@ class Rules:
                 yield Alert(step=event.step, rule=rule, text=text, hint=hint)
 
     def _evaluated(self, event: Evaluated) -> Iterator[Broken]:
+        if event.general and event.general.judgement == "worse":
+            hint = "stop it: contrast stop, and start again with a lower --lr; or after it: contrast merge"
+            yield "forgetting", f"the general score has fallen: {event.general}", hint
         self._without_best = 0 if event.best else self._without_best + 1
         if event.best:
             self._best = event

@@ -18,6 +18,7 @@ from msgspec import Meta
 
 from contrastcli.boundary import escaped, printable
 from contrastcli.runs.text import duration, excerpt, fixed, score
+from contrastcli.runs.verdict import Change
 from contrastcli.settings.metrics import metric_title
 
 HISTOGRAM_BINS = 36
@@ -175,6 +176,7 @@ class Evaluated(Event, frozen=True, kw_only=True):
     """The dev set: the score by its metric, in −1..1, alignment and uniformity of unit vectors.
 
     `worst` are the pairs that it ranks worst, as texts. `shorter` are the scores by shorter size, if some are trained.
+    `general` is how the score of the general set has changed since the first evaluation, if there is one.
     """
 
     metric: str = "spearman"
@@ -185,6 +187,7 @@ class Evaluated(Event, frozen=True, kw_only=True):
     best: bool = False
     worst: list[DevPair] = []
     shorter: dict[Positive, Number | None] = {}
+    general: Change | None = None
 
     titles: ClassVar[Mapping[str, str]] = {"score": "dev score × 100", "uniformity": "uniformity, lower is better"}
 
@@ -198,12 +201,14 @@ class Evaluated(Event, frozen=True, kw_only=True):
 
     def numbers(self) -> Mapping[str, float | None]:
         scores = {"score": self.score, **{f"score@{dim}": value for dim, value in self.shorter.items()}}
+        scores |= {"general": self.general.after} if self.general else {}
         percent = {name: None if value is None else 100 * value for name, value in scores.items()}
         return percent | {"alignment": self.alignment, "uniformity": self.uniformity}
 
     def details(self, steps: int) -> str:
         shorter = "".join(f", at {dim} {score(value)}" for dim, value in self.shorter.items())
         dev = f"{self.title} {score(self.score)}{' (best)' if self.best else ''}{shorter}"
+        dev += f", general {metric_title(self.general.metric)} {score(self.general.after)}" if self.general else ""
         plane = f"alignment {fixed(self.alignment, 2)}  uniformity {fixed(self.uniformity, 2)}"
         return f"step {self.step:,}  {dev}  {plane}"
 
@@ -369,6 +374,27 @@ class Note(Event, frozen=True, kw_only=True):
 
     def details(self, steps: int) -> str:
         return self.text
+
+
+class Verdict(Event, frozen=True, kw_only=True):
+    """What training made of the model `base`: the change of the dev score, and of the general one if that is measured.
+
+    `best_step` is the step of the checkpoint that is meant; `hint` is what to do where it is worse in general.
+    """
+
+    base: str
+    best_step: Count
+    change: Change
+    general: Change | None = None
+    hint: str = ""
+
+    def details(self, steps: int) -> str:
+        text = f"{self.change.against(self.base)}, at step {self.best_step:,}: {self.change}"
+        return text if self.general is None else f"{text}; {self.general.judgement} in general: {self.general}"
+
+    def line(self, steps: int = 0) -> str:
+        """The verdict and, in a line of its own, what to do."""
+        return "\n".join(filter(None, [super().line(steps), self.hint and printable(f"hint: {self.hint}")]))
 
 
 class Done(Event, frozen=True, kw_only=True):

@@ -32,8 +32,8 @@ class Preview(msgspec.Struct, frozen=True):
     `missing` are the models that are not on this machine, each in a sentence. `disk` is the size of its checkpoints in
     bytes, None while the backbone is missing; `memory` an estimate of GPU memory in GB, None for an unknown backbone.
     `seconds` of training are estimated from the speed of the run `like`; None without a run like it on this machine.
-    `dev` describes the dev set in a few words, and `contract` the model's way from token vectors to embeddings, ""
-    while it is missing; so are the `lengths` None.
+    `dev` and `general` describe the dev sets in a few words, and `contract` the model's way from token vectors to
+    embeddings, "" while it is missing; so are the `lengths` None.
     """
 
     settings: dict[str, dict[str, Value]]
@@ -51,6 +51,7 @@ class Preview(msgspec.Struct, frozen=True):
     seconds: float | None = None
     like: str = ""
     dev: str = ""
+    general: str = ""
     contract: str = ""
     lengths: Lengths | None = None
 

@@ -181,6 +181,16 @@ class Dev(Section, frozen=True, kw_only=True):
     corpus: Annotated[
         str, about_data("more texts to rank: file or hub name; without, texts of the training data", flag="")
     ] = ""
+    general: Annotated[
+        str,
+        about_data(
+            "a set that shows what is forgotten: file, hub name, stsb, starter or none; "
+            "auto: starter, beside data of one's own"
+        ),
+    ] = "auto"
+    keep_general: Annotated[
+        float, about("most that the general score of the best checkpoint may fall, × 100; 0: any", ge=0, le=100)
+    ] = 0.0
     every: Annotated[int, about("steps between evaluations", ge=1, unit="steps", flag="")] = 125
     patience: Annotated[int, about("evaluations without a new best before stopping; 0: off", ge=0, flag="")] = 0
 

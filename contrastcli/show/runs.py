@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from contrastcli.evaluation.suites import headlines, summary
 from contrastcli.files import read_json
 from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Angles
+from contrastcli.runs.events import Angles, Verdict
 from contrastcli.runs.results import Bootstrap, Check, Comparison, Method, ScoreName, SweepScores, Welch
 from contrastcli.runs.text import MISSING, Numeral, duration, fixed, score
 from contrastcli.settings.metrics import METRICS
@@ -73,6 +74,7 @@ def run_details(run: Run, to_json: bool) -> str:
         ("loss", fixed(status.loss, 4)),
         (f"best dev {status.title}", best),
         *((f"at {dim} numbers", score(value)) for dim, value in status.shorter.items()),
+        *(("verdict", event.details(status.steps)) for event in islice(run.latest(Verdict), 1)),
         *((name, fixed(measured[name], 2)) for name in summary(measured)),
         *((f"{which} checkpoint", path) for which, path in paths.items()),
         ("size", size(run.size_bytes())),

@@ -47,6 +47,7 @@ def planned(preview: Preview) -> Fields:
         ("steps", f"{preview.steps:,}, {preview.steps_per_epoch:,} per epoch of {preview.count:,} rows"),
         ("step", f"{preview.sentences_per_step:,} sentences, {preview.negatives_per_anchor:,} negatives per anchor"),
         ("dev", preview.dev or "none: the last checkpoint is the best"),
+        *([("general", preview.general)] if preview.general else []),
         ("disk", disk),
         *([("GPU", f"about {preview.memory} GB of memory")] if preview.memory else []),
         ("time", time),

@@ -1,7 +1,7 @@
 """Checkpoints: a model folder, and what it takes to continue exactly. Nothing in them is pickled.
 
     checkpoints/000120/            a model folder in sentence-transformers' layout; never changed once it has its name
-    checkpoints/000120/training/   heads, optimiser and position; only in the last ones, as many as train.keep says
+    checkpoints/000120/training/   heads, optimiser, position and scores; only in the last ones, as train.keep says
     checkpoints.json               {"last": "000120", "best": "000100"}
 
 A checkpoint is written under a temporary name, with the checksums of its files, flushed to disk and renamed once; then
@@ -10,9 +10,11 @@ checkpoints.json is replaced; then older ones are removed. A kill at any moment 
 
 import os
 import shlex
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import safetensors.numpy
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -25,6 +27,9 @@ from contrastcli.model.weights import count_parameters
 from contrastcli.runs import checksums
 from contrastcli.runs.directory import POSITION, TRAINING, Run, discard
 from contrastcli.runs.events import Count, Saved
+from contrastcli.training.dev import DevSet
+
+_SCORES = "dev.safetensors"
 
 
 @dataclass
@@ -51,6 +56,7 @@ def save(
     extras: nn.Module,
     optimizer: torch.optim.Optimizer,
     position: Position,
+    dev: DevSet | None,
     *,
     best: bool,
     keep: int,
@@ -62,13 +68,14 @@ def save(
         try:
             # A stop in an evaluation, which is done now, saved it.
             if target.exists():
-                checksums.replace(target / TRAINING, "position.json", json_bytes(asdict(position)))
+                for file, data in _evaluation(position, dev).items():
+                    checksums.replace(target / TRAINING, file, data)
             else:
                 # Not the run's own folder, which may be gone.
                 run.checkpoints_dir.mkdir(exist_ok=True)
                 save_encoder(encoder, draft)
                 checksums.write(draft)
-                _write_training(draft / TRAINING, extras, optimizer, position)
+                _write_training(draft / TRAINING, extras, optimizer, _evaluation(position, dev))
                 flush_tree(draft)
                 os.rename(draft, target)
                 fsync_dir(target.parent)
@@ -82,13 +89,22 @@ def save(
     return name
 
 
-def _write_training(folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer, position: Position) -> None:
+def _evaluation(position: Position, dev: DevSet | None) -> dict[str, bytes]:
+    """The files that an evaluation changes, the one that says that it is done last."""
+    scores = {_SCORES: safetensors.numpy.save(dev.kept())} if dev else {}
+    return scores | {"position.json": json_bytes(asdict(position))}
+
+
+def _write_training(
+    folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer, files: Mapping[str, bytes]
+) -> None:
     state: dict[int, dict[str, object]] = optimizer.state_dict()["state"]
     moments = {f"{n}.{key}": torch.as_tensor(v) for n, values in state.items() for key, v in values.items()}
     folder.mkdir()
     for file, tensors in (("heads", extras.state_dict()), ("optimizer", moments)):
         save_file({key: t.cpu().contiguous() for key, t in tensors.items()}, folder / f"{file}.safetensors")
-    (folder / "position.json").write_bytes(json_bytes(asdict(position)))
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
     checksums.write(folder)
 
 
@@ -108,8 +124,8 @@ def prune(run: Run, keep: int) -> None:
             discard(run, folder / TRAINING)
 
 
-def restore(folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer) -> Position:
-    """Load heads and optimiser in place and return the position. The encoder is loaded from the folder itself.
+def restore(folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer, dev: DevSet | None) -> Position:
+    """Load all but the encoder in place and return the position. The encoder is loaded from the folder itself.
 
     Raises DataError where a file is missing, damaged or of another run.
     """
@@ -126,6 +142,9 @@ def restore(folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer) -
             number, _, key = name.partition(".")
             state.setdefault(int(number), {})[key] = tensor
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+        # Earlier versions kept no scores.
+        if dev and (training / _SCORES).exists():
+            dev.restore(safetensors.numpy.load_file(training / _SCORES))
     except Exception as error:  # of any kind
         what = f"{training} cannot be read: {error_text(error)}"
         raise DataError(what, "start a new run from this model folder") from None

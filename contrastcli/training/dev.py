@@ -1,9 +1,9 @@
-"""The dev set while training: its score by the metric that fits it, alignment and uniformity."""
+"""Dev sets while training: the score by the metric that fits, alignment and uniformity, and what has changed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -18,28 +18,36 @@ from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.relevance import Retrieval
 from contrastcli.data.tokens import TokenTable
 from contrastcli.evaluation import ranking
-from contrastcli.evaluation.procedure import finite
+from contrastcli.evaluation.procedure import Floats, finite
+from contrastcli.evaluation.significance import RESAMPLES, interval, resampled
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import alignment, cosine, spearman, uniformity
-from contrastcli.runs.events import DevPair, Evaluated
+from contrastcli.runs.events import DevPair, Evaluated, Verdict
 from contrastcli.runs.text import excerpt
+from contrastcli.runs.verdict import Change
 from contrastcli.training.angles import LENGTH, TEXTS
 
+_UNKNOWN = np.full(1 + RESAMPLES, np.nan)
 
-@dataclass(frozen=True)
+
+@dataclass
 class DevSet:
     """Dev data, tokenised once: `first` and `second` index the table of its distinct texts.
 
-    They are both texts of scored pairs (P,), or queries (Q,) and documents (N,).
+    They are both texts of scored pairs (P,), or queries (Q,) and documents (N,). `general` is measured at the same
+    steps, and shows what is forgotten. `scores`, as `resampled` has them, are the `first`, `last` and `best` so far,
+    and `most`, which `interval` takes.
     """
 
     data: DevData
     table: TokenTable
     first: Indices
     second: Indices
+    general: DevSet | None = None
+    scores: dict[str, Floats] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, data: DevData, encoder: SentenceEncoder) -> DevSet:
+    def of(cls, data: DevData, encoder: SentenceEncoder, general: DevData | None = None) -> DevSet:
         """Tokenise up to the encoder's own limit, as evaluation does."""
         prompts = [encoder.contract.prompt(kind) for kind in data.kinds]
         columns = [[(prompt, text) for text in texts] for prompt, texts in zip(prompts, data.columns, strict=True)]
@@ -47,7 +55,11 @@ class DevSet:
         table = TokenTable.of(encoder.tokenizer.encode(["".join(text) for text in numbers], encoder.max_length))
         table = encoder.with_prompts(table, prompts, np.array([prompts.index(prompt) for prompt, _ in numbers]))
         first, second = (np.array([numbers[text] for text in column]) for column in columns)
-        return cls(data, table, first, second)
+        return cls(data, table, first, second, cls.of(general, encoder) if general else None)
+
+    def __len__(self) -> int:
+        """The texts that are encoded."""
+        return len(self.table) + (len(self.general) if self.general else 0)
 
     def evaluate(self, encoder: SentenceEncoder, step: int, on_chunk: Callable[[int], None] | None = None) -> Evaluated:
         """Measure in float32, as `contrast eval` does. `on_chunk` gets the size of each chunk of texts, and may raise.
@@ -61,6 +73,9 @@ class DevSet:
         shorter = {k: self._judge(first[:, :k], second[:, :k]).rounded for k in encoder.contract.dims}
         texts = np.union1d(self.first[judged.first], self.second[judged.second])
         similar = judged.first[judged.similar], judged.second[judged.similar]
+        self._remember(resampled(judged.values, judged.gold), step)
+        if self.general:
+            self.general.evaluate(encoder, step, on_chunk)
         return Evaluated(
             step=step,
             metric=self.data.metric,
@@ -70,7 +85,53 @@ class DevSet:
             uniformity=finite(round(uniformity(vectors[texts]), 6)),
             pairs=len(self.data),
             worst=self._worst(judged),
+            general=self.general.change("last") if self.general else None,
         )
+
+    def _remember(self, scores: Floats, step: int) -> None:
+        self.scores |= {"last": scores} if step else {"first": scores, "last": scores}
+        if step and "first" in self.scores:
+            change = scores - self.scores["first"]
+            self.scores["most"] = np.fmax(self.scores.get("most", -np.inf), change[1:] - change[0])
+
+    def kept(self) -> dict[str, Floats]:
+        """The scores of both sets, by a name for each, as a checkpoint keeps them."""
+        others = {f"general {name}": scores for name, scores in self.general.scores.items()} if self.general else {}
+        return {f"own {name}": scores for name, scores in self.scores.items()} | others
+
+    def restore(self, kept: Mapping[str, Floats]) -> None:
+        """Take over the scores that a checkpoint keeps."""
+        for one, prefix in ((self, "own "), (self.general, "general ")):
+            if one:
+                one.scores = {name.removeprefix(prefix): kept[name] for name in kept if name.startswith(prefix)}
+
+    def keep_best(self) -> None:
+        """Remember the last evaluation as that of the best checkpoint."""
+        for one in filter(None, (self, self.general)):
+            one.scores["best"] = one.scores["last"]
+
+    def change(self, until: str, *, chosen: bool = False) -> Change:
+        """How the score has changed since before training, until `best` or `last`; was the checkpoint chosen by it?"""
+        first, now = (self.scores.get(which, _UNKNOWN) for which in ("first", until))
+        ends = interval(now - first, self.scores.get("most") if chosen else None)
+        before, after, low, high = (finite(round(float(x), 6)) for x in (first[0], now[0], *ends))
+        return Change(metric=self.data.metric, before=before, after=after, low=low, high=high)
+
+    def keeps_general(self, most: float) -> bool:
+        """Whether the general score has fallen by no more than `most`, × 100; 0 allows any."""
+        change = self.general.change("last") if self.general and most else None
+        if change is None or change.before is None:
+            return True
+        return change.after is not None and 100 * (change.before - change.after) <= most
+
+    def verdict(self, step: int, best_step: int | None, base: str) -> Verdict | None:
+        """What training made of a model, by its best checkpoint, else its last; None if it began without measuring."""
+        until = "last" if best_step is None else "best"
+        if not {"first", until} <= self.scores.keys():
+            return None
+        general = self.general.change(until) if self.general else None
+        change = self.change(until, chosen=True)
+        return Verdict(step=step, base=base, best_step=best_step or step, change=change, general=general)
 
     def _judge(self, first: Tensor, second: Tensor) -> _Judged:
         data = self.data
@@ -95,9 +156,14 @@ class DevSet:
 
 @dataclass(frozen=True)
 class _Judged:
-    """The score, and pairs (P,) of the two columns of dev data: which are similar, their scores, cosines and ranks."""
+    """The score, and pairs (P,) of the two columns of dev data: which are similar, their scores, cosines and ranks.
+
+    `values` and `gold` are what the score is of, as `resampled` takes them.
+    """
 
     score: float
+    values: Floats
+    gold: Floats | None
     first: Indices
     second: Indices
     similar: NDArray[np.bool_]
@@ -120,15 +186,16 @@ def _correlated(data: ScoredPairs, first: Tensor, second: Tensor) -> _Judged:
     cosines = cosine(first.numpy(), second.numpy())
     similar = scores > (4.0 if scores.max() > 1 else 0.8)
     ranks = rankdata(-scores), rankdata(-cosines)
-    return _Judged(spearman(cosines, scores), rows, rows, similar, scores, cosines, *ranks)
+    return _Judged(spearman(cosines, scores), cosines, scores, rows, rows, similar, scores, cosines, *ranks)
 
 
 def _ranked(data: Retrieval, queries: Tensor, documents: Tensor) -> _Judged:
     """The relevant documents of each query, which all should be its first."""
     ranks = ranking.ranks(data.judged, queries, documents)
-    score = ranking.measure(data, ranks, queries, documents).mean()
+    values = ranking.measure(data, ranks, queries, documents)
     relevant = data.judged[:, 2] > 0
     first, second, grades = data.judged[relevant].T
     cosines = cosine(queries[first].numpy(), documents[second].numpy())
     ones = np.ones(len(grades))
-    return _Judged(float(score), first, second, grades > 0, grades.astype(float), cosines, ones, ranks[relevant])
+    similar, scores = grades > 0, grades.astype(float)
+    return _Judged(float(values.mean()), values, None, first, second, similar, scores, cosines, ones, ranks[relevant])

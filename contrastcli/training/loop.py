@@ -205,16 +205,18 @@ class Trainer:
         if self.dev is None:
             position.to_evaluate = False
             return False
-        advance = self.session.progress(position.step, "encoding the dev set", len(self.dev.table))
+        advance = self.session.progress(position.step, "encoding the dev set", len(self.dev))
         event = self.dev.evaluate(self.encoder, position.step, advance)
         position.to_evaluate = False
         if position.step == 0:
             self.session.emit(event)
             return False
-        before, score = position.best, self._broadcast_score(event.score)
+        counts = self.dev.keeps_general(self.config.dev.keep_general)
+        before, score = position.best, self._broadcast_score(event.score if counts else None)
         best = score is not None and (before is None or score > before)
         self.session.emit(replace(event, best=best))
         if best:
+            self.dev.keep_best()
             position.best, position.best_step = score, position.step
         position.evaluations_without_best = 0 if best else position.evaluations_without_best + 1
         return best
@@ -238,7 +240,8 @@ class Trainer:
         self.session.world.sum(torch.zeros((), device=self.encoder.device))
         if self.session.world.is_main:
             extras, keep = self.stepper.extras, self.config.train.keep
-            name = checkpoint.save(self.run, self.encoder, extras, self.optimizer, self.position, best=best, keep=keep)
+            state = self.encoder, extras, self.optimizer, self.position, self.dev
+            name = checkpoint.save(self.run, *state, best=best, keep=keep)
             self.session.emit(Saved(step=self.position.step, checkpoint=name, best=best))
         self.session.world.wait()
 

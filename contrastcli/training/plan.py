@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from contrastcli.data.batching import BatchOrder, Corpus, Indices, Mix
-from contrastcli.data.dev_data import DevData, load_dev, resolve_dev
+from contrastcli.data.dev_data import DevData, load_dev, load_general, resolve_dev
 from contrastcli.data.examples import Examples
 from contrastcli.data.leaks import check_leaks
 from contrastcli.data.mixing import read_sets
@@ -27,6 +27,7 @@ class Plan:
     examples: Examples
     corpus: Corpus
     dev: DevData | None
+    general: DevData | None
     order: BatchOrder
     steps: int
     auxiliaries: Sequence[Auxiliary]
@@ -82,7 +83,7 @@ def make_plan(config: Config) -> Plan:
         examples = replace(examples, notes=(*examples.notes, f"rows that an epoch draws: {drawn}"))
     order = BatchOrder(len(corpus), config.train.batch_size, config.train.seed, groups, mix)
     steps = _count_steps(config.train, order)
-    plan = Plan(config, examples, corpus, dev, order, steps, auxiliaries)
+    plan = Plan(config, examples, corpus, dev, load_general(config.dev), order, steps, auxiliaries)
     return replace(plan, examples=replace(examples, notes=(*examples.notes, *_notes(plan))))
 
 

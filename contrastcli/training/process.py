@@ -7,17 +7,19 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 
 import torch
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from contrastcli.data.downloads import shown_by
 from contrastcli.errors import ContrastError, DivergedError, NoRoom, Preempted, RunError, error_text, interrupted
-from contrastcli.files import writing_to
+from contrastcli.files import atomic_write, json_bytes, writing_to
 from contrastcli.model.contract import adapted, read_contract
 from contrastcli.model.devices import choose_precision, is_out_of_memory
 from contrastcli.model.locate import resolve
 from contrastcli.runs.alerts import Rules, post
 from contrastcli.runs.directory import TRAINING, Run
 from contrastcli.runs.event_file import EventWriter
-from contrastcli.runs.events import Alert, Done, Evaluated, Event, Note, Started, Step, System
+from contrastcli.runs.events import Alert, Done, Evaluated, Event, Note, Started, Step, System, Verdict
 from contrastcli.runs.process import handle_signals, hold, interrupt, wait_behind
 from contrastcli.runs.status import Writer, digest
 from contrastcli.settings import presets
@@ -25,6 +27,7 @@ from contrastcli.settings.config import Config
 from contrastcli.training.distributed import World
 from contrastcli.training.environment import write_environment
 from contrastcli.training.equalities import check_adapter
+from contrastcli.training.loop import Trainer
 from contrastcli.training.plan import Plan
 from contrastcli.training.session import Emit, Session
 from contrastcli.training.setup import make_trainer
@@ -78,10 +81,25 @@ def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | Non
         status = trainer.run_steps()
         if status == "finished" and world.is_main and (text := check_adapter(trainer)):
             session.emit(Note(step=trainer.position.step, text=text))
+        if world.is_main and (verdict := _judge(trainer, run)):
+            session.emit(verdict)
         preempted = status == "stopped" and world.any(interrupts.preempted)
         done = Done(status=status, step=trainer.position.step, code=Preempted.code if preempted else 0)
         session.emit(done)
         return done
+
+
+def _judge(trainer: Trainer, run: Run) -> Verdict | None:
+    """What training made of its backbone, which the run's scores keep too."""
+    position, backbone = trainer.position, resolve(trainer.config.model.backbone).name
+    verdict = trainer.dev and trainer.dev.verdict(position.step, position.best_step, Path(backbone).name)
+    if not verdict:
+        return None
+    if verdict.general and verdict.general.judgement == "worse":
+        verdict = replace(verdict, hint=shlex.join(["contrast", "merge", backbone, run.name, f"{run.name}-merged"]))
+    with writing_to(run.scores_path):
+        atomic_write(run.scores_path, json_bytes(run.scores() | {"verdict": to_builtins(verdict)}))
+    return verdict
 
 
 def _started(plan: Plan, writer: Writer, device: torch.device, resumed_from: int | None) -> Started:

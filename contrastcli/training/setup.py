@@ -73,11 +73,11 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
     optimizer = make_optimizer(config.train, [*stepper.encoders.values()], stepper.extras)
     for text in _notes(plan, context, is_new=folder is None):
         session.emit(Note(step=0, text=text))
-    restored = checkpoint.restore(folder, stepper.extras, optimizer) if folder else None
+    dev = DevSet.of(plan.dev, encoder, plan.general) if plan.dev else None
+    restored = checkpoint.restore(folder, stepper.extras, optimizer, dev) if folder else None
     position = restored or Position(to_evaluate=True)
     stepper.token_budget = _continue_under(position, stepper.token_budget, device, session)
     encoder.note = lambda text: session.emit(Note(step=position.step, text=text))
-    dev = DevSet.of(plan.dev, encoder) if plan.dev else None
     return Trainer(run, plan, stepper, optimizer, position, inputs, dev, session)
 
 

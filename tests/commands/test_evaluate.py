@@ -45,7 +45,7 @@ def test_scores_have_the_shape_that_scripts_rely_on(
             assert sts[task][kind].keys() == {"spearman", "pearson"}
             assert all(0 < abs(value) <= 100 for value in sts[task][kind].values())
     assert sts["average"] == pytest.approx(sum(sts[task]["all"]["spearman"] for task in STS.tasks) / 7)
-    assert json.loads(Path("out/scores.json").read_text()) == scores == run.scores()
+    assert json.loads(Path("out/scores.json").read_text()) == scores == {name: run.scores()[name] for name in scores}
     assert "STS12" in contrast("eval", "simple", "--data-dir", "data").out
     assert f"sts average        {sts['average']:.2f}" in contrast("runs", "show", "simple").out
 
@@ -54,7 +54,7 @@ def test_another_pooling_is_measured_without_overwriting_the_runs_scores(contras
     write_all(Path("data"))
     answer = contrast("eval", "simple", "--data-dir", "data", "--pooling", "cls")
     assert answer.code == 0 and "pooling: cls" in answer.out
-    assert run.scores() == {}
+    assert "suites" not in run.scores()
 
 
 def test_a_set_that_is_missing_is_an_error_after_the_others_were_measured(contrast: Contrast) -> None:
@@ -146,4 +146,4 @@ def test_scores_that_cannot_be_kept_are_said_in_one_note(
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK or "out" in str(path))
     answer = contrast("eval", model, "--suite", "sts,geometry", "--data-dir", "data", "--json", "--out", "out")
     assert answer.err.count("cannot be written, so that no scores are kept there") == 1
-    assert json.loads(answer.out)["suites"].keys() == {"sts", "geometry"} and run.scores() == {}
+    assert json.loads(answer.out)["suites"].keys() == {"sts", "geometry"} and "suites" not in run.scores()

@@ -53,6 +53,7 @@ class Tiny:
             "model.backbone": str(self.backbone),
             "data.train": str(self.data[form]),
             "dev.data": str(self.dev),
+            "dev.general": "none",
             "train.batch_size": 8,
             "train.lr": 1e-3,
             "train.log_every": 1,

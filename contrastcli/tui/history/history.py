@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from contrastcli.runs.events import Alert, Angles, Done, Evaluated, Event, Progress, Started, Step
+from contrastcli.runs.events import Alert, Angles, Done, Evaluated, Event, Progress, Started, Step, Verdict
 from contrastcli.runs.status import Digest
 from contrastcli.show.pictures import HARDEST, NEGATIVE, POSITIVE, Range, Series
 from contrastcli.tui.history.series import Axis, SeriesGroup
@@ -67,6 +67,7 @@ class History(Digest):
         self.bests: list[Evaluated] = []
         self.progress: Progress | None = None  # of work other than training
         self.untrained: Evaluated | None = None  # before the first step
+        self.verdict: Verdict | None = None
         self.minutes = 0.0
         """Minutes of training up to the last event, without those between an end and a resume."""
         self._time_zero = 0.0
@@ -120,7 +121,9 @@ class History(Digest):
             self.log.append(line)
 
     def _keep_whole(self, event: Event) -> None:
-        if isinstance(event, Evaluated):
+        if isinstance(event, Verdict):
+            self.verdict = event
+        elif isinstance(event, Evaluated):
             self.dev_pairs.add(event)
         elif isinstance(event, Angles):
             self.histograms.add(event)
@@ -136,6 +139,7 @@ class History(Digest):
         self._time_zero = started.time - 60 * self.minutes
         for samples in (self.histograms, self.negatives, self.dev_pairs):
             samples.void(started)
+        self.verdict = None
         self.bests = [evaluated for evaluated in self.bests if not started.voids(evaluated)]
         self.best = self.bests[-1] if self.bests else None
         self.step = None if self.step and started.voids(self.step) else self.step

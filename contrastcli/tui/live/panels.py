@@ -45,9 +45,10 @@ def histogram(history: History, view: LiveView, width: int) -> Picture:
 
 
 def dev(history: History, view: LiveView, width: int) -> Picture:
-    """The dev score × 100 with the best marked, and those of shorter embeddings."""
+    """The dev score × 100 with the best marked, those of shorter embeddings, and the general score."""
     title = f"Dev {history.evaluated.title if history.evaluated else 'score'}"
-    names = tuple(name for name in history.series["evaluated"].by_name if name.startswith("score")) or ("score",)
+    shown = [name for name in history.series["evaluated"].by_name if name.startswith(("score", "general"))]
+    names = tuple(shown) or ("score",)
     picture = view.over_steps(Metric(title, "evaluated", names), history, width)
     if (best := history.best) is None or best.score is None:
         return picture

@@ -1,0 +1,49 @@
+"""What a training changed: a score before and after it, with an interval, and what that says."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from contrastcli.runs.text import MISSING, score
+from contrastcli.settings.metrics import metric_title
+
+Judgement = Literal["better", "not different", "worse"]
+_THAN: dict[Judgement, str] = {
+    "better": "better than",
+    "not different": "not different from",
+    "worse": "worse than",
+}
+
+Score = Annotated[float, msgspec.Meta(ge=-1, le=1)] | None
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """A score of a model and of another one after it, in −1..1, and the 95 % interval of their difference.
+
+    None where one is undefined.
+    """
+
+    metric: str = "spearman"
+    before: Score
+    after: Score
+    low: Annotated[float, msgspec.Meta(ge=-2, le=2)] | None = None
+    high: Annotated[float, msgspec.Meta(ge=-2, le=2)] | None = None
+
+    @property
+    def judgement(self) -> Judgement:
+        """What is certain at 95 %."""
+        if self.low is None or self.high is None:
+            return "not different"
+        return "better" if self.low > 0 else "worse" if self.high < 0 else "not different"
+
+    def against(self, other: str) -> str:
+        """What is certain, in words: `better than` another model."""
+        return f"{_THAN[self.judgement]} {other}"
+
+    def __str__(self) -> str:
+        """As in `nDCG@10 63.10 → 68.40 (+5.30, 95 % +3.90 … +6.60)`."""
+        numbers = f"{metric_title(self.metric)} {score(self.before)} → {score(self.after)}"
+        if self.before is None or self.after is None:
+            return numbers
+        ends = (MISSING if end is None else f"{100 * end:+.2f}" for end in (self.low, self.high))
+        return f"{numbers} ({100 * (self.after - self.before):+.2f}, 95 % {' … '.join(ends)})"

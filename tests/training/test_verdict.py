@@ -1,0 +1,150 @@
+"""The last word on a training: how the best checkpoint compares with the model before, on the dev and a general set."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+from contrastcli.data.dev_data import load_general
+from contrastcli.errors import UsageError
+from contrastcli.evaluation.significance import RESAMPLES, compare_models, interval, resampled
+from contrastcli.runs.alerts import Rules
+from contrastcli.runs.directory import Run
+from contrastcli.runs.events import Alert, Evaluated, Verdict
+from contrastcli.runs.verdict import Change
+from contrastcli.settings.sections import Alerts, Dev
+from contrastcli.training.plan import make_plan
+from support.command import Contrast
+from support.resuming import train_with_a_kill
+from support.signs import evaluated
+from support.tiny import Tiny, told, train
+
+RUN = {"dev__every": 4, "train__max_steps": 12}
+
+
+def last(run: Run) -> Verdict:
+    return told(run, Verdict)[-1]
+
+
+def judgements(effect: float, evaluations: int, trainings: int = 200) -> list[str]:
+    """Of simulated trainings: each query's nDCG before, and after each evaluation, of which the best is taken."""
+    found = []
+    for seed in range(trainings):
+        draw = np.random.default_rng(seed)
+        before = draw.choice([0.0, 0.3, 0.5, 1.0], 250)
+        first, most, best = resampled(before), np.full(RESAMPLES, -np.inf), np.full(1 + RESAMPLES, -np.inf)
+        for _ in range(evaluations):
+            moved = draw.random(250) < 0.3
+            now = resampled(np.where(moved, draw.choice([0.0, 0.3, 0.5, 1.0], 250), before) + effect)
+            most = np.fmax(most, (now - first)[1:] - (now - first)[0])
+            best = max(best, now, key=lambda scores: float(scores[0]))
+        low, high = interval(best - first, most)
+        found.append(Change(before=first[0], after=best[0], low=low, high=high).judgement)
+    return found
+
+
+@pytest.mark.parametrize("evaluations", [1, 10])
+def test_trainings_without_effect_are_not_called_better(evaluations: int) -> None:
+    assert judgements(0.0, evaluations).count("not different") >= 0.93 * 200
+
+
+def test_the_best_of_many_evaluations_would_be_called_better_by_chance() -> None:
+    """Without the allowance for the choice, so that the simulation above shows something."""
+    draw, better = np.random.default_rng(0), 0
+    for _ in range(100):
+        before = draw.random(250)
+        changes = [resampled(before + draw.normal(0, 0.3, 250)) - resampled(before) for _ in range(10)]
+        better += interval(max(changes, key=lambda change: float(change[0])))[0] > 0
+    assert better > 10
+
+
+def test_an_effect_is_seen() -> None:
+    assert judgements(0.1, 10, 20).count("better") == 20
+    assert judgements(-0.2, 3, 20).count("worse") == 20
+
+
+def test_the_verdict_is_that_of_the_two_models_on_the_dev_set(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, "simcse", "pairs", dev__data="split:20%", dev__general=str(tiny.dev), **RUN)
+    train(run)
+    verdict, models = last(run), [("before", str(tiny.backbone)), ("after", str(run.path))]
+    plan = make_plan(run.config())
+    assert plan.dev and plan.general and verdict.general and verdict.general.metric == "spearman"
+    for change, data in ((verdict.change, plan.dev), (verdict.general, plan.general)):
+        (test,) = compare_models(models, data)
+        assert (change.before, change.after) == pytest.approx((test.change.before, test.change.after), abs=1e-5)
+        assert change.high == pytest.approx(test.change.high, abs=2e-3) and change.low and test.change.low
+        # The checkpoint was chosen by the one, not by the other.
+        assert change.low <= test.change.low + 2e-3
+        assert change is verdict.change or change.low == pytest.approx(test.change.low, abs=2e-3)
+    assert (verdict.base, verdict.best_step) == ("backbone", run.status().best_step)
+    assert run.scores()["verdict"]["change"]["after"] == verdict.change.after
+
+
+def test_a_killed_run_has_the_verdict_of_an_undisturbed_one(tiny: Tiny, place: Path, tmp_path: Path) -> None:
+    changes = {"dev__general": str(tiny.dev), "train__save_every": 3, **RUN}
+    undisturbed, run = tiny.run(tmp_path / "undisturbed", **changes), tiny.run(place, **changes)
+    train(undisturbed)
+    train_with_a_kill(run, 7)
+    train(run)
+    assert last(run).change == last(undisturbed).change and last(run).general == last(undisturbed).general
+
+
+def test_the_verdict_ends_what_the_command_line_says(tiny: Tiny, place: Path, contrast: Contrast) -> None:
+    run = tiny.run(place, "simcse", "pairs", dev__data="split:20%", **RUN)
+    answer = contrast("train", "--resume", str(place), "--no-ui")
+    *_, words, finished, _next = answer.err.splitlines()
+    assert words == last(run).line() and words.startswith("verdict   ") and finished.startswith("finished")
+    change = last(run).change
+    assert f"{change.against('backbone')}, at step {last(run).best_step}: nDCG@10 {100 * change.before:.2f} →" in words
+    assert last(run).details(0) in contrast("runs", "show", str(place)).out
+
+
+def test_a_general_score_that_falls_by_more_than_its_interval_is_said_once() -> None:
+    def alerts(*highs: float) -> list[tuple[str, int]]:
+        rules = Rules(Alerts())
+        changes = [Change(before=0.75, after=0.7, low=-0.2, high=high) for high in highs]
+        events = [structs.replace(evaluated(step, 0.5), general=change) for step, change in enumerate(changes, 1)]
+        return [(alert.rule, alert.step) for event in events for alert in rules(event)]
+
+    assert alerts(0.1, -0.01, -0.05) == [("forgetting", 2)] and alerts(0.1, 0.0) == []
+
+
+def test_the_best_checkpoint_may_have_to_keep_the_general_score(tiny: Tiny, place: Path, tmp_path: Path) -> None:
+    changes = {"dev__general": str(tiny.dev), "dev__data": "split:20%", "train__lr": 5e-3, **RUN}
+    free = tiny.run(tmp_path / "free", "simcse", "pairs", **changes)
+    train(free)
+    events = [event for event in told(free, Evaluated) if event.step]
+    falls = {event.step: 100 * (event.general.before - event.general.after) for event in events if event.general}
+    assert len(set(falls.values())) == 3
+    allowed = sorted(falls.values())[0] + 1e-3
+    bound = tiny.run(place, "simcse", "pairs", dev__keep_general=max(allowed, 1e-6), **changes)
+    train(bound)
+    best = {event.step for event in told(bound, Evaluated) if event.best}
+    assert best <= {step for step, fall in falls.items() if fall <= max(allowed, 1e-6)} and len(best) <= 1
+
+
+@pytest.mark.parametrize(
+    ("dev", "general"), [("split:5%", "starter"), ("own.csv", "starter"), ("stsb", ""), ("starter", ""), ("none", "")]
+)
+def test_beside_data_of_ones_own_the_starter_is_general(dev: str, general: str) -> None:
+    data = load_general(Dev(data=dev))
+    assert (data.source if data else "") == general
+
+
+def test_a_general_set_beside_nothing_is_refused() -> None:
+    with pytest.raises(UsageError, match="without dev data nothing is measured"):
+        load_general(Dev(data="none", general="stsb"))
+
+
+def test_forgetting_is_shown_where_it_happens(tiny: Tiny, place: Path) -> None:
+    """The alert comes before the end, and the verdict says it with the command that mends it."""
+    run = tiny.run(place, "simcse", "pairs", dev__data="split:20%", dev__general="starter", **RUN)
+    train(run)
+    scores = [event.general for event in told(run, Evaluated)]
+    assert all(scores) and "general Spearman" in told(run, Evaluated)[-1].line()
+    assert json.loads(run.events_path.read_text().splitlines()[-2])["event"] == "verdict"
+    assert [alert.rule for alert in told(run, Alert)] in ([], ["forgetting"])
+    assert all(a.before == b.before for a, b in pairwise(filter(None, scores)))
