@@ -188,14 +188,16 @@ def compare(directory: Path, /, words: Sequence[str], plot: bool, json: bool, fo
     Runs that differ only in their seed are one method, with mean and standard deviation. Each two methods get Welch's
     test, three and more with Holm's correction.
     """
-    from contrastcli.commands.compare import check, compare, draw
+    from contrastcli.commands.compare import check, check_required, compare, draw
     from contrastcli.show.runs import run_comparison
     from contrastcli.show.scores import show_pictures
 
     chosen, out = check(words, directory, **request), request.pop("out")
-    print_text(run_comparison(compare(chosen, **request), json, form))
+    compared = compare(chosen, **request)
+    print_text(run_comparison(compared, json, form))
     if plot or out:
         show_pictures(draw(chosen), plot and not json, out)
+    check_required(compared, request["require"])
 
 
 @cli.command("eval", params=[*options.MEASURING])

@@ -171,7 +171,8 @@ MEASURING = (
 
 COMPARING = (
     _option("--bootstrap", "Also compare two models by a paired bootstrap on dev data.", is_flag=True),
-    _option("--dev", "The data of --bootstrap. Default: the dev set of the runs.", metavar="DATA"),
+    _option("--dev", "The data of that. Default: the dev set of the runs.", metavar="DATA"),
+    _option("--require", "Fail unless that shows it of the second.", type=click.Choice(["better", "not-worse"])),
     COLUMNS,
     BLANK,
     _option("--plot", "Draw angles, alignment and uniformity over training.", is_flag=True),

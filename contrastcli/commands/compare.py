@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from contrastcli.errors import DataError, UsageError, Use
+from contrastcli.errors import DataError, Unmet, UsageError, Use
 from contrastcli.evaluation import run_scores
 from contrastcli.model.locate import ModelRef, is_word_vectors, resolve
 from contrastcli.runs.directory import Run
@@ -24,21 +24,21 @@ Compared = Run | ModelRef
 
 
 def check(
-    words: Sequence[str], directory: Path, *, bootstrap: bool, dev: str | None, out: Path | None, **how: str
+    words: Sequence[str], directory: Path, *, dev: str | None, require: str | None, out: Path | None, **how: object
 ) -> list[Compared]:
     """The runs and models that words name, each once, and a folder for pictures that can be written.
 
-    Raises UsageError if there is only one, or if `dev` is not used; DataError for a model that is not there; RunError
-    if the folder cannot be written.
+    Raises UsageError if there is only one, or more than two to `require` something of; DataError for a model that is
+    not there; RunError if the folder cannot be written.
     """
     refs = [resolve(word, directory) for word in words]
     chosen = list({ref.name: ref.run or ref for ref in refs}.values())
     if len(chosen) < 2:
         raise UsageError("there is only one run to compare", "name two or more runs: see contrast runs")
-    if dev and not bootstrap:
-        raise UsageError("--dev names the pairs of --bootstrap, which is not set", "add --bootstrap")
+    if require and len(chosen) > 2:
+        raise UsageError("--require is for two models, the one before and the one after", "name two")
     if how["columns"] and not dev:
-        raise UsageError("--columns says what the data of --dev hold, and there are none", "add --bootstrap --dev FILE")
+        raise UsageError("--columns says what the data of --dev hold, and there are none", "add --dev FILE")
     for ref in refs:
         if not ref.run and not is_word_vectors(ref.name):
             ref.folder()
@@ -47,24 +47,34 @@ def check(
     return chosen
 
 
-def compare(chosen: Sequence[Compared], bootstrap: bool, dev: str | None, **how: Any) -> Comparison:
-    """Compare runs and models; with `bootstrap` also on the pairs of `dev`, by default the dev set of the runs.
+def compare(
+    chosen: Sequence[Compared], bootstrap: bool, dev: str | None, require: str | None = None, **how: Any
+) -> Comparison:
+    """Compare runs and models; with `bootstrap`, `dev` or `require` also on dev data, by default those of the runs.
 
-    `how` is what `own.read` takes. Raises DataError and UsageError.
+    `how` is what `read_dev` takes. Raises DataError and UsageError.
     """
     compared = run_scores.compare(chosen)
     compared = structs.replace(compared, welch=_welch([method for method in compared.groups if method.n > 1]))
-    if bootstrap:
-        from contrastcli.evaluation import own
+    if bootstrap or dev or require:
+        from contrastcli.data.dev_data import read_dev
         from contrastcli.evaluation.significance import compare_models
 
         firsts = {method.runs[0].name for method in compared.groups}
         tested = [one for one in chosen if one.name in firsts or len(chosen) == 2]
-        data = own.read(dev, **how) if dev else _dev_data([one for one in tested if isinstance(one, Run)])
+        data = read_dev(dev, **how) if dev else _dev_data([one for one in tested if isinstance(one, Run)])
         models = [(one.name, str(one.path) if isinstance(one, Run) else one.name) for one in tested]
         with console.progress() as advance:
             compared = structs.replace(compared, bootstrap=compare_models(models, data, advance))
     return compared
+
+
+def check_required(compared: Comparison, require: str | None) -> None:
+    """Raises Unmet unless two models compare as required."""
+    for test in compared.bootstrap or () if require else ():
+        if test.judgement != "better" and not (require == "not-worse" and test.judgement == "not different"):
+            what = f"{test.runs[1]} is {test.change.against(test.runs[0])}, and {require} is required"
+            raise Unmet(what, [f"keep {test.runs[0]}", "train again with a lower --lr or more data"])
 
 
 def _welch(methods: Sequence[Method]) -> dict[ScoreName, tuple[Welch, ...]]:

@@ -7,6 +7,7 @@ from typing import Any, Self
 import msgspec
 
 from contrastcli.runs.status import Status
+from contrastcli.runs.verdict import Change, Judgement
 from contrastcli.settings.config import Config
 from contrastcli.settings.setting import Value
 
@@ -220,6 +221,8 @@ class Welch(msgspec.Struct, frozen=True):
 class Bootstrap(msgspec.Struct, frozen=True):
     """A metric × 100 of two models on the same `pairs` of `data`: the difference, first − second, its 95 % interval.
 
+    `judgement` is what that says of the second.
+
     Of pairs without scores, it is queries or triplets that are counted. `p` is two-sided: how often resampling the
     pairs changes the sign; `holm` is p, corrected for the tests of all pairs of models. None if a correlation is
     undefined.
@@ -235,6 +238,14 @@ class Bootstrap(msgspec.Struct, frozen=True):
     high: float | None
     p: float | None
     holm: float | None = None
+    judgement: Judgement = "not different"
+
+    @property
+    def change(self) -> Change:
+        """From the first to the second."""
+        before, after, high, low = (None if x is None else x / 100 for x in (*self.scores, self.low, self.high))
+        low, high = (None if end is None else -end for end in (low, high))
+        return Change(metric=self.metric, before=before, after=after, low=low, high=high)
 
 
 class Result(Status, frozen=True, kw_only=True):

@@ -147,13 +147,10 @@ def _difference(test: Welch | Bootstrap) -> tuple[Numeral, str]:
 
 def bootstrap(b: Bootstrap) -> str:
     """The test of two models, in a line."""
-    first, second = (f"{run} {fixed(value, 2)}" for run, value in zip(b.runs, b.scores, strict=True))
-    (difference, interval), metric = _difference(b), METRICS[b.metric]
+    first, second = b.runs
     holm = "" if b.holm == b.p else f", Holm's p {_p(b.holm)}"
-    return (
-        f"paired bootstrap of {metric.title} over {b.pairs:,} {metric.counted} of {b.data}: {first}, {second}; "
-        f"difference {difference}, 95 % {interval}, p {_p(b.p)}{holm}"
-    )
+    test = f"paired bootstrap over {b.pairs:,} {METRICS[b.metric].counted} of {b.data}, p {_p(b.p)}{holm}"
+    return f"{second} is {b.change.against(first)}: {b.change}; {test}"
 
 
 def by_method(compared: Comparison, name: Callable[[str], str] = str) -> Grid | None:

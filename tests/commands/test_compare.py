@@ -293,8 +293,18 @@ def test_one_run_cannot_be_compared(contrast: Contrast, run: Run, names: tuple[s
     refused(contrast("compare", *names), 2, "only one run to compare")
 
 
-def test_pairs_for_a_test_that_was_not_requested_are_refused(contrast: Contrast, other: Run) -> None:
-    refused(contrast("compare", "simple", "other", "--dev", "tiny/dev.jsonl"), 2, "--dev", "--bootstrap")
+def test_data_are_for_a_test(contrast: Contrast, other: Run) -> None:
+    answer = contrast("compare", "simple", "other", "--dev", "tiny/dev.jsonl")
+    assert answer.code == 0 and "other is not different from simple: Spearman " in answer.out
+
+
+@pytest.mark.parametrize(("level", "code"), [("better", 5), ("not-worse", 0)])
+def test_what_is_required_of_the_second_decides_the_exit_code(
+    contrast: Contrast, other: Run, level: str, code: int
+) -> None:
+    answer = contrast("compare", "simple", "other", "--require", level)
+    assert answer.code == code and "other is not different from simple: Spearman " in answer.out
+    assert ("error: other is not different from simple, and better is required" in answer.err) == (code == 5)
 
 
 @pytest.mark.parametrize("words", [("compare", "simple", "other", "--plot"), ("eval", "simple", "--suite", "geometry")])

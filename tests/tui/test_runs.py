@@ -348,7 +348,7 @@ async def test_b_tests_two_selected_runs(place: Path, monkeypatch: pytest.Monkey
         await pilot.press("space", "down", "space")
         await until(pilot, lambda: "b test · / filter" in screen_text(pilot.app))
         await pilot.press("b")
-        words = "difference -0.25, 95 % -0.78 … +0.30, p 0.352"
+        words = "a is not different from b: nDCG@10 80.07 → 80.32 (+0.25, 95 % -0.30 … +0.78)"
         await until(pilot, lambda: words in " ".join(screen_text(pilot.app).split()))
     ((verb, *_, test, form),) = commands.calls
     assert (verb, test, form) == ("compare", "--bootstrap", "--json")
