@@ -40,10 +40,14 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         """What is certain, in words: `better than` another model."""
         return f"{_THAN[self.judgement]} {other}"
 
+    @property
+    def scores(self) -> str:
+        """As in `nDCG@10 63.10 → 68.40`."""
+        return f"{metric_title(self.metric)} {score(self.before)} → {score(self.after)}"
+
     def __str__(self) -> str:
         """As in `nDCG@10 63.10 → 68.40 (+5.30, 95 % +3.90 … +6.60)`."""
-        numbers = f"{metric_title(self.metric)} {score(self.before)} → {score(self.after)}"
         if self.before is None or self.after is None:
-            return numbers
+            return self.scores
         ends = (MISSING if end is None else f"{100 * end:+.2f}" for end in (self.low, self.high))
-        return f"{numbers} ({100 * (self.after - self.before):+.2f}, 95 % {' … '.join(ends)})"
+        return f"{self.scores} ({100 * (self.after - self.before):+.2f}, 95 % {' … '.join(ends)})"

@@ -10,8 +10,9 @@ import pytest
 from textual.widget import Widget
 
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Done, Note, Progress, System
+from contrastcli.runs.events import Done, Note, Progress, System, Verdict
 from contrastcli.runs.status import Digest, this_process
+from contrastcli.runs.verdict import Change
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.live import header
@@ -303,6 +304,20 @@ async def test_a_run_is_followed_to_its_end(size: tuple[int, int], tmp_path: Pat
         append(run, *training(251, 600), Done(step=600, status="finished", code=0))
         run.alive_path.unlink()
         await until(page, lambda: says(page, "✔ finished", "step 600 of 600", "◆ best dev 72.85 at step 300"))
+
+
+@SIZES
+async def test_the_end_says_whether_it_is_better_and_what_it_forgot(size: tuple[int, int], tmp_path: Path) -> None:
+    run = recorded(tmp_path, "starting")
+    own = Change(metric="ndcg@10", before=0.631, after=0.684, low=0.04, high=0.07)
+    general = Change(before=0.82, after=0.7, low=-0.15, high=-0.09)
+    append(run, started(this_process()), stepped(10))
+    append(run, msgspec.structs.replace(evaluated(10, best=True), general=general))
+    append(run, Verdict(step=10, base="minilm", best_step=10, change=own, general=general))
+    async with show(opened(run), size) as page:
+        verdict = "◆ better than minilm: nDCG@10 63.10 → 68.40"
+        await until(page, lambda: says(page, verdict) and says(page, "general 70"))
+        assert size[0] < 100 or says(page, f"{verdict}; worse in general")
 
 
 async def test_a_paused_view_does_not_change_while_the_run_continues(tmp_path: Path) -> None:

@@ -117,8 +117,8 @@ class RunHeader(Vertical):
 def best_text(history: History) -> str:
     """The best dev score, and that of the model before training, which may be better; at the end what that says."""
     if verdict := history.verdict:
-        general = f"; {verdict.general.judgement} in general" if verdict.general else ""
-        return f"◆ {verdict.change.against(verdict.base)}: {verdict.change}{general}"
+        worse = "; worse in general" if verdict.general and verdict.general.judgement == "worse" else ""
+        return f"◆ {verdict.change.against(verdict.base)}: {verdict.change.scores}{worse}"
     best, before = history.best, history.untrained
     if best is None or best.score is None:
         return ""
