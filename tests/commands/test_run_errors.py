@@ -52,7 +52,7 @@ def test_checksums_outside_of_a_run_are_those_of_another_program(
     assert contrast("query", "a", "b", "--model", folder).code == 0
 
 
-@pytest.mark.parametrize("file", ["heads.safetensors", "optimizer.safetensors", "position.json"])
+@pytest.mark.parametrize("file", ["dev.safetensors", "heads.safetensors", "optimizer.safetensors", "position.json"])
 @pytest.mark.parametrize("harm", ["cut", "missing"])
 def test_what_a_resume_lacks_is_named(contrast: Contrast, run: Run, file: str, harm: str) -> None:
     path = run.checkpoint("last") / "training" / file

@@ -5,10 +5,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from contrastcli.evaluation.significance import RESAMPLES
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Saved, Started, Step
@@ -31,7 +33,10 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         left = iter(scores)
 
         def evaluate(self: DevSet, encoder: object, step: int, on_chunk: object = None) -> Evaluated:
-            return Evaluated(step=step, score=next(left), alignment=0.1, uniformity=-1.0, pairs=30)
+            score = next(left)
+            now = np.full(1 + RESAMPLES, np.nan if score is None else score)
+            self.scores |= {"last": now} if step else {"first": now, "last": now}
+            return Evaluated(step=step, score=score, alignment=0.1, uniformity=-1.0, pairs=30)
 
         monkeypatch.setattr(DevSet, "evaluate", evaluate)
 
@@ -70,8 +75,8 @@ def test_a_run_writes_its_events_in_order(tiny: Tiny, place: Path) -> None:
     story = [(type(event).__name__, event.step) for event in run.events() if not isinstance(event, Note)]
     steps = [("Step", 1), ("Angles", 1), ("Step", 7), ("Angles", 7)]
     middle = [("Evaluated", 10), ("Saved", 10), ("Step", 14), ("Angles", 14)]
-    end = [("Step", 20), ("Angles", 20), ("Evaluated", 20), ("Saved", 20), ("Done", 20)]
-    assert [(name, step) for name, step in story if name != "Progress"] == [
+    end = [("Step", 20), ("Angles", 20), ("Evaluated", 20), ("Saved", 20), ("Verdict", 20), ("Done", 20)]
+    assert [(name, step) for name, step in story if name not in ("Progress", "System")] == [
         ("Started", 0),
         ("Evaluated", 0),
         *steps,
@@ -169,6 +174,7 @@ def test_best_keeps_the_model_and_last_what_resuming_needs(
     best, last = files(run.checkpoint("best")), files(run.checkpoint("last"))
     assert {name for name in last if name.startswith("training/")} == {
         "training/checksums.json",
+        "training/dev.safetensors",
         "training/heads.safetensors",
         "training/optimizer.safetensors",
         "training/position.json",
