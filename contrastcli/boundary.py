@@ -20,6 +20,9 @@ __version__ = "0.1.0"
 PROGRESS = "CONTRAST_PROGRESS"
 """If it is `json`, an error and the progress of work other than training are JSON on stderr, a line each."""
 
+_REMOTE = "CONTRAST_REMOTE"
+"""The variable that names contrast on the machine of --host, where its shell does not find it."""
+
 _typed_runs_dir = ""
 
 _COMMAND = re.compile(
@@ -63,6 +66,37 @@ def on_a_terminal() -> bool:
     """Whether this process can show a screen."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
     return all(stream.isatty() for stream in streams) and os.environ.get("TERM") != "dumb"
+
+
+def run_on_host(host: str | None) -> None:
+    """Replace this process by ssh, which runs the same command on that machine, in DIR where one is given.
+
+    Raises UsageError for what names no machine, RunError without ssh.
+    """
+    if host is None:
+        return
+    scheme = "ssh://" if host.startswith("ssh://") else ""
+    address, between, folder = host.removeprefix(scheme).partition("/" if scheme else ":")
+    # ssh would take a leading - for an option of its own.
+    if not address or address.startswith("-"):
+        raise UsageError(f"'{host}' names no machine", "write HOST, user@HOST or user@HOST:DIR")
+    # The folder of such an address is absolute.
+    address, folder = scheme + address, between * bool(scheme and folder) + folder
+    command = f"{os.environ.get(_REMOTE) or 'contrast'} {shlex.join(_without_host(sys.argv[1:]))}"
+    if folder := folder.removeprefix("~/").removeprefix("~"):
+        command = f"cd {shlex.quote(folder)} && {command}"
+    try:
+        os.execvp("ssh", ["ssh", "-t" if on_a_terminal() else "-n", "--", address, command])
+    except FileNotFoundError:
+        raise RunError("there is no command ssh here", "install OpenSSH's client") from None
+
+
+def _without_host(words: Sequence[str]) -> list[str]:
+    kept = [word for word in words if not word.startswith("--host=")]
+    while "--host" in kept:
+        place = kept.index("--host")
+        del kept[place : place + 2]
+    return kept
 
 
 def print_path(path: Path | str) -> None:

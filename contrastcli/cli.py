@@ -215,8 +215,6 @@ def eval_(directory: Path, /, models: Sequence[str], json: bool, form: str, **re
 
 
 @cli.command(params=[*options.ENCODING])
-@click.argument("source", metavar="FILE|-")
-@click.option("-o", "--output", required=True, type=options.PATH, help=".npy, .safetensors or .parquet.")
 @click.pass_obj
 def encode(directory: Path, /, source: str, output: Path, **how: Any) -> None:
     """Write a vector for each sentence of a file, in the same order."""
@@ -243,9 +241,6 @@ def mine(directory: Path, /, source: str, output: Path, json: bool, **how: Any) 
 
 
 @cli.command(params=[*options.QUERYING])
-@click.argument("texts", nargs=-1, required=True, metavar="A B | TEXT | -")
-@click.option("--corpus", type=options.PATH, help="Find the nearest sentences of this file; of pairs, the positives.")
-@click.option("-k", "count", type=click.IntRange(min=1), default=5, help="How many of them.")
 @click.pass_obj
 def query(directory: Path, /, texts: Sequence[str], corpus: Path | None, **how: Any) -> None:
     """Show the cosine of two sentences, or the nearest in a file.
@@ -258,9 +253,6 @@ def query(directory: Path, /, texts: Sequence[str], corpus: Path | None, **how: 
 
 
 @cli.command(params=[*options.EXPORTING])
-@click.argument("model", metavar="RUN|MODEL")
-@click.argument("dest", type=options.PATH)
-@click.option("--format", "kind", type=click.Choice(["sentence-transformers", "onnx"]), default="sentence-transformers")
 @click.pass_obj
 def export(directory: Path, /, model: str, dest: Path, kind: Format, **how: Any) -> None:
     """Export a model for sentence-transformers, or as ONNX."""

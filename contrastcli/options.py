@@ -1,10 +1,8 @@
 """Click's types and decorators: what commands share, options that are made from the settings, and errors of click."""
 
 import math
-import os
 import shlex
 import sys
-from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -17,7 +15,7 @@ from contrastcli import boundary, commands
 from contrastcli.commands import mistyped
 from contrastcli.commands.job import Job, flag_layer
 from contrastcli.data.downloads import shown_by
-from contrastcli.errors import RunError, UsageError, nearest
+from contrastcli.errors import UsageError, nearest
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import directory as runs
 from contrastcli.settings import presets, sections
@@ -30,9 +28,6 @@ OPTIONS = "contrastcli.options"
 
 COMPLETE, SHELLS = "_CONTRAST_COMPLETE", ("bash", "fish", "zsh")
 """The variable by which a shell asks for completions, and the shells that click knows."""
-
-_REMOTE = "CONTRAST_REMOTE"
-"""The variable that names contrast on the machine of --host, where its shell does not find it."""
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True}
 
@@ -106,6 +101,7 @@ DIM = _option("--dim", f"{_KEPT}.", type=click.IntRange(min=1), metavar="N")
 COLUMNS = _option(
     "--columns", "What the columns are: text=body,id=key or anchor=a,positive=b.", default="", metavar="ROLES"
 )
+OVERWRITE = _option("--overwrite", "Replace an earlier export in DEST.", is_flag=True)
 BLANK = _choice("--blank", sections.Blank, "Rows with a blank text: refuse the data, or leave them out.", "error")
 
 SETTINGS = (
@@ -181,12 +177,37 @@ COMPARING = (
     JSON,
 )
 
-ENCODING = (MODEL, DIM, KIND, COLUMNS, BLANK, PRECISION)
-QUERYING = (MODEL, DIM, COLUMNS, BLANK, POOLING, PRECISION, JSON)
+ENCODING = (
+    click.Argument(["source"], metavar="FILE|-"),
+    MODEL,
+    DIM,
+    KIND,
+    COLUMNS,
+    BLANK,
+    PRECISION,
+    _option("-o --output", ".npy, .safetensors or .parquet.", required=True, type=PATH),
+)
+
+QUERYING = (
+    click.Argument(["texts"], nargs=-1, required=True, metavar="A B | TEXT | -"),
+    MODEL,
+    DIM,
+    COLUMNS,
+    BLANK,
+    POOLING,
+    PRECISION,
+    JSON,
+    _option("--corpus", "Find the nearest sentences of this file; of pairs, the positives.", type=PATH),
+    _option("-k count", "How many of them.", type=click.IntRange(min=1), default=5),
+)
+
 EXPORTING = (
+    click.Argument(["model"], metavar="RUN|MODEL"),
+    click.Argument(["dest"], type=PATH),
     DIM,
     _option("--adapter", "Export the adapter of a run with LoRA alone; else it is merged.", is_flag=True),
-    _option("--overwrite", "Replace an earlier export in DEST.", is_flag=True),
+    OVERWRITE,
+    _option("--format kind", "", type=click.Choice(["sentence-transformers", "onnx"]), default="sentence-transformers"),
 )
 
 MINING = (
@@ -245,45 +266,13 @@ MAKING = (
 )
 """The same, to make it now."""
 
-
-def _run_on_host(ctx: click.Context, param: click.Parameter, host: str | None) -> None:
-    """Replace this process by ssh, which runs the same command on that machine, in DIR where one is given.
-
-    Raises UsageError for what names no machine, RunError without ssh.
-    """
-    if host is None:
-        return
-    scheme = "ssh://" if host.startswith("ssh://") else ""
-    address, between, folder = host.removeprefix(scheme).partition("/" if scheme else ":")
-    # ssh would take a leading - for an option of its own.
-    if not address or address.startswith("-"):
-        raise UsageError(f"'{host}' names no machine", "write HOST, user@HOST or user@HOST:DIR")
-    # The folder of such an address is absolute.
-    address, folder = scheme + address, between * bool(scheme and folder) + folder
-    command = f"{os.environ.get(_REMOTE) or 'contrast'} {shlex.join(_without_host(sys.argv[1:]))}"
-    if folder := folder.removeprefix("~/").removeprefix("~"):
-        command = f"cd {shlex.quote(folder)} && {command}"
-    try:
-        os.execvp("ssh", ["ssh", "-t" if boundary.on_a_terminal() else "-n", "--", address, command])
-    except FileNotFoundError:
-        raise RunError("there is no command ssh here", "install OpenSSH's client") from None
-
-
-def _without_host(words: Sequence[str]) -> list[str]:
-    kept = [word for word in words if not word.startswith("--host=")]
-    while "--host" in kept:
-        place = kept.index("--host")
-        del kept[place : place + 2]
-    return kept
-
-
 HOST = _option(
     "--host",
     "On another machine, by ssh; DIR: the folder to work in there.",
     metavar="HOST[:DIR]",
     expose_value=False,
     is_eager=True,
-    callback=_run_on_host,
+    callback=lambda ctx, param, host: boundary.run_on_host(host),
 )
 
 
