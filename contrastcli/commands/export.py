@@ -73,8 +73,7 @@ def export_model(
     Raises UsageError if `dest` is not empty and may not be replaced, if a package is missing or if the embeddings have
     no `dim` numbers, RunError if it cannot be written or does not equal the model, and DataError if there is no model.
     """
-    with _writing(dest):
-        _replaces(dest, overwrite)
+    check_dest(dest, overwrite)
     encoder = load_encoder(model.folder(), merge=not adapter).eval()
     encoder.name = model.name
     if adapter and (kind == "onnx" or not encoder.backbone.adapter):
@@ -83,12 +82,34 @@ def export_model(
     if dim is not None:
         encoder.set_dim(dim)
     title = model.run.name if model.run else Path(model.name).resolve().name
+    return write_model(encoder, dest, title, _about(model.run) if model.run else [], kind, overwrite=overwrite)
+
+
+def check_dest(dest: Path, overwrite: bool) -> None:
+    """Raises UsageError if a folder is not empty and may not be replaced, RunError if it cannot be read."""
+    with _writing(dest):
+        _replaces(dest, overwrite)
+
+
+def write_model(
+    encoder: SentenceEncoder,
+    dest: Path,
+    title: str,
+    about: Sequence[str],
+    kind: Format = "sentence-transformers",
+    *,
+    overwrite: bool = False,
+) -> Path:
+    """Write a model to a new folder, which appears when it is complete; `about` are parts of its card, in Markdown.
+
+    Raises UsageError and RunError, as `export_model` does.
+    """
     with _writing(dest):
         dest.resolve().parent.mkdir(parents=True, exist_ok=True)
         draft = draft_of(dest.resolve())
         try:
             (_write_onnx if kind == "onnx" else _write)(encoder, draft)
-            text = _card(encoder, model.run, title, onnx=kind == "onnx")
+            text = _card(encoder, title, about, onnx=kind == "onnx")
             (draft / "README.md").write_text(text, encoding="utf-8")
             flush_tree(draft)
             _put(draft, dest.resolve(), _replaces(dest, overwrite))
@@ -222,20 +243,23 @@ def _padded(encoder: SentenceEncoder, texts: Sequence[str]) -> tuple[Tensor, Ten
     return ids, mask.long()
 
 
-def _card(encoder: SentenceEncoder, run: Run | None, name: str, *, onnx: bool) -> str:
-    """The card in Markdown, with front matter for the hub. Raises DataError if the run is malformed."""
+def _card(encoder: SentenceEncoder, name: str, about: Sequence[str], *, onnx: bool) -> str:
+    """The card in Markdown, with front matter for the hub."""
     template = Path(__file__).with_name("card-onnx.md" if onnx else "card.md").read_text(encoding="utf-8")
     default = encoder.contract.prompt()
     prompt = f", after the prefix {_code(default)} has been added" if default else ""
     # In one line of Markdown, in which it means nothing but itself.
     title = re.sub(r"([\\`*_~#|!<>&\[\]])", r"\\\1", printable(name))
     facts = {"tags": _TAGS, "title": title, "contract": _contract(encoder), "prompt": prompt}
-    parts = [template.format(**facts, width=encoder.width, longest=encoder.max_length)]
-    if run is not None:
-        tables = suite_tables(run.scores(), run.config())
-        scores = (f"## Scores: {one.suite}\n\n{one.markdown}\n".replace("<", "&lt;") for one in tables)
-        parts += [_training(run, run.config()), *scores]
-    return "\n".join([*parts, f"Written by contrast {__version__}.\n"])
+    card = template.format(**facts, width=encoder.width, longest=encoder.max_length)
+    return "\n".join([card, *about, f"Written by contrast {__version__}.\n"])
+
+
+def _about(run: Run) -> list[str]:
+    """How a run was trained and what was measured of it, for a card. Raises DataError if the run is malformed."""
+    tables = suite_tables(run.scores(), run.config())
+    scores = (f"## Scores: {one.suite}\n\n{one.markdown}\n".replace("<", "&lt;") for one in tables)
+    return [_training(run, run.config()), *scores]
 
 
 def _code(text: str) -> str:
