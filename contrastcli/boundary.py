@@ -26,7 +26,7 @@ _REMOTE = "CONTRAST_REMOTE"
 _typed_runs_dir = ""
 
 _COMMAND = re.compile(
-    r"\bcontrast (?=(?:train|sweep|runs|watch|stop|compare|eval|encode|query|export|mine|papers|tui) )"
+    r"\bcontrast (?=(?:train|sweep|runs|watch|stop|compare|eval|encode|query|export|merge|mine|papers|tui) )"
 )
 
 CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")

@@ -34,9 +34,7 @@ def cli(ctx: click.Context, debug: bool, runs_dir: str | None) -> None:
     ctx.obj = runs.runs_dir(runs_dir)
 
 
-@cli.command(params=[options.HOST])
-@click.argument("run", type=options.RUN, required=False)
-@click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal.")
+@cli.command(params=[*options.OPENING])
 @click.pass_obj
 def tui(directory: Path, run: Run | None, no_mouse: bool) -> None:
     """Open the full-screen app, on a run if one is named."""
@@ -152,9 +150,7 @@ def verify(run: Run, json: bool) -> None:
     raise_first_fault(made)
 
 
-@runs_group.command()
-@click.argument("run", type=options.RUN)
-@click.argument("text")
+@runs_group.command(params=[*options.NOTING])
 def note(run: Run, text: str) -> None:
     """Write a note on a run; its words with # are tags."""
     run.write_note(text)
@@ -180,7 +176,6 @@ def stop(run: Run, wait: float) -> None:
 
 
 @cli.command(params=[*options.COMPARING])
-@click.argument("words", nargs=-1, required=True, metavar="RUN|MODEL...")
 @click.pass_obj
 def compare(directory: Path, /, words: Sequence[str], plot: bool, json: bool, form: str, **request: Any) -> None:
     """Compare the settings and results of runs and models.
@@ -201,7 +196,6 @@ def compare(directory: Path, /, words: Sequence[str], plot: bool, json: bool, fo
 
 
 @cli.command("eval", params=[*options.MEASURING])
-@click.argument("models", nargs=-1, metavar="[RUN|MODEL]...")
 @click.pass_obj
 def eval_(directory: Path, /, models: Sequence[str], json: bool, form: str, **request: Any) -> None:
     """Evaluate runs, models or files of word vectors."""
@@ -224,7 +218,6 @@ def encode(directory: Path, /, source: str, output: Path, **how: Any) -> None:
 
 
 @cli.command(params=[*options.MINING])
-@click.argument("source", metavar="DATA")
 @click.pass_obj
 def mine(directory: Path, /, source: str, output: Path, json: bool, **how: Any) -> None:
     """Add hard negatives to pairs, for training on triplets.
@@ -262,6 +255,19 @@ def export(directory: Path, /, model: str, dest: Path, kind: Format, **how: Any)
     print_path(export_model(resolve(model, directory), dest, kind, **how))
     if kind == "sentence-transformers":
         narrate(f'next: contrast query "a dog runs" "a puppy sprints" --model {dest}')
+
+
+@cli.command(params=[*options.MERGING])
+@click.pass_obj
+def merge(directory: Path, /, json: bool, **how: Any) -> None:
+    """Merge a model and runs that began from it: weights in between.
+
+    They often keep what the model knew and what the runs have learned. Nothing is written where one of the models is
+    the best itself.
+    """
+    from contrastcli.commands.merge import merge, report
+
+    print_text(report(merge(directory=directory, **how), json))
 
 
 @cli.group("presets")

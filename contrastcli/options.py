@@ -42,6 +42,13 @@ class Number(click.FloatRange):
         return number
 
 
+class AutoOrNumber(Number):
+    """The same, or auto, which is None."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return None if value == "auto" else super().convert(value, param, ctx)
+
+
 def complete_preset(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The presets whose names begin so."""
     return [name for name in (*presets.names(), *presets.sweep_names()) if name.startswith(incomplete)]
@@ -139,6 +146,7 @@ TRAINING = (
 FORMAT = _choice("--format form", _Form, "How tables are written; latex needs the package booktabs.", "text")
 
 MEASURING = (
+    click.Argument(["models"], nargs=-1, metavar="[RUN|MODEL]..."),
     _option(
         "--suite suites",
         f"What to measure: {', '.join(SUITES)}, or another package's. Default: sts, or own if there is --data.",
@@ -166,6 +174,7 @@ MEASURING = (
 )
 
 COMPARING = (
+    click.Argument(["words"], nargs=-1, required=True, metavar="RUN|MODEL..."),
     _option("--bootstrap", "Also compare two models by a paired bootstrap on dev data.", is_flag=True),
     _option("--dev", "The data of that. Default: the dev set of the runs.", metavar="DATA"),
     _option("--require", "Fail unless that shows it of the second.", type=click.Choice(["better", "not-worse"])),
@@ -177,29 +186,14 @@ COMPARING = (
     JSON,
 )
 
-ENCODING = (
-    click.Argument(["source"], metavar="FILE|-"),
-    MODEL,
-    DIM,
-    KIND,
-    COLUMNS,
-    BLANK,
-    PRECISION,
-    _option("-o --output", ".npy, .safetensors or .parquet.", required=True, type=PATH),
-)
+SOURCE = click.Argument(["source"], metavar="FILE|-")
+VECTORS = _option("-o --output", ".npy, .safetensors or .parquet.", required=True, type=PATH)
+ENCODING = (SOURCE, MODEL, DIM, KIND, COLUMNS, BLANK, PRECISION, VECTORS)
 
-QUERYING = (
-    click.Argument(["texts"], nargs=-1, required=True, metavar="A B | TEXT | -"),
-    MODEL,
-    DIM,
-    COLUMNS,
-    BLANK,
-    POOLING,
-    PRECISION,
-    JSON,
-    _option("--corpus", "Find the nearest sentences of this file; of pairs, the positives.", type=PATH),
-    _option("-k count", "How many of them.", type=click.IntRange(min=1), default=5),
-)
+TEXTS = click.Argument(["texts"], nargs=-1, required=True, metavar="A B | TEXT | -")
+CORPUS = _option("--corpus", "Find the nearest sentences of this file; of pairs, the positives.", type=PATH)
+COUNT = _option("-k count", "How many of them.", type=click.IntRange(min=1), default=5)
+QUERYING = (TEXTS, MODEL, DIM, COLUMNS, BLANK, POOLING, PRECISION, JSON, CORPUS, COUNT)
 
 EXPORTING = (
     click.Argument(["model"], metavar="RUN|MODEL"),
@@ -210,7 +204,21 @@ EXPORTING = (
     _option("--format kind", "", type=click.Choice(["sentence-transformers", "onnx"]), default="sentence-transformers"),
 )
 
+MERGING = (
+    click.Argument(["base"], metavar="BASE", shell_complete=RUN.shell_complete),
+    click.Argument(["runs"], nargs=-1, required=True, metavar="RUN...", shell_complete=RUN.shell_complete),
+    click.Argument(["dest"], type=PATH),
+    _option("--alpha", "Share of the runs; auto: the best on dev data.", type=AutoOrNumber(0, 1), default="auto"),
+    _option("--dev", "Dev data; none: measure nothing. Default: those of the runs.", metavar="DATA"),
+    _option("--general", "A set to keep the score on. Default: that of the first run.", metavar="DATA"),
+    COLUMNS,
+    BLANK,
+    OVERWRITE,
+    JSON,
+)
+
 MINING = (
+    click.Argument(["source"], metavar="DATA"),
     MODEL,
     _option("-o --output", ".jsonl, .csv, .tsv or .parquet.", required=True, type=PATH),
     _option("-n negatives", "Negatives of each row.", type=click.IntRange(min=1), default=1),
@@ -274,6 +282,13 @@ HOST = _option(
     is_eager=True,
     callback=lambda ctx, param, host: boundary.run_on_host(host),
 )
+
+OPENING = (
+    HOST,
+    click.Argument(["run"], type=RUN, required=False),
+    _option("--no-mouse", "Leave the mouse to the terminal.", is_flag=True),
+)
+NOTING = (click.Argument(["run"], type=RUN), click.Argument(["text"]))
 
 
 def examples(command: str) -> list[str]:

@@ -62,7 +62,7 @@ def compare(
 
         firsts = {method.runs[0].name for method in compared.groups}
         tested = [one for one in chosen if one.name in firsts or len(chosen) == 2]
-        data = read_dev(dev, **how) if dev else _dev_data([one for one in tested if isinstance(one, Run)])
+        data = read_dev(dev, **how) if dev else dev_data([one for one in tested if isinstance(one, Run)])
         models = [(one.name, str(one.path) if isinstance(one, Run) else one.name) for one in tested]
         with console.progress() as advance:
             compared = structs.replace(compared, bootstrap=compare_models(models, data, advance))
@@ -99,7 +99,7 @@ def draw(chosen: Sequence[Compared]) -> list[Picture]:
     return pictures.of_runs({labels[str(run.path)]: run.events() for run in runs})
 
 
-def _dev_data(runs: Sequence[Run]) -> DevData:
+def dev_data(runs: Sequence[Run]) -> DevData:
     """The dev set of the runs.
 
     Of rows that the first run held out, those that no other trained on. Pairs without scores are ranked among the

@@ -75,14 +75,13 @@ def export_model(
     """
     check_dest(dest, overwrite)
     encoder = load_encoder(model.folder(), merge=not adapter).eval()
-    encoder.name = model.name
+    encoder.name = model.run.name if model.run else Path(model.name).resolve().name
     if adapter and (kind == "onnx" or not encoder.backbone.adapter):
         what = "the ONNX export merges adapters" if kind == "onnx" else f"{model.name} has no adapter of its own"
         raise UsageError(what, "leave out --adapter")
     if dim is not None:
         encoder.set_dim(dim)
-    title = model.run.name if model.run else Path(model.name).resolve().name
-    return write_model(encoder, dest, title, _about(model.run) if model.run else [], kind, overwrite=overwrite)
+    return write_model(encoder, dest, _about(model.run) if model.run else [], kind, overwrite)
 
 
 def check_dest(dest: Path, overwrite: bool) -> None:
@@ -91,25 +90,17 @@ def check_dest(dest: Path, overwrite: bool) -> None:
         _replaces(dest, overwrite)
 
 
-def write_model(
-    encoder: SentenceEncoder,
-    dest: Path,
-    title: str,
-    about: Sequence[str],
-    kind: Format = "sentence-transformers",
-    *,
-    overwrite: bool = False,
-) -> Path:
+def write_model(encoder: SentenceEncoder, dest: Path, about: Sequence[str], kind: Format, overwrite: bool) -> Path:
     """Write a model to a new folder, which appears when it is complete; `about` are parts of its card, in Markdown.
 
-    Raises UsageError and RunError, as `export_model` does.
+    Raises UsageError and RunError as `export_model` does.
     """
     with _writing(dest):
         dest.resolve().parent.mkdir(parents=True, exist_ok=True)
         draft = draft_of(dest.resolve())
         try:
             (_write_onnx if kind == "onnx" else _write)(encoder, draft)
-            text = _card(encoder, title, about, onnx=kind == "onnx")
+            text = _card(encoder, about, onnx=kind == "onnx")
             (draft / "README.md").write_text(text, encoding="utf-8")
             flush_tree(draft)
             _put(draft, dest.resolve(), _replaces(dest, overwrite))
@@ -243,13 +234,13 @@ def _padded(encoder: SentenceEncoder, texts: Sequence[str]) -> tuple[Tensor, Ten
     return ids, mask.long()
 
 
-def _card(encoder: SentenceEncoder, name: str, about: Sequence[str], *, onnx: bool) -> str:
+def _card(encoder: SentenceEncoder, about: Sequence[str], *, onnx: bool) -> str:
     """The card in Markdown, with front matter for the hub."""
     template = Path(__file__).with_name("card-onnx.md" if onnx else "card.md").read_text(encoding="utf-8")
     default = encoder.contract.prompt()
     prompt = f", after the prefix {_code(default)} has been added" if default else ""
     # In one line of Markdown, in which it means nothing but itself.
-    title = re.sub(r"([\\`*_~#|!<>&\[\]])", r"\\\1", printable(name))
+    title = re.sub(r"([\\`*_~#|!<>&\[\]])", r"\\\1", printable(encoder.name))
     facts = {"tags": _TAGS, "title": title, "contract": _contract(encoder), "prompt": prompt}
     card = template.format(**facts, width=encoder.width, longest=encoder.max_length)
     return "\n".join([card, *about, f"Written by contrast {__version__}.\n"])
@@ -273,9 +264,14 @@ _FOLDERS = re.compile(r"(?<![\w./\\])(?:[A-Za-z]:)?[/\\](?=\w)(?:[^/\\,:=]+[/\\]
 """What comes before the last name of an absolute path, in a value of a setting."""
 
 
-def _value(value: object) -> str:
-    """The value of a setting as code, without the folders of this machine."""
-    return _code(_FOLDERS.sub("", str(value)))
+def without_folders(value: object) -> str:
+    """The value of a setting without the folders of this machine."""
+    return _FOLDERS.sub("", str(value))
+
+
+def in_code(value: object) -> str:
+    """The same as code in Markdown."""
+    return _code(without_folders(value))
 
 
 def _contract(encoder: SentenceEncoder) -> str:
@@ -297,10 +293,10 @@ def _training(run: Run, config: Config) -> str:
     status = run.status()
     lines = [
         "## Training\n",
-        f"Objective `{config.spec.name}`: {config.spec.paper}. Data: {_value(config.data.train)}.\n",
+        f"Objective `{config.spec.name}`: {config.spec.paper}. Data: {in_code(config.data.train)}.\n",
     ]
     if status.best is not None:
-        dev = f"{status.title} × 100 on the dev pairs {_value(config.dev.data)}"
+        dev = f"{status.title} × 100 on the dev pairs {in_code(config.dev.data)}"
         lines.append(f"{dev}: {100 * status.best:.2f} at step {status.best_step}, the best of the run.\n")
-    rows = [(f"`{key}`", _value(value)) for key, value in config.flat().items() if not key.startswith("alerts.")]
+    rows = [(f"`{key}`", in_code(value)) for key, value in config.flat().items() if not key.startswith("alerts.")]
     return "\n".join([*lines, markdown_table(("setting", "value"), rows), ""])

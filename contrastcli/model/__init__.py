@@ -4,6 +4,7 @@ locate.py    names of models (folder, run, hub, starter), each resolved once
 contract.py  how token vectors become embeddings, and after which prompts texts are read
 prompts.py   prompts by name, and as a setting changes them
 folder.py    a model folder in sentence-transformers' layout, read and written
+merging.py   weights between those of a base and of runs
 weights.py   published weights as tensors, and the errors of broken folders
 adapters.py  LoRA, and freezing: what of a backbone is trained
 backbone.py  a pretrained encoder or decoder: the BERT family, any other through transformers
