@@ -10,6 +10,7 @@ from textual import work
 from textual.binding import Binding, BindingType
 
 from contrastcli.boundary import printable
+from contrastcli.errors import ContrastError
 from contrastcli.runs.directory import Run
 from contrastcli.runs.status import IN_PROGRESS, Status
 from contrastcli.show.format import size
@@ -72,6 +73,7 @@ class RunScreen(ModeScreen):
         Binding("u", "use_in('query')", "query", tooltip="compare sentences with the run's model"),
         hidden_key("t", "use_in('setup')", "set up again", "take the settings to Setup; half the rate if it diverged"),
         Binding("x", "export", "export", tooltip="write the run's model to a folder"),
+        hidden_key("w", "merge", "merge", "write the best model between a backbone and what was trained from it"),
         hidden_key("n", "note", "note", "write a note or tags on the run"),
         hidden_key("D,delete,backspace", "delete", "delete", "delete the run; asks first", display="D"),
     ]
@@ -95,6 +97,7 @@ class RunScreen(ModeScreen):
             "stop": lambda: any(one.is_live for one in self.chosen),
             "resume": lambda: here is not None and here.can_resume and len(self.chosen) == 1,
             "export": lambda: any(one.is_saved for one in self.chosen),
+            "merge": lambda: any(one.is_saved for one in self.chosen),
             "use_in": lambda: here is not None and (here.is_saved or parameters == ("setup",)),
             "note": lambda: here is not None,
             "delete": lambda: bool(self.chosen),
@@ -148,6 +151,25 @@ class RunScreen(ModeScreen):
             place = str(Path(folder, run.name)) if several else folder
             if await self.contrast.change_run("export", str(run.path.resolve()), place):
                 self.app.notify(f"exported {run.name} to {place}", timeout=10, markup=False)
+
+    @work(group="merge", exclusive=True)
+    async def action_merge(self) -> None:
+        saved = [one.run for one in self.chosen if one.is_saved]
+        try:
+            base = saved[0].config().model.backbone
+        except ContrastError as error:
+            self.contrast.fail(error.what)
+            return
+        question = f"Write the best model between {base} and {in_words(saved)} to which new folder?"
+        if not (folder := await self.app.push_screen_wait(Prompt(question, f"merged/{saved[0].name}"))):
+            return
+        self.app.notify(f"measuring models between {base} and {in_words(saved)}", timeout=10, markup=False)
+        words = (base, *(str(run.path.resolve()) for run in saved), folder)
+        done = await processes.run_command(self.contrast.directory, "merge", *words)
+        if done.error:
+            self.contrast.fail(done.error)
+        else:
+            self.app.push_screen(Question(done.stdout.rstrip(), {}))
 
     @work
     async def action_delete(self) -> None:

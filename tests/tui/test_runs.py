@@ -291,6 +291,23 @@ async def test_a_note_is_written_on_a_run_and_found_by(place: Path) -> None:
     assert (place / "starter-killed" / "note.txt").read_text() == "#odd\n"
 
 
+@pytest.mark.parametrize("error", ["", "out exists"])
+async def test_w_merges_what_is_selected_with_its_backbone(
+    place: Path, monkeypatch: pytest.MonkeyPatch, error: str
+) -> None:
+    commands = answer_commands(monkeypatch, Finished("α 0.4 is better than starter\nwrote out\n", error))
+    async with opened(ContrastApp(place)) as (pilot, table):
+        for name in ("starter-stopped", "starter-finished"):
+            at(table, name)
+            await pilot.press("space")
+        await pilot.press("w")
+        await until(pilot, lambda: "between starter and 2 runs" in " ".join(screen_text(pilot.app).split()))
+        await pilot.press("ctrl+u", *"out", "enter")
+        await until(pilot, lambda: (error or "α 0.4 is better than starter") in screen_text(pilot.app))
+    paths = [str((place / name).resolve()) for name in ("starter-stopped", "starter-finished")]
+    assert commands.calls == [("merge", "starter", *paths, "out")]
+
+
 async def test_what_is_selected_is_exported_and_deleted_together(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands = answer_commands(monkeypatch, Finished("out\n"))
     async with opened(ContrastApp(place)) as (pilot, table):
