@@ -1,6 +1,7 @@
 """Every test runs offline, on one thread or CONTRAST_TEST_THREADS, and does not touch the user's own files."""
 
 import asyncio
+import gc
 import inspect
 import io
 import itertools
@@ -13,6 +14,8 @@ from pathlib import Path
 os.environ["HF_HUB_OFFLINE"] = "1"
 # Sums depend on the number of threads; processes that tests start inherit it.
 os.environ["OMP_NUM_THREADS"] = os.environ.get("CONTRAST_TEST_THREADS", "1")
+# No test looks at what glides or at one of sixty pictures a second; drawing them takes a tenth of the app's tests.
+os.environ |= {"TEXTUAL_ANIMATIONS": "none", "TEXTUAL_FPS": "20"}
 
 import numpy as np
 import pytest
@@ -36,6 +39,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kills", type=int, default=8, help="how many SIGKILLs")
     parser.addoption("--failures", type=int, default=1, help="of the disk, in each command; 0: every one")
     parser.addoption("--kill-seed", type=int, default=0, help="the seed of their moments")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Most tests of a file run in one process, which imports its libraries and makes its fixtures once."""
+    if config.getoption("dist", None) == "load":
+        config.option.dist = "worksteal"
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays: searching it for garbage takes a twentieth of the time."""
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
