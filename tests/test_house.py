@@ -321,25 +321,24 @@ def loaded(code: str, *words: str) -> set[str]:
     return modules | {name.partition(".")[0] for name in modules}
 
 
-def after(*words: str) -> set[str]:
-    """The packages that a command has loaded by its end."""
-    return loaded("import sys; sys.argv[0] = 'contrast'\nfrom contrastcli.cli import main\nassert main() == 0", *words)
+def after(*lines: str) -> set[str]:
+    """The packages that commands have loaded by their end."""
+    code = "import sys; from contrastcli.cli import main"
+    return loaded(code + "".join(f"\nsys.argv = {['contrast', *line.split()]}; assert main() == 0" for line in lines))
 
 
 LOOKS = ("--help", "train --help", "presets", "presets show starter", "runs", "config", "config path", "help")
 TOPICS = ("data", "objectives", "presets", "runs", "settings", "suites", "train")
 
 
-@pytest.mark.parametrize("line", [*LOOKS, *(f"help {topic}" for topic in TOPICS)])
-def test_commands_that_compute_nothing_load_nothing_heavy(line: str) -> None:
-    assert not (HEAVY | {"textual"}) & after(*line.split())
+def test_commands_that_compute_nothing_load_nothing_heavy() -> None:
+    assert not (HEAVY | {"textual"}) & after(*LOOKS, *(f"help {topic}" for topic in TOPICS))
 
 
-@pytest.mark.parametrize("name", sorted(LIGHT))
-def test_a_light_room_loads_nothing_heavy(name: str) -> None:
-    modules = [module for module in files(PACKAGE) if room(module) == name]
-    code = "\n".join(f"import contrastcli.{module}" for module in modules)
-    assert not (HEAVY if name == "tui" else HEAVY | {"textual"}) & loaded(code)
+@pytest.mark.parametrize(("names", "heavy"), [({"tui"}, HEAVY), (LIGHT - {"tui"}, HEAVY | {"textual"})])
+def test_light_rooms_load_nothing_heavy(names: set[str], heavy: set[str]) -> None:
+    modules = [module for module in files(PACKAGE) if room(module) in names]
+    assert not heavy & loaded("\n".join(f"import contrastcli.{module}" for module in modules))
 
 
 def test_the_first_word_loads_no_package_metadata() -> None:
@@ -363,9 +362,8 @@ def test_what_computes_loads_no_terminal() -> None:
     assert not TERMINAL & loaded("\n".join(f"import contrastcli.{module}" for module in modules))
 
 
-@pytest.mark.parametrize("module", ["train", "sweep", "compare"])
-def test_commands_that_start_others_load_nothing_heavy(module: str) -> None:
-    assert not (HEAVY | {"textual"}) & loaded(f"import contrastcli.commands.{module}")
+def test_commands_that_start_others_load_nothing_heavy() -> None:
+    assert not (HEAVY | {"textual"}) & loaded("from contrastcli.commands import compare, sweep, train")
 
 
 def test_the_app_knows_nothing_that_computes() -> None:
@@ -389,7 +387,7 @@ asyncio.run(look())
 
 
 def test_a_query_loads_no_more_than_it_needs(tiny: Tiny) -> None:
-    loaded = after("query", "a dog runs", "a puppy sprints", "--model", str(tiny.backbone))
+    loaded = after(f"query dog puppy --model {tiny.backbone}")
     assert "torch" in loaded and "tokenizers" in loaded
     assert not {"transformers", "datasets", "scipy", "sklearn", "huggingface_hub", "psutil", "pyarrow", "rich"} & loaded
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from contrastcli.runs.directory import Run
-from support.command import COMMAND
-from support.hub import Hub, publish, serving
+from support.command import COMMAND, Answer, Contrast
+from support.hub import Hub, publish
 from support.tiny import Tiny
 
 SETS = {
@@ -19,19 +19,25 @@ SETS = {
 
 
 @pytest.mark.parametrize("preset", SETS)
-def test_a_preset_runs_as_it_is_typed(tiny: Tiny, tmp_path: Path, preset: str) -> None:
+def test_a_preset_runs_as_it_is_typed(
+    tiny: Tiny, tmp_path: Path, contrast: Contrast, served_hub: Hub, preset: str
+) -> None:
+    """The second in a process that has read none of the machine's settings."""
     words = ("train", "--preset", preset, "--no-ui", "--max-steps", "2")
-    with serving(Hub()) as hub:
-        publish(hub, tiny)
-        environment = os.environ | hub.environment(tmp_path / "home")
+    publish(served_hub, tiny)
+    if preset == "pairsupcon-base":
+        answer = contrast(*words)
+    else:
+        environment = os.environ | served_hub.environment(tmp_path / "home")
         done = subprocess.run([*COMMAND, *words], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    run = Run(Path(done.stdout.strip()))
+        answer = Answer(done.returncode, done.stdout, done.stderr)
+    assert answer.code == 0, answer.err
+    run = Run(Path(answer.out.strip()))
     assert run.status().state == "finished"
     model = json.loads(run.environment_path.read_text())["backbone"]
-    assert model["revision"] == hub.models["google-bert/bert-base-uncased"].commit
+    assert model["revision"] == served_hub.models["google-bert/bert-base-uncased"].commit
     for name in (*SETS[preset], "bert-base-uncased"):
-        assert f"progress  downloading {name} (MB)  1/1\n" in done.stderr
-    assert "%|" not in done.stderr and "\r" not in done.stderr
-    asked = hub.downloads()
+        assert f"progress  downloading {name} (MB)  1/1\n" in answer.err
+    assert "%|" not in answer.err and "\r" not in answer.err
+    asked = served_hub.downloads()
     assert len(asked) == len(set(asked)), "nothing is downloaded twice"

@@ -2,7 +2,7 @@
 
 import json
 import re
-import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +10,8 @@ import pytest
 
 from contrastcli import load
 from contrastcli.runs.directory import Run
-from support.packages import contrast, files_of_topic, install, python
-from support.tiny import Tiny
+from support.command import Contrast, failed
+from support.packages import files_of_topic, found_here, install, python
 
 QUESTIONS = {"animals": ["cat dog horse hammer", "duck goose swan train"], "tools": ["saw hammer drill soup"]}
 
@@ -24,15 +24,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_it_is_measured_and_kept_like_the_others(site: Path, trained: Run, tmp_path: Path) -> None:
-    run = Run(Path(shutil.copytree(trained.path, tmp_path / "run")))
-    measured = json.loads(
-        contrast(site, "eval", str(run.path), "--suite", "odd-one-out,sts", "--task", "animals", "--json")
-    )
+@pytest.fixture
+def here(site: Path, contrast: Contrast) -> Iterator[Contrast]:
+    """Runs a command line where it is installed."""
+    with found_here(site):
+        yield contrast
+
+
+def test_it_is_measured_and_kept_like_the_others(here: Contrast, run: Run) -> None:
+    measured = json.loads(here("eval", "simple", "--suite", "odd-one-out,sts", "--task", "animals", "--json").out)
     assert list(measured["suites"]) == ["odd-one-out"]
-    scores = json.loads(contrast(site, "eval", str(run.path), "--suite", "odd-one-out", "--json"))["suites"][
-        "odd-one-out"
-    ]
+    scores = json.loads(here("eval", "simple", "--suite", "odd-one-out", "--json").out)["suites"]["odd-one-out"]
     model, right = load(str(run.path)), {}
     for task, rows in QUESTIONS.items():
         vectors = [model.encode(row.split()).astype(float) for row in rows]
@@ -41,14 +43,14 @@ def test_it_is_measured_and_kept_like_the_others(site: Path, trained: Run, tmp_p
         assert scores[task] == {"accuracy": right[task], "questions": len(rows)}
     assert scores["average"] == np.mean([*right.values()])
     assert scores["protocol"] == "farthest from the sum of the four, pooling: mean"
-    shown = contrast(site, "runs", "show", str(run.path))
+    shown = here("runs", "show", "simple").out
     assert re.search(rf"^odd-one-out average +{scores['average']:.2f}$", shown, re.M)
 
 
-def test_it_has_a_table_and_stands_in_the_help(site: Path, tiny: Tiny) -> None:
-    lines = contrast(site, "eval", str(tiny.backbone), "--suite", "odd-one-out").splitlines()
+def test_it_has_a_table_and_stands_in_the_help(here: Contrast) -> None:
+    lines = here("eval", "tiny/backbone", "--suite", "odd-one-out").out.splitlines()
     assert [line.split()[0] for line in lines[2:7]] == ["odd-one-out", "Task", "animals", "tools", "Avg."]
-    assert "odd-one-out  Of four words the last does not belong" in contrast(site, "help", "suites")
+    assert "odd-one-out  Of four words the last does not belong" in here("help", "suites").out
 
 
 def test_of_this_package_it_imports_the_api_alone_and_its_suite_no_torch(site: Path) -> None:
@@ -61,9 +63,9 @@ def test_of_this_package_it_imports_the_api_alone_and_its_suite_no_torch(site: P
     assert (last, loaded) == ("odd-one-out", "False")
 
 
-def test_an_unknown_suite_is_answered_with_the_nearest_of_all(site: Path, tiny: Tiny) -> None:
-    done = python(site, "-m", "contrastcli", "eval", str(tiny.backbone), "--suite", "odd-one")
-    assert done.returncode == 2 and "did you mean 'odd-one-out'?" in done.stderr
+def test_an_unknown_suite_is_answered_with_the_nearest_of_all(here: Contrast) -> None:
+    answer = here("eval", "tiny/backbone", "--suite", "odd-one")
+    assert answer.code == 2 and "did you mean 'odd-one-out'?" in answer.err
 
 
 BROKEN = {
@@ -92,10 +94,10 @@ def test_a_broken_package_is_a_note(tmp_path: Path, kind: str) -> None:
     assert done.stderr.startswith(note) and what in done.stderr
 
 
-def test_a_broken_package_stops_only_what_needs_it(tiny: Tiny, tmp_path: Path) -> None:
-    what, model = install_broken("headline", tmp_path), str(tiny.backbone)
-    done = python(tmp_path, "-m", "contrastcli", "eval", model, "--data", str(tiny.dev))
-    assert done.returncode == 0 and "note:" not in done.stderr
-    done = python(tmp_path, "-m", "contrastcli", "eval", model, "--suite", "odd-one-out")
-    error, hint = done.stderr.splitlines()[-2:]
-    assert done.returncode == 2 and what in error and hint.endswith("pip uninstall odd-one-out")
+def test_a_broken_package_stops_only_what_needs_it(contrast: Contrast, tmp_path: Path) -> None:
+    what = install_broken("headline", tmp_path)
+    with found_here(tmp_path):
+        answer = contrast("eval", "tiny/backbone", "--data", "tiny/dev.jsonl")
+        assert answer.code == 0 and "note:" not in answer.err
+        answer = contrast("eval", "tiny/backbone", "--suite", "odd-one-out")
+    failed(answer, 2, what, "pip uninstall odd-one-out")

@@ -10,7 +10,9 @@ import pytest
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Step
-from support.packages import contrast, files_of_topic, install, python
+from support.command import Contrast
+from support.packages import contrast as in_process
+from support.packages import files_of_topic, found_here, install, python
 from support.tiny import Tiny
 
 OBJECTIVE = ("--objective", "soft-triplet")
@@ -32,7 +34,7 @@ def on(tiny: Tiny) -> tuple[str, ...]:
 
 def test_it_trains_with_its_own_settings(site: Path, tiny: Tiny) -> None:
     words = ("--similarity", "angle", "--sharpness", "0.001", "--no-ui")
-    run = Run(Path(contrast(site, "train", *on(tiny), *words).strip()))
+    run = Run(Path(in_process(site, "train", *on(tiny), *words).strip()))
     stored = tomllib.loads(run.config_path.read_text())["objective"]
     assert stored == {"name": "soft-triplet", "similarity": "angle", "margin": 10.0, "sharpness": 0.001}
     steps = [event for event in run.events() if isinstance(event, Step)]
@@ -41,12 +43,12 @@ def test_it_trains_with_its_own_settings(site: Path, tiny: Tiny) -> None:
 
 
 def test_its_settings_are_options_and_show_their_sources(site: Path, tiny: Tiny) -> None:
-    usage = contrast(site, "train", "--help")
+    usage = in_process(site, "train", "--help")
     assert re.search(r"--sharpness FLOAT\s+κ: how steep the edge is", usage)
-    dry = json.loads(contrast(site, "train", *on(tiny), "--sharpness", "7", "--dry-run", "--json"))
+    dry = json.loads(in_process(site, "train", *on(tiny), "--sharpness", "7", "--dry-run", "--json"))
     assert dry["settings"]["objective.sharpness"] == {"value": 7.0, "source": "--sharpness"}
     assert list(dry["rows"][0]) == ["anchor", "positive", "negative"]
-    shown = contrast(site, "config", "show", *OBJECTIVE, "--similarity", "angle")
+    shown = in_process(site, "config", "show", *OBJECTIVE, "--similarity", "angle")
     assert re.search(r"^objective\.sharpness\s+20\s+default\s+κ$", shown, re.M)
     assert re.search(r"^objective\.margin\s+10\s+default\s+m degrees$", shown, re.M)
 
@@ -72,14 +74,17 @@ def test_its_limits_are_those_that_it_names(site: Path) -> None:
 
 
 def test_a_package_that_cannot_be_loaded_is_a_note_and_stops_only_what_needs_it(
-    site: Path, tiny: Tiny, tmp_path: Path
+    contrast: Contrast, tiny: Tiny, tmp_path: Path
 ) -> None:
     files = files_of_topic("own-objective") | {"soft_triplet/__init__.py": "import no_such_module\n"}
     install(files, tmp_path)
     note = "'soft-triplet' of contrast.objectives (soft_triplet:SPEC) cannot be loaded: No module named"
-    for words in (("config", "show"), ("help", "objectives"), ("train", *on(tiny)[2:], "--objective", "simcse")):
+    for words in (("config", "show"), ("help", "objectives")):
         done = python(tmp_path, "-m", "contrastcli", *words)
         assert done.returncode == 0 and done.stderr.count("note: ") == done.stderr.count(f"note: {note}") == 1
+    with found_here(tmp_path):
+        answer = contrast("train", *on(tiny)[2:], "--objective", "simcse")
+    assert answer.code == 0 and answer.err.count("note: ") == answer.err.count(f"note: {note}") == 1
     done = python(tmp_path, "-m", "contrastcli", "config", "show", *OBJECTIVE)
     assert done.returncode == 2
     error, hint = done.stderr.splitlines()[-2:]

@@ -6,7 +6,9 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from textwrap import dedent
 from types import SimpleNamespace
@@ -14,6 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from contrastcli.commands.help import FOLDER
+from contrastcli.evaluation import suites
 from contrastcli.settings import catalogue
 
 ROOT = FOLDER.parents[1]
@@ -47,6 +50,20 @@ def bring_objective(monkeypatch: pytest.MonkeyPatch, name: str, load: Callable[[
     points = {catalogue.ENTRY_POINTS: [entry]}
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points.get(group, []))
     monkeypatch.setattr(catalogue, "outside_objectives", catalogue.outside_objectives.__wrapped__)  # without its cache
+
+
+@contextmanager
+def found_here(site: Path) -> Iterator[None]:
+    """Let this process find what is installed in a folder, as each that starts there does, except for its options."""
+    before = set(sys.modules)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(site)
+        patch.setattr(catalogue, "outside_objectives", cache(catalogue.outside_objectives.__wrapped__))
+        patch.setattr(suites, "outside_suites", cache(suites.outside_suites.__wrapped__))
+        yield
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(site)):
+            del sys.modules[name]
 
 
 def python(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
