@@ -223,7 +223,7 @@ def test_an_interrupt_stops_and_saves_the_cell_and_the_sweep_resumes_later(two: 
 
 @pytest.mark.slow
 def test_cells_of_a_worker_that_was_killed_are_trained_by_the_others(tiny: Tiny, tmp_path: Path) -> None:
-    values = tiny.settings("simcse", "sentences", train__epochs=6, dev__every=30)
+    values = tiny.settings("simcse", "sentences", train__epochs=2, dev__every=30)
     sweep = make_sweep(tmp_path, values, "train.lr=1e-3,2e-3", seeds=2)
     sweeps.save(sweep, tmp_path)
     every = [cell.run for cell in sweep.cells(tmp_path)]

@@ -1,7 +1,6 @@
 """LoRA on every family: trained, equal to itself merged, in a batch and in other software, exported either way."""
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,39 +11,29 @@ import torch
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.events import Note
 from support.command import Contrast, refused
-from support.contracts import SCALE, write_embedder
-from support.families import FAMILIES, reference, write_family
+from support.contracts import SCALE
+from support.families import embedder, reference
 from support.resuming import state, train_with_a_kill
 from support.rounding import assert_near
 from support.tiny import Tiny, told, train
 from support.trainers import assert_cache_changes_nothing, trainer_of
 
+__all__ = ["embedder"]
 LORA: dict[str, Any] = {"model__lora": 4, "model__lora_dropout": 0.1, "train__max_steps": 3, "train__save_every": 2}
 TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen"]
 
 
-@pytest.fixture(params=list(FAMILIES))
-def embedder(request: pytest.FixtureRequest, tiny: Tiny, tmp_path: Path) -> Tiny:
-    """The world of rows with an embedder of a family as its backbone."""
-    pytest.importorskip("peft")
-    bare = write_family(request.param, tmp_path / "bare")
-    return replace(tiny, backbone=write_embedder(bare, tmp_path / "embedder"))
-
-
 @pytest.mark.filterwarnings("ignore")  # of the other libraries
 def test_an_adapter_of_a_family_is_one_model_everywhere(embedder: Tiny, tmp_path: Path, contrast: Contrast) -> None:
-    undisturbed, run = (
-        embedder.run(tmp_path / name, "simcse", "pairs", **LORA, dev__every=3) for name in ("one", "two")
-    )
-    train(undisturbed)
-    train_with_a_kill(run, 2)
+    peft = pytest.importorskip("peft")
+    undisturbed = embedder.run(tmp_path / "one", "simcse", "pairs", **LORA, dev__every=3)
+    run = train_with_a_kill(undisturbed, 2)
     assert state(run) == state(undisturbed)
     (text,) = [note.text for note in told(undisturbed, Note) if note.text.startswith("the adapter changes")]
     assert "merged" in text and "exported, in " in text and "bug" not in text and "not measured" not in text
     ours, base = load_encoder(run.checkpoint()).eval(), load_encoder(embedder.backbone).eval()
     assert np.abs(ours.encode(TEXTS) - base.encode(TEXTS)).max() > 1e-3
     assert str(ours.contract) == str(base.contract)
-    peft = pytest.importorskip("peft")
     theirs = peft.PeftModel.from_pretrained(reference(embedder.backbone), run.checkpoint()).eval()
     table = ours.tokenise(TEXTS)
     for row in range(len(TEXTS)):
@@ -62,6 +51,7 @@ def test_an_adapter_of_a_family_is_one_model_everywhere(embedder: Tiny, tmp_path
 
 
 def test_the_cached_gradient_of_an_adapter_is_that_of_kept_graphs(embedder: Tiny, tmp_path: Path) -> None:
+    pytest.importorskip("peft")
     trainer = trainer_of(embedder, tmp_path / "run", "simcse", "triplets", **LORA)
     assert_cache_changes_nothing(trainer)
 

@@ -1,6 +1,7 @@
 """Tiny models of the families that people start from, with random weights, as transformers writes them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 import torch
 import transformers
 
-from support.tiny import SPECIAL, WORDS, write_tokenizer
+from support.contracts import write_embedder
+from support.tiny import SPECIAL, WORDS, Tiny, write_tokenizer
 
 VOCABULARY = len(SPECIAL) + len(WORDS)
 SIZES: dict[str, Any] = {
@@ -56,6 +58,13 @@ DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 FAMILIES = ENCODERS | DECODERS
 """The class in transformers without Model or Config, and what its config says besides SIZES."""
+
+
+@pytest.fixture(scope="module", params=list(FAMILIES))
+def embedder(request: pytest.FixtureRequest, tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """The world of rows with an embedder of a family as its backbone; no test may change it."""
+    folder = tmp_path_factory.mktemp(request.param)
+    return replace(tiny, backbone=write_embedder(write_family(request.param, folder / "bare"), folder / "embedder"))
 
 
 def write_family(family: str, folder: Path, **changes: Any) -> Path:

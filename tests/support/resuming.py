@@ -1,6 +1,6 @@
 """Runs that were interrupted, compared with runs that were not."""
 
-import pytest
+import shutil
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Evaluated, Event, Step
@@ -36,16 +36,16 @@ def story(run: Run) -> list[tuple[object, ...]]:
     ]
 
 
-def train_with_a_kill(run: Run, step: int) -> None:
-    """Train a run to its end, with a kill in the step after this one."""
+def train_with_a_kill(undisturbed: Run, step: int) -> Run:
+    """Train a run to its end, and what a kill in the step after this one would have left of it, which is returned."""
+    killed = Run(undisturbed.path.with_name("killed"))
 
     def kill(event: Event) -> None:
         if isinstance(event, Step) and event.step == step + 1:
-            raise Killed
+            shutil.copytree(undisturbed.path, killed.path)
 
-    with pytest.raises(Killed):
-        train(run, kill)
-    assert train(run).status == "finished"
+    assert train(undisturbed, kill).status == train(killed).status == "finished"
+    return killed
 
 
 class Killed(BaseException):

@@ -106,9 +106,8 @@ def test_negatives_are_mined_by_queries_among_documents(embedder: Tiny, place: P
 def test_a_killed_run_ends_as_if_nothing_had_happened(embedder: Tiny, tmp_path: Path) -> None:
     settings = {"train__max_steps": 12, "train__save_every": 5, "dev__every": 10, "model__head": "keep"}
     settings |= {"model__prompts": "anchor=other,positive=sir "}
-    undisturbed, killed = (embedder.run(tmp_path / name, "simcse", "pairs", **settings) for name in ("one", "two"))
-    train(undisturbed)
-    train_with_a_kill(killed, 7)
+    undisturbed = embedder.run(tmp_path / "one", "simcse", "pairs", **settings)
+    killed = train_with_a_kill(undisturbed, 7)
     assert_same(killed, undisturbed)
     assert read_contract(killed.checkpoint()).prompts == PROMPTS | {"query": "bum ", "document": "sir "}
 

@@ -1,35 +1,27 @@
 """Every family trains under its contract: exact after a kill, the same gradient however it is cut, and exported."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from contrastcli.model.folder import load_encoder
-from support.contracts import SCALE, write_embedder
-from support.families import FAMILIES, write_family
+from support.contracts import SCALE
+from support.families import embedder
 from support.resuming import assert_same, train_with_a_kill
 from support.rounding import assert_near
-from support.tiny import Tiny, train
+from support.tiny import Tiny
 from support.trainers import assert_cache_changes_nothing, first_batch, trainer_of
 
+__all__ = ["embedder"]
 TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", "ba " * 100]
-
-
-@pytest.fixture(params=list(FAMILIES))
-def embedder(request: pytest.FixtureRequest, tiny: Tiny, tmp_path: Path) -> Tiny:
-    """The world of rows with an embedder of a family as its backbone."""
-    bare = write_family(request.param, tmp_path / "bare")
-    return replace(tiny, backbone=write_embedder(bare, tmp_path / "embedder"))
 
 
 @pytest.mark.filterwarnings("ignore")  # of another library
 def test_a_family_trains_resumes_exactly_and_is_exported(embedder: Tiny, tmp_path: Path) -> None:
     changes = {"train__max_steps": 3, "train__save_every": 2, "dev__every": 3}
-    undisturbed, killed = (embedder.run(tmp_path / name, "simcse", "pairs", **changes) for name in ("one", "two"))
-    train(undisturbed)
-    train_with_a_kill(killed, 2)
+    undisturbed = embedder.run(tmp_path / "one", "simcse", "pairs", **changes)
+    killed = train_with_a_kill(undisturbed, 2)
     assert_same(killed, undisturbed)
     before, after = load_encoder(embedder.backbone), load_encoder(killed.checkpoint())
     assert str(after.contract) == str(before.contract) and after.max_length == before.max_length == 12

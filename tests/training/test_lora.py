@@ -1,12 +1,10 @@
 """Training with LoRA, and with frozen layers: what is trained, saved, resumed, and equal in other software."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,45 +12,51 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file
-from torch import Tensor
 
 from contrastcli.commands.train import preview
 from contrastcli.errors import DataError, UsageError
 from contrastcli.model.folder import load_encoder
+from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Evaluated, Note
 from contrastcli.show import settings as show
 from support.contracts import SCALE, write_embedder
 from support.resuming import state, story, train_with_a_kill
 from support.rounding import assert_near
 from support.tiny import Tiny, told, train
-from support.trainers import Case, case_id, cases, first_batch, gradients, trainer_of
+from support.trainers import Case, assert_gradients, case_id, cases, first_batch, gradients, trainer_of
 
-peft = pytest.importorskip("peft")
-pytestmark = pytest.mark.filterwarnings("ignore")  # of the other libraries
+pytestmark = [
+    pytest.mark.skipif(find_spec("peft") is None, reason="LoRA needs the package peft"),
+    pytest.mark.filterwarnings("ignore"),  # of the other libraries
+]
 
 TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen"]
 LORA: dict[str, Any] = {"model__lora": 4, "model__lora_dropout": 0.1, "train__max_steps": 12}
 
 
-def test_a_run_keeps_its_adapter_and_names_its_base(tiny: Tiny, place: Path) -> None:
-    run = tiny.run(place, "simcse", "pairs", **LORA)
+@pytest.fixture(scope="module")
+def adapter(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A finished run; no test may change it."""
+    run = tiny.run(tmp_path_factory.mktemp("lora") / "one", "simcse", "pairs", **LORA)
     train(run)
-    folder = run.checkpoint()
+    return run
+
+
+def test_a_run_keeps_its_adapter_and_names_its_base(tiny: Tiny, adapter: Run) -> None:
+    folder = adapter.checkpoint()
     weights = load_file(folder / "adapter_model.safetensors")
     assert not (folder / "model.safetensors").exists() and all(".lora_" in name for name in weights)
     assert {name.split(".")[5] for name in weights} == {"attention", "intermediate", "output"}
     assert json.loads((folder / "base.json").read_text())["base"]["name"] == str(tiny.backbone)
-    (trained,) = [note.text for note in told(run, Note) if "are trained" in note.text]
+    (trained,) = [note.text for note in told(adapter, Note) if "are trained" in note.text]
     assert trained.startswith(f"{sum(w.size for w in weights.values()):,} of the backbone's ")
     optimizer = load_file(folder / "training" / "optimizer.safetensors")
     moments = sum(tensor.size for name, tensor in optimizer.items() if name.endswith("exp_avg"))
     assert moments == sum(w.size for w in weights.values())
 
 
-def test_the_end_of_a_run_says_what_is_equal(tiny: Tiny, place: Path) -> None:
-    run = tiny.run(place, "simcse", "pairs", **LORA)
-    train(run)
-    (text,) = [note.text for note in told(run, Note) if note.text.startswith("the adapter changes")]
+def test_the_end_of_a_run_says_what_is_equal(adapter: Run) -> None:
+    (text,) = [note.text for note in told(adapter, Note) if note.text.startswith("the adapter changes")]
     assert "one text as in a batch" in text and "merged" in text and "exported, in " in text and "bug" not in text
 
 
@@ -73,10 +77,8 @@ def test_a_dry_run_says_that_checkpoints_are_small(tiny: Tiny, place: Path) -> N
     assert planned["disk"] == "little: checkpoints hold the adapter alone"
 
 
-def test_an_adapter_is_encoded_as_it_was_trained(tiny: Tiny, place: Path) -> None:
-    run = tiny.run(place, "simcse", "pairs", **LORA)
-    train(run)
-    apart, merged = (load_encoder(run.checkpoint(), merge=merge).eval() for merge in (False, True))
+def test_an_adapter_is_encoded_as_it_was_trained(tiny: Tiny, adapter: Run) -> None:
+    apart, merged = (load_encoder(adapter.checkpoint(), merge=merge).eval() for merge in (False, True))
     base = load_encoder(tiny.backbone).eval().encode(TEXTS)
     assert_near(merged.encode(TEXTS), apart.encode(TEXTS), scale=SCALE)
     assert np.abs(merged.encode(TEXTS) - base).max() > 0.01
@@ -91,9 +93,8 @@ def test_before_the_first_step_it_is_the_backbone(tiny: Tiny, tmp_path: Path) ->
 def test_a_killed_run_ends_as_if_nothing_had_happened(tiny: Tiny, tmp_path: Path, precision: str) -> None:
     settings = LORA | {"train__save_every": 5, "dev__every": 10, "train__precision": precision, "model__head": "keep"}
     settings |= {"train__token_budget": 200, "model__freeze": "1"}
-    undisturbed, killed = (tiny.run(tmp_path / name, "simcse", "pairs", **settings) for name in ("one", "two"))
-    train(undisturbed)
-    train_with_a_kill(killed, 7)
+    undisturbed = tiny.run(tmp_path / "one", "simcse", "pairs", **settings)
+    killed = train_with_a_kill(undisturbed, 7)
     actual, expected = state(killed), state(undisturbed)
     assert actual.keys() == expected.keys() and "last/adapter_model.safetensors" in expected
     assert [name for name in expected if actual[name] != expected[name]] == []
@@ -109,43 +110,25 @@ def test_every_objective_trains_the_adapter_alone_with_the_cache_too(tiny: Tiny,
     objective, form, changes = case
     trainer = trainer_of(tiny, tmp_path, objective, form, **LORA, **changes)
     batch = first_batch(trainer)
-    expected, actual = (_gradients(trainer, batch, keep_graphs) for keep_graphs in (True, False))
-    for name, gradient in expected.items():
-        assert_near(actual[name], gradient, scale=max(float(g.abs().max()) for g in expected.values()))
+    trainer.stepper.backward(batch, keep_graphs=True)
+    expected = gradients(trainer)
+    trainer.stepper.backward(batch, keep_graphs=False)
+    assert_gradients(gradients(trainer), expected)
     moved = {name for name, gradient in expected.items() if gradient.any()}
     inside = {name for name in moved if ".layers." in name or ".words." in name or ".positions." in name}
     assert inside and all(".lora_B." in name for name in inside), "A has no gradient as long as B is 0"
 
 
-def _gradients(trainer: Any, batch: Any, keep_graphs: bool) -> dict[str, Tensor]:
-    trainer.stepper.backward(batch, keep_graphs=keep_graphs)
-    return gradients(trainer)
-
-
-def test_two_processes_train_the_same_adapter(tiny: Tiny, tmp_path: Path) -> None:
-    runs = [tiny.run(tmp_path / name, "simcse", "pairs", **LORA) for name in ("one", "two")]
-    train(runs[0])
-    script = Path(__file__).parents[1] / "support" / "train_runs.py"
-    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
-    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(script.parents[2]), str(script.parents[1])])}
-    subprocess.run([*words, str(runs[1].path)], check=True, env=env, capture_output=True, timeout=300)
-    one, two = (load_file(run.checkpoint("last") / "adapter_model.safetensors") for run in runs)
-    for name, tensor in one.items():
-        assert_near(two[name], tensor, scale=1.0)
-
-
-def test_a_run_with_an_adapter_is_a_backbone_but_not_of_another(tiny: Tiny, tmp_path: Path) -> None:
-    first = tiny.run(tmp_path / "one", "simcse", "pairs", **LORA)
-    train(first)
-    world = replace(tiny, backbone=first.path)
+def test_a_run_with_an_adapter_is_a_backbone_but_not_of_another(tiny: Tiny, tmp_path: Path, adapter: Run) -> None:
+    world = replace(tiny, backbone=adapter.path)
     second = world.run(tmp_path / "two", "simcse", "pairs", train__max_steps=1, train__lr=1e-9)
     train(second)
     assert (second.checkpoint() / "model.safetensors").exists()
-    assert told(second, Evaluated)[0].score == pytest.approx(told(first, Evaluated)[-1].score, abs=1e-4)
-    assert_near(load_encoder(second.checkpoint()).encode(TEXTS), load_encoder(first.checkpoint()).encode(TEXTS))
+    assert told(second, Evaluated)[0].score == pytest.approx(told(adapter, Evaluated)[-1].score, abs=1e-4)
+    assert_near(load_encoder(second.checkpoint()).encode(TEXTS), load_encoder(adapter.checkpoint()).encode(TEXTS))
     with pytest.raises(UsageError, match="is an adapter already") as raised:
         train(world.run(tmp_path / "three", "simcse", "pairs", **LORA))
-    assert f"contrast export {first.path} FOLDER" in raised.value.hint
+    assert f"contrast export {adapter.path} FOLDER" in raised.value.hint
 
 
 def test_a_base_that_is_gone_or_another_is_named(tiny: Tiny, tmp_path: Path) -> None:
@@ -162,7 +145,8 @@ def test_a_base_that_is_gone_or_another_is_named(tiny: Tiny, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("targets", ["auto", "query,value"])
 def test_the_same_model_in_peft_and_in_sentence_transformers(tiny: Tiny, tmp_path: Path, targets: str) -> None:
-    library, theirs = pytest.importorskip("sentence_transformers"), pytest.importorskip("transformers")
+    names = ("peft", "sentence_transformers", "transformers")
+    peft, library, theirs = (pytest.importorskip(name) for name in names)
     world = replace(tiny, backbone=write_embedder(tiny.backbone, tmp_path / "embedder"))
     run = world.run(tmp_path / "run", "simcse", "pairs", **LORA, model__lora_targets=targets)
     train(run)

@@ -58,7 +58,7 @@ def record(run: Run) -> list[object]:
     ("objective", "form", "passes", "changes"),
     [
         ("simcse", "pairs", 20, {"model__head": "keep"}),
-        ("pcl", "sentences", 45, {"train__token_budget": 400, "model__head": "train-only", "train__save_every": 5}),
+        ("pcl", "sentences", 45, {"train__token_budget": 400, "model__head": "train-only", "train__save_every": 3}),
         ("simcse", "triplets", 30, {"objective__mlm_weight": 0.1, "dev__patience": 2}),
     ],
 )
@@ -66,7 +66,7 @@ def test_stops_at_any_chunk_change_nothing(
     tiny: Tiny, tmp_path: Path, stop_at: Count, objective: str, form: str, passes: int, changes: dict[str, object]
 ) -> None:
     """A step takes at most so many forward `passes`; each session gets a few more than that before it is stopped."""
-    settings = {"train__max_steps": 8, "train__token_budget": 100, "dev__every": 2} | changes
+    settings = {"train__max_steps": 5, "train__token_budget": 100, "dev__every": 2} | changes
     undisturbed, stopped = (tiny.run(tmp_path / name, objective, form, **settings) for name in ("whole", "stopped"))
     train(undisturbed)
     draw, ends = random.Random(8), [Done(step=0, status="", code=0)]

@@ -2,7 +2,7 @@
 
 import dataclasses
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ from contrastcli.training.loop import Trainer
 from contrastcli.training.optim import gradient_norm, make_optimizer, rate
 from support.settings import config
 from support.tiny import Tiny
-from support.trainers import CPU, Case, case_id, cases, first_batch, gradients, trainer_of
+from support.trainers import CPU, Case, assert_gradients, case_id, cases, first_batch, gradients, trainer_of
 
 
 def direct(trainer: Trainer, batch: Batch, chunks: Sequence[Chunk]) -> Tensor:
@@ -54,16 +54,6 @@ def masked_loss(trainer: Trainer, mlm: MaskedTokens, batch: Batch, chunks: Seque
     return torch.nn.functional.cross_entropy(torch.cat(logits), torch.cat(targets))
 
 
-def assert_equal(actual: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
-    """To 1e-5 of each gradient's norm, or of a millionth of the norm of all: key biases have none but rounding."""
-    assert actual.keys() == expected.keys()
-    total = torch.stack([g.norm() for g in expected.values()]).norm()
-    assert total > 1e-3
-    for name, gradient in expected.items():
-        error = (actual[name] - gradient).norm()
-        assert error <= 1e-5 * max(gradient.norm(), 1e-2 * total), f"{name}: {error:.2e} of {gradient.norm():.2e}"
-
-
 @pytest.mark.parametrize("case", list(cases()), ids=case_id)
 def test_cached_and_kept_gradients_are_those_of_one_graph(tiny: Tiny, tmp_path: Path, case: Case) -> None:
     objective, form, changes = case
@@ -76,7 +66,7 @@ def test_cached_and_kept_gradients_are_those_of_one_graph(tiny: Tiny, tmp_path: 
     for keep_graph in (True, False):
         outcome = trainer.stepper.backward(batch, keep_graphs=keep_graph)
         torch.testing.assert_close(outcome.loss, loss, rtol=1e-5, atol=1e-6)
-        assert_equal(gradients(trainer), expected)
+        assert_gradients(gradients(trainer), expected)
 
 
 @pytest.mark.parametrize("budget", [1, 5])
@@ -105,7 +95,7 @@ def test_threads_give_the_gradients_of_one_and_always_the_same_bits(
     assert all(torch.equal(several[name], again[name]) for name in several)
     torch.set_num_threads(1)
     trainer.stepper.backward(batch, keep_graphs=keep_graph)
-    assert_equal(several, gradients(trainer))
+    assert_gradients(several, gradients(trainer))
 
 
 @pytest.mark.slow
@@ -120,13 +110,13 @@ def test_compiled_layers_give_the_gradients_of_those_as_written(tiny: Tiny, tmp_
     compiled.stepper.backward(batch, keep_graphs=True)
     kept = gradients(compiled)
     compiled.stepper.backward(batch, keep_graphs=False)
-    assert_equal(gradients(compiled), kept)
+    assert_gradients(gradients(compiled), kept)
     for trainer in (plain, compiled):
         for module in trainer.encoder.modules():
             if isinstance(module, Bert | EncoderLayer):
                 module.shape = dataclasses.replace(module.shape, dropout=0.0, attention_dropout=0.0, mix_dropout=0.0)
         trainer.stepper.backward(batch)
-    assert_equal(gradients(compiled), gradients(plain))
+    assert_gradients(gradients(compiled), gradients(plain))
 
 
 def test_every_objective_and_form_has_a_case() -> None:
