@@ -392,10 +392,6 @@ def test_a_query_loads_no_more_than_it_needs(tiny: Tiny) -> None:
     assert not {"transformers", "datasets", "scipy", "sklearn", "huggingface_hub", "psutil", "pyarrow", "rich"} & loaded
 
 
-def test_the_package_loads_nothing_until_a_model_is_asked_for() -> None:
-    assert not HEAVY & loaded("import contrastcli")
-
-
 @pytest.mark.parametrize("path", sorted((PACKAGE / "objectives").glob("*.py")), ids=lambda p: p.name)
 def test_objectives_know_tensors_only(path: Path) -> None:
     libraries = {t.partition(".")[0] for node, _ in statements(path) for t in targets(node)} - sys.stdlib_module_names

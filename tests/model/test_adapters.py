@@ -16,7 +16,7 @@ from support.families import embedder, reference
 from support.resuming import state, train_with_a_kill
 from support.rounding import assert_near
 from support.tiny import Tiny, told, train
-from support.trainers import assert_cache_changes_nothing, trainer_of
+from support.trainers import trainer_of
 
 __all__ = ["embedder"]
 LORA: dict[str, Any] = {"model__lora": 4, "model__lora_dropout": 0.1, "train__max_steps": 3, "train__save_every": 2}
@@ -48,12 +48,6 @@ def test_an_adapter_of_a_family_is_one_model_everywhere(embedder: Tiny, tmp_path
         assert_near(load_encoder(folder).eval().encode(TEXTS), ours.encode(TEXTS), scale=SCALE)
         model = library.SentenceTransformer(str(folder), device="cpu")
         assert_near(model.encode_query(TEXTS), ours.encode(TEXTS, "query"), scale=SCALE)
-
-
-def test_the_cached_gradient_of_an_adapter_is_that_of_kept_graphs(embedder: Tiny, tmp_path: Path) -> None:
-    pytest.importorskip("peft")
-    trainer = trainer_of(embedder, tmp_path / "run", "simcse", "triplets", **LORA)
-    assert_cache_changes_nothing(trainer)
 
 
 def test_lower_layers_of_a_family_are_frozen(embedder: Tiny, tmp_path: Path) -> None:

@@ -34,7 +34,10 @@ def test_a_family_trains_resumes_exactly_and_is_exported(embedder: Tiny, tmp_pat
     assert_near(theirs.encode_document(TEXTS), after.encode(TEXTS, "document"), scale=SCALE)
 
 
-def test_the_cached_gradient_of_a_family_is_that_of_kept_graphs(embedder: Tiny, tmp_path: Path) -> None:
-    trainer = trainer_of(embedder, tmp_path / "run", "simcse", "triplets")
+@pytest.mark.parametrize("lora", [0, 4])
+def test_the_cached_gradient_of_a_family_is_that_of_kept_graphs(embedder: Tiny, tmp_path: Path, lora: int) -> None:
+    if lora:
+        pytest.importorskip("peft")
+    trainer = trainer_of(embedder, tmp_path / "run", "simcse", "triplets", model__lora=lora, model__lora_dropout=0.1)
     assert len(trainer.stepper.cut(first_batch(trainer))[0]) >= 4
     assert_cache_changes_nothing(trainer)

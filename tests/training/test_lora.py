@@ -25,10 +25,9 @@ from support.rounding import assert_near
 from support.tiny import Tiny, told, train
 from support.trainers import Case, assert_gradients, case_id, cases, first_batch, gradients, trainer_of
 
-pytestmark = [
-    pytest.mark.skipif(find_spec("peft") is None, reason="LoRA needs the package peft"),
-    pytest.mark.filterwarnings("ignore"),  # of the other libraries
-]
+if find_spec("peft") is None:
+    pytest.skip("LoRA needs the package peft", allow_module_level=True)
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the other libraries
 
 TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen"]
 LORA: dict[str, Any] = {"model__lora": 4, "model__lora_dropout": 0.1, "train__max_steps": 12}
