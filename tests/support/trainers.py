@@ -32,7 +32,7 @@ def trainer_of(tiny: Tiny, folder: Path, objective: str, form: str, **changes: o
     plan = make_plan(tiny.config(objective, form, dev__data="none", **{"train__batch_size": 16} | changes))
     trainer = make_trainer(Run(folder), plan, device, Session(lambda event: None))
     trainer.encoder.train()
-    trainer.stepper.token_budget = BUDGET * (4 if objective == "pcl" else 1)  # its many positives
+    trainer.stepper.token_budget = BUDGET
     return trainer
 
 

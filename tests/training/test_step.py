@@ -58,6 +58,7 @@ def masked_loss(trainer: Trainer, mlm: MaskedTokens, batch: Batch, chunks: Seque
 def test_cached_and_kept_gradients_are_those_of_one_graph(tiny: Tiny, tmp_path: Path, case: Case) -> None:
     objective, form, changes = case
     trainer = trainer_of(tiny, tmp_path, objective, form, **changes)
+    trainer.stepper.token_budget *= 4 if objective == "pcl" else 1  # its many positives
     batch = first_batch(trainer)
     chunks, _ = trainer.stepper.cut(batch)
     assert len(chunks) >= 4
