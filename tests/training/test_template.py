@@ -120,9 +120,8 @@ SETTINGS: dict[str, Any] = MASK | {"model__head": "train-only", "model__max_leng
 
 def test_a_killed_run_ends_as_if_nothing_had_happened(tiny: Tiny, tmp_path: Path) -> None:
     settings = SETTINGS | {"train__max_steps": 12, "train__save_every": 5, "dev__every": 10}
-    undisturbed, killed = (tiny.run(tmp_path / name, "simcse", "sentences", **settings) for name in ("one", "two"))
-    train(undisturbed)
-    train_with_a_kill(killed, 7)
+    undisturbed = tiny.run(tmp_path / "one", "simcse", "sentences", **settings)
+    killed = train_with_a_kill(undisturbed, 7)
     assert_same(killed, undisturbed)
 
 

@@ -83,12 +83,9 @@ def test_the_verdict_is_that_of_the_two_models_on_the_dev_set(tiny: Tiny, place:
     assert run.scores()["verdict"]["change"]["after"] == verdict.change.after
 
 
-def test_a_killed_run_has_the_verdict_of_an_undisturbed_one(tiny: Tiny, place: Path, tmp_path: Path) -> None:
-    changes = {"dev__general": str(tiny.dev), "train__save_every": 3, **RUN}
-    undisturbed, run = tiny.run(tmp_path / "undisturbed", **changes), tiny.run(place, **changes)
-    train(undisturbed)
-    train_with_a_kill(run, 7)
-    train(run)
+def test_a_killed_run_has_the_verdict_of_an_undisturbed_one(tiny: Tiny, place: Path) -> None:
+    undisturbed = tiny.run(place, dev__general=str(tiny.dev), train__save_every=3, **RUN)
+    run = train_with_a_kill(undisturbed, 7)
     assert last(run).change == last(undisturbed).change and last(run).general == last(undisturbed).general
 
 
