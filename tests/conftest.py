@@ -14,8 +14,6 @@ from pathlib import Path
 os.environ["HF_HUB_OFFLINE"] = "1"
 # Sums depend on the number of threads; processes that tests start inherit it.
 os.environ["OMP_NUM_THREADS"] = os.environ.get("CONTRAST_TEST_THREADS", "1")
-# No test looks at what glides or at one of sixty pictures a second; drawing them takes a tenth of the app's tests.
-os.environ |= {"TEXTUAL_ANIMATIONS": "none", "TEXTUAL_FPS": "20"}
 
 import numpy as np
 import pytest
