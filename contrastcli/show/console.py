@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
-from contrastcli.boundary import PROGRESS, fitting, printable
+from contrastcli.boundary import PROGRESS, fitting, printable, to_copy
 from contrastcli.data.downloads import OnProgress, shown_by
 from contrastcli.runs.events import Angles, Done, Evaluated, Event, Progress, Started, Step, encode
 from contrastcli.runs.text import fixed, score
@@ -214,7 +214,7 @@ class Bars(Console):
 
 def _line(event: Event, steps: int = 0) -> str:
     """The line of an event; none for a failure, which the command line reports itself."""
-    return "" if isinstance(event, Done) and event.code and event.message else event.line(steps)
+    return "" if isinstance(event, Done) and event.code and event.message else to_copy(event.line(steps))
 
 
 def notification(text: str) -> str:

@@ -13,14 +13,14 @@ from contrastcli.errors import UsageError
 from contrastcli.evaluation.significance import RESAMPLES, compare_models, interval, resampled
 from contrastcli.runs.alerts import Rules
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Alert, Evaluated, Verdict
+from contrastcli.runs.events import Alert, Done, Evaluated, Verdict
 from contrastcli.runs.verdict import Change
 from contrastcli.settings.sections import Alerts, Dev
 from contrastcli.training.plan import make_plan
 from support.command import Contrast
 from support.resuming import train_with_a_kill
-from support.signs import evaluated
-from support.tiny import Tiny, told, train
+from support.signs import evaluated, say
+from support.tiny import Tiny, known, told, train
 
 RUN = {"dev__every": 4, "train__max_steps": 12}
 
@@ -42,7 +42,7 @@ def judgements(effect: float, evaluations: int, trainings: int = 200) -> list[st
             most = np.fmax(most, (now - first)[1:] - (now - first)[0])
             best = max(best, now, key=lambda scores: float(scores[0]))
         low, high = interval(best - first, most)
-        found.append(Change(before=first[0], after=best[0], low=low, high=high).judgement)
+        found.append(str(Change(before=first[0], after=best[0], low=low, high=high).judgement))
     return found
 
 
@@ -95,8 +95,18 @@ def test_the_verdict_ends_what_the_command_line_says(tiny: Tiny, place: Path, co
     *_, words, finished, _next = answer.err.splitlines()
     assert words == last(run).line() and words.startswith("verdict   ") and finished.startswith("finished")
     change = last(run).change
-    assert f"{change.against('backbone')}, at step {last(run).best_step}: nDCG@10 {100 * change.before:.2f} →" in words
+    before = 100 * known((change.before,))[0]
+    assert f"{change.against('backbone')}, at step {last(run).best_step}: nDCG@10 {before:.2f} →" in words
     assert last(run).details(0) in contrast("runs", "show", str(place)).out
+
+
+def test_the_command_that_mends_it_can_be_copied(tiny: Tiny, place: Path, contrast: Contrast) -> None:
+    run = tiny.run(place)
+    change = Change(before=0.5, after=0.6, low=0.05, high=0.15)
+    verdict = Verdict(step=9, base="e5", best_step=9, change=change, hint="contrast merge e5 mine mine-merged")
+    say(run, verdict, Done(step=9, status="finished", code=0))
+    answer = contrast("--runs-dir", str(place.parent), "watch", place.name)
+    assert f"hint: contrast --runs-dir {place.parent} merge e5 mine mine-merged\n" in answer.err
 
 
 def test_a_general_score_that_falls_by_more_than_its_interval_is_said_once() -> None:
@@ -114,7 +124,8 @@ def test_the_best_checkpoint_may_have_to_keep_the_general_score(tiny: Tiny, plac
     free = tiny.run(tmp_path / "free", "simcse", "pairs", **changes)
     train(free)
     events = [event for event in told(free, Evaluated) if event.step]
-    falls = {event.step: 100 * (event.general.before - event.general.after) for event in events if event.general}
+    general = {event.step: known((event.general.before, event.general.after)) for event in events if event.general}
+    falls = {step: 100 * (before - after) for step, (before, after) in general.items()}
     assert len(set(falls.values())) == 3
     allowed = sorted(falls.values())[0] + 1e-3
     bound = tiny.run(place, "simcse", "pairs", dev__keep_general=max(allowed, 1e-6), **changes)
