@@ -11,6 +11,7 @@ from safetensors.numpy import save
 
 from contrastcli.data.downloads import Repo as Source
 from contrastcli.data.downloads import fetch, shown_by
+from contrastcli.data.tokens import transformers
 from contrastcli.model.locate import resolve, revision
 from contrastcli.runs.events import Progress
 from support.command import Contrast, failed, refused, train
@@ -130,6 +131,8 @@ def test_a_full_disk_says_where_the_cache_may_go(
 
 
 def test_the_bytes_of_all_files_are_one_progress(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    # It silences its own bars.
+    transformers()
     weights = save({"x": np.zeros(800_000, np.float32)})
     hub.models["owner/large"] = Repo({"config.json": b"{}", "model.safetensors": weights})
     shown: list[tuple[str, int, int]] = []
