@@ -280,14 +280,14 @@ def _load(folder: Path, file: bytes | None) -> tuple[FastTokenizer, int]:
 def transformers() -> Any:
     """The library with its progress bars and its log off, which write escape codes."""
     import transformers
-    from huggingface_hub import utils
+    from huggingface_hub.utils.tqdm import are_progress_bars_disabled, enable_progress_bars
 
     transformers.logging.set_verbosity(logging.CRITICAL)
-    is_quiet = utils.are_progress_bars_disabled()
+    is_quiet = are_progress_bars_disabled()
     transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     # It silences those of downloads too, which are shown.
     if not is_quiet:
-        utils.enable_progress_bars()
+        enable_progress_bars()
     return transformers
 
 
