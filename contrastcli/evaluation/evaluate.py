@@ -7,19 +7,16 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import filelock
-
 from contrastcli.boundary import narrate
 from contrastcli.evaluation import glove
 from contrastcli.evaluation.measure import Scores, SuiteResult, measure
 from contrastcli.evaluation.procedure import OnProgress, Options, Subject
 from contrastcli.evaluation.suites import Suite
-from contrastcli.files import atomic_write, json_bytes, make_folder, writing_to
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import is_word_vectors, resolve
 from contrastcli.model.prompts import PROMPT_NAMES
 from contrastcli.model.vectors import fingerprint
-from contrastcli.runs.directory import read_scores
+from contrastcli.runs.directory import add_scores, read_scores
 from contrastcli.settings.sections import Pooling, Precision
 
 
@@ -71,12 +68,7 @@ def _write(scores: Scores, paths: Sequence[Path], result: SuiteResult) -> None:
     """Put the result of a suite into files of scores. Raises RunError."""
     measured = replace(scores, results=(result,)).to_json()
     for path in paths if result.tasks else ():
-        make_folder(path.parent)
-        # Other processes may write scores of their own.
-        with writing_to(path), filelock.FileLock(path.with_name(f".{path.name}.lock")):
-            known = read_scores(path)
-            merged = known | measured | {"suites": known.get("suites", {}) | measured["suites"]}
-            atomic_write(path, json_bytes(merged))
+        add_scores(path, measured)
 
 
 def check_model(name: str) -> None:

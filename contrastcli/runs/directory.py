@@ -24,7 +24,7 @@ import re
 import shlex
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
@@ -34,7 +34,17 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from contrastcli.errors import ContrastError, DataError, InUse, RunError, UsageError, nearest
-from contrastcli.files import atomic_write, decoding, draft_of, fsync_dir, locked, read_json, writing_to
+from contrastcli.files import (
+    atomic_write,
+    decoding,
+    draft_of,
+    fsync_dir,
+    json_bytes,
+    locked,
+    make_folder,
+    read_json,
+    writing_to,
+)
 from contrastcli.runs import event_file
 from contrastcli.runs.event_file import E
 from contrastcli.runs.events import Count, Event, decode
@@ -227,6 +237,18 @@ def read_scores(path: Path) -> dict[str, Any]:
     with decoding(path):
         msgspec.convert(scores, _Scores)
     return scores
+
+
+def add_scores(path: Path, more: Mapping[str, Any]) -> None:
+    """Add what was measured to a file of scores, suite by suite. Raises DataError and RunError."""
+    import filelock
+
+    make_folder(path.parent)
+    # Other processes may write scores of their own.
+    with writing_to(path), filelock.FileLock(path.with_name(f".{path.name}.lock")):
+        known = read_scores(path)
+        suites = known.get("suites", {}) | more.get("suites", {})
+        atomic_write(path, json_bytes(known | dict(more) | ({"suites": suites} if suites else {})))
 
 
 def runs_dir(option: str | None) -> Path:

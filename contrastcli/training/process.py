@@ -12,14 +12,14 @@ from msgspec.structs import replace
 
 from contrastcli.data.downloads import shown_by
 from contrastcli.errors import ContrastError, DivergedError, NoRoom, Preempted, RunError, error_text, interrupted
-from contrastcli.files import atomic_write, json_bytes, writing_to
+from contrastcli.files import writing_to
 from contrastcli.model.contract import adapted, read_contract
 from contrastcli.model.devices import choose_precision, is_out_of_memory
 from contrastcli.model.locate import resolve
 from contrastcli.runs.alerts import Rules, post
-from contrastcli.runs.directory import TRAINING, Run
+from contrastcli.runs.directory import TRAINING, Run, add_scores
 from contrastcli.runs.event_file import EventWriter
-from contrastcli.runs.events import Alert, Done, Evaluated, Event, Note, Started, Step, System, Verdict
+from contrastcli.runs.events import Alert, Done, Evaluated, Event, Note, Started, Step, System
 from contrastcli.runs.process import handle_signals, hold, interrupt, wait_behind
 from contrastcli.runs.status import Writer, digest
 from contrastcli.settings import presets
@@ -81,25 +81,28 @@ def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | Non
         status = trainer.run_steps()
         if status == "finished" and world.is_main and (text := check_adapter(trainer)):
             session.emit(Note(step=trainer.position.step, text=text))
-        if world.is_main and (verdict := _judge(trainer, run)):
-            session.emit(verdict)
+        if world.is_main and (status == "finished" or trainer.position.best_step is not None):
+            _judge(trainer, run, session.emit)
         preempted = status == "stopped" and world.any(interrupts.preempted)
         done = Done(status=status, step=trainer.position.step, code=Preempted.code if preempted else 0)
         session.emit(done)
         return done
 
 
-def _judge(trainer: Trainer, run: Run) -> Verdict | None:
-    """What training made of its backbone, which the run's scores keep too."""
+def _judge(trainer: Trainer, run: Run, emit: Emit) -> None:
+    """Tell what training made of its backbone, which the run's scores keep too."""
     position, backbone = trainer.position, resolve(trainer.config.model.backbone).name
     verdict = trainer.dev and trainer.dev.verdict(position.step, position.best_step, Path(backbone).name)
     if not verdict:
-        return None
+        return
     if verdict.general and verdict.general.judgement == "worse":
         verdict = replace(verdict, hint=shlex.join(["contrast", "merge", backbone, run.name, f"{run.name}-merged"]))
-    with writing_to(run.scores_path):
-        atomic_write(run.scores_path, json_bytes(run.scores() | {"verdict": to_builtins(verdict)}))
-    return verdict
+    try:
+        add_scores(run.scores_path, {"verdict": to_builtins(verdict)})
+    except ContrastError as error:
+        # Of a run that is saved already.
+        emit(Note(step=position.step, text=f"the scores do not hold the verdict: {error.what}"))
+    emit(verdict)
 
 
 def _started(plan: Plan, writer: Writer, device: torch.device, resumed_from: int | None) -> Started:
