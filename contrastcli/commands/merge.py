@@ -20,7 +20,7 @@ from contrastcli.model.merging import Mixture, load_mixture
 from contrastcli.runs.text import MISSING, Numeral, score
 from contrastcli.runs.verdict import Change
 from contrastcli.settings.metrics import metric_title
-from contrastcli.settings.sections import Blank, Dev
+from contrastcli.settings.sections import Blank, Data, Dev
 from contrastcli.show import console
 from contrastcli.show.format import Grid, as_json, markdown_table, table
 from contrastcli.training.dev import DevSet
@@ -101,7 +101,8 @@ def _read_data(
     if settings.data == "none":
         return None, None, 0.0
     own = read_dev(dev, columns, blank=blank) if dev else dev_data(trained)
-    return own, load_general(settings), settings.keep_general
+    data = trained[0].config().data if trained else Data(blank=blank)
+    return own, load_general(settings, data), settings.keep_general
 
 
 def _measure(

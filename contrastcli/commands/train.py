@@ -188,7 +188,8 @@ def start(
     if show is not None:
         show(run)
         print_path(run.path)
-        narrate("\n".join(event.line() for event in islice(run.latest(Verdict), 1)))
+        for verdict in islice(run.latest(Verdict), 1):
+            narrate(verdict.line())
         return _report(run)
     print_path(run.path)
     narrate(f"{f'queued behind {after.name}' if after else 'training in the background'}: contrast watch {run.name}")

@@ -73,10 +73,11 @@ def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples
     return replace(train, notes=train.notes + made.notes), made
 
 
-def load_general(dev: Dev) -> DevData | None:
+def load_general(dev: Dev, data: Data) -> DevData | None:
     """The data that show what a training forgets, if any. Raises DataError and UsageError.
 
-    "auto" are the starter's pairs, beside dev data of one's own; STS-B and the starter are as general themselves.
+    "auto" are the starter's pairs, beside dev data of one's own; STS-B and the starter are as general themselves. Where
+    the names of columns do not give their roles, those of the training `data` do.
     """
     name = dev.general
     if name == "auto":
@@ -85,12 +86,28 @@ def load_general(dev: Dev) -> DevData | None:
     if name != "none" and dev.data == "none":
         what = f"dev.general is {name}, and without dev data nothing is measured"
         raise UsageError(what, [Use("--dev", "split:5%", "give"), Use("--general", "none")], key="dev.general")
-    return None if name == "none" else read_dev(name)
+    try:
+        return None if name == "none" else read_dev(name, data.columns, data.labels, blank=data.blank, by_name=True)
+    except DataError as error:
+        raise DataError(error.what, Use("--general", "none, starter or FILE", "use")) from None
 
 
-def read_dev(source: str, columns: str = "", labels: str = "", metric: str = "auto", blank: Blank = "error") -> DevData:
-    """The rows of a file or data set with the metric that is meant for them. Raises DataError and UsageError."""
-    rows, metric = read_rows(open_dev(source), source, columns, labels, metric, blank)
+def read_dev(
+    source: str,
+    columns: str = "",
+    labels: str = "",
+    metric: str = "auto",
+    blank: Blank = "error",
+    *,
+    by_name: bool = False,
+) -> DevData:
+    """The rows of a file or data set with the metric that is meant for them. Raises DataError and UsageError.
+
+    With `by_name`, `columns` count only where the names of the columns do not give their roles.
+    """
+    frame = open_dev(source)
+    columns = _columns(frame, columns, source) if by_name else columns
+    rows, metric = read_rows(frame, source, columns, labels, metric, blank)
     return scored(rows) if metric == "spearman" else ranked(rows, metric)
 
 

@@ -83,7 +83,7 @@ def make_plan(config: Config) -> Plan:
         examples = replace(examples, notes=(*examples.notes, f"rows that an epoch draws: {drawn}"))
     order = BatchOrder(len(corpus), config.train.batch_size, config.train.seed, groups, mix)
     steps = _count_steps(config.train, order)
-    plan = Plan(config, examples, corpus, dev, load_general(config.dev), order, steps, auxiliaries)
+    plan = Plan(config, examples, corpus, dev, load_general(config.dev, config.data), order, steps, auxiliaries)
     return replace(plan, examples=replace(examples, notes=(*examples.notes, *_notes(plan))))
 
 
@@ -93,6 +93,8 @@ def _notes(plan: Plan) -> Iterator[str]:
     if settings.max_steps > plan.steps:
         epochs = f"train.epochs is {settings.epochs:,}, which is {plan.steps:,} steps"
         yield f"train.max_steps is {settings.max_steps:,}, but {epochs}"
+    if plan.config.dev.keep_general and plan.general is None:
+        yield "without dev.general no effect has dev.keep_general"
     if plan.config.spec.negatives is not no_negatives and not plan.negatives_per_anchor:
         yield f"no anchor has a negative in a batch of {plan.order.batch_size}: give more, such as --batch-size 64"
 

@@ -13,11 +13,12 @@ from contrastcli.errors import UsageError
 from contrastcli.evaluation.significance import RESAMPLES, compare_models, interval, resampled
 from contrastcli.runs.alerts import Rules
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Alert, Done, Evaluated, Verdict
+from contrastcli.runs.events import Alert, Done, Evaluated, Event, Note, Step, Verdict
+from contrastcli.runs.process import request_stop
 from contrastcli.runs.verdict import Change
-from contrastcli.settings.sections import Alerts, Dev
+from contrastcli.settings.sections import Alerts, Data, Dev
 from contrastcli.training.plan import make_plan
-from support.command import Contrast
+from support.command import Contrast, refused
 from support.resuming import train_with_a_kill
 from support.signs import evaluated, say
 from support.tiny import Tiny, known, told, train
@@ -138,13 +139,51 @@ def test_the_best_checkpoint_may_have_to_keep_the_general_score(tiny: Tiny, plac
     ("dev", "general"), [("split:5%", "starter"), ("own.csv", "starter"), ("stsb", ""), ("starter", ""), ("none", "")]
 )
 def test_beside_data_of_ones_own_the_starter_is_general(dev: str, general: str) -> None:
-    data = load_general(Dev(data=dev))
+    data = load_general(Dev(data=dev), Data())
     assert (data.source if data else "") == general
 
 
 def test_a_general_set_beside_nothing_is_refused() -> None:
     with pytest.raises(UsageError, match="without dev data nothing is measured"):
-        load_general(Dev(data="none", general="stsb"))
+        load_general(Dev(data="none", general="stsb"), Data())
+
+
+def test_columns_of_a_general_set_have_the_roles_of_the_training_ones(tmp_path: Path) -> None:
+    path = tmp_path / "general.csv"
+    path.write_text("id,question,answer\n" + "".join(f"{n},ba {n},den {n}\n" for n in range(9)))
+    data = load_general(Dev(data="split:5%", general=str(path)), Data(columns="anchor=question,positive=answer"))
+    assert data and list(data.columns[0][:2]) == ["ba 0", "ba 1"] and data.metric == "ndcg@10"
+
+
+def test_a_general_set_that_is_not_there_names_its_own_option(contrast: Contrast, tiny: Tiny) -> None:
+    words = ("--data", str(tiny.data["pairs"]), "--objective", "simcse", "--dev", "split:20%")
+    refused(contrast("train", *words, "--general", "gone.csv", "--dry-run"), 3, "gone.csv", "--general none")
+
+
+def test_a_bound_without_a_general_set_is_said(tiny: Tiny) -> None:
+    notes = make_plan(tiny.config("simcse", "pairs", dev__keep_general=1.0)).examples.notes
+    assert "without dev.general no effect has dev.keep_general" in notes
+
+
+def test_a_run_that_stops_before_it_is_measured_has_no_verdict(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, dev__every=10)
+
+    def stop(event: Event) -> None:
+        if isinstance(event, Step) and event.step == 3:
+            request_stop(run)
+
+    assert train(run, stop).status == "stopped" and told(run, Verdict) == []
+
+
+def test_a_verdict_keeps_what_was_measured_meanwhile_and_survives_a_bad_file(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, train__max_steps=2)
+    run.scores_path.write_text('{"model": "m", "suites": {"sts": {}}}')
+    train(run)
+    assert run.scores()["suites"] == {"sts": {}} and run.scores()["verdict"]["base"] == "backbone"
+    other = tiny.run(place.parent / "other", train__max_steps=2)
+    other.scores_path.write_text("[]")
+    assert train(other).status == "finished" and last(other).base == "backbone"
+    assert any(note.text.startswith("the scores do not hold the verdict") for note in told(other, Note))
 
 
 def test_forgetting_is_shown_where_it_happens(tiny: Tiny, place: Path) -> None:
