@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -13,7 +11,7 @@ import click
 
 from contrastcli import boundary, options
 from contrastcli.boundary import __version__, narrate, print_path, print_text
-from contrastcli.errors import ContrastError, UsageError
+from contrastcli.errors import UsageError
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 
@@ -384,7 +382,7 @@ def config_path() -> None:
 @click.pass_obj
 def bench(directory: Path, model: str, rounds: int, minutes: float, json: bool) -> None:
     """Compare the speed with a peer and with the machine's limit."""
-    from contrastcli.commands.bench import measure_speed
+    from contrastcli.commands.bench.speed import measure_speed
     from contrastcli.model.locate import resolve
     from contrastcli.show.answers import benchmarks
     from contrastcli.show.console import progress
@@ -428,21 +426,3 @@ def _screens() -> Sequence[tuple[str, str]]:
     from contrastcli.tui.app import screens
 
     return screens()
-
-
-def main() -> int:
-    """Run the command line; returns the exit code. Errors become two lines on stderr."""
-    debug = "--debug" in sys.argv[1:]
-    try:
-        boundary.prepare_process(sys.argv)
-        if instruction := os.environ.get(options.COMPLETE):
-            return options.complete(cli, instruction)
-        with cli.make_context("contrast", sys.argv[1:]) as context:
-            try:
-                return cli.invoke(context) or 0
-            except ContrastError as error:
-                return boundary.report(error, debug, context.meta[options.OPTIONS])
-    except click.exceptions.Exit as end:
-        return end.exit_code
-    except BaseException as error:
-        return boundary.report(options.without_click(error), debug)

@@ -143,7 +143,7 @@ def contrast(
     Path("tiny").symlink_to(tiny.backbone.parent)
 
     def run(*words: object, stdin: bytes = b"") -> Answer:
-        from contrastcli.cli import main
+        from contrastcli.__main__ import main
 
         monkeypatch.setattr(sys, "argv", ["contrast", *map(str, words)])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8"))

@@ -323,7 +323,7 @@ def loaded(code: str, *words: str) -> set[str]:
 
 def after(*lines: str) -> set[str]:
     """The packages that commands have loaded by their end."""
-    code = "import sys; from contrastcli.cli import main"
+    code = "import sys; from contrastcli.__main__ import main"
     return loaded(code + "".join(f"\nsys.argv = {['contrast', *line.split()]}; assert main() == 0" for line in lines))
 
 

@@ -13,8 +13,7 @@ mine.py         pairs to triplets, with hard negatives that a model finds
 export.py       a model as a folder or as ONNX, checked, with its card from card.md or card-onnx.md
 merge.py        weights between a model and runs that began from it, chosen on dev data
 verify.py       every file of a run against its checksum and its reader
-bench.py        speed, as a share of the machine's limit
-bench_peer.py   the same work by other software
+bench/          speed, next to other software and to the machine's limit
 doctor.py       what this machine offers
 help.py         the topics of `contrast help`
 """

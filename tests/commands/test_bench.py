@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from contrastcli.commands import bench
+from contrastcli.commands.bench import speed as bench
 from contrastcli.model.locate import ModelRef
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Event, Step

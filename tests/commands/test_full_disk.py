@@ -58,7 +58,9 @@ def check_runs(contrast: Contrast, monkeypatch: pytest.MonkeyPatch, error: int, 
     assert contrast("--runs-dir", "whole", *TRAIN).code == 0
     whole = Run(Path("whole/one"))
     for run in failures(contrast, monkeypatch, error, first, by):
-        assert {path.name for path in Path("runs").rglob(".*")} <= {".gitignore", ".scores.json.lock"}, "a draft is left"
+        assert {path.name for path in Path("runs").rglob(".*")} <= {".gitignore", ".scores.json.lock"}, (
+            "a draft is left"
+        )
         if run.exists():
             assert run.status().state in ("starting", "silent", "failed")  # this process, which trained it, lives on
             assert all(event.step <= 4 for event in run.events())

@@ -28,7 +28,7 @@ def measured(contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch) -> R
 def test_the_help_of_eval_names_it() -> None:
     code = (
         "from contrastcli.evaluation.suites import SUITES; from support.toy_suite import SUITE; SUITES['toy'] = SUITE;"
-        "import sys; sys.argv[0] = 'contrast'; from contrastcli.cli import main; main()"
+        "import sys; sys.argv[0] = 'contrast'; from contrastcli.__main__ import main; main()"
     )
     paths = f"import sys; sys.path[:0] = [{str(TESTS)!r}, {str(TESTS.parent)!r}];"
     words = [sys.executable, "-c", paths + code, "eval", "--help"]

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from contrastcli.commands.bench import matrix_rate
-from contrastcli.commands.bench_peer import Peer
-from contrastcli.commands.bench_peer import rate_of as rate
+from contrastcli.commands.bench.peer import Peer
+from contrastcli.commands.bench.peer import rate_of as rate
+from contrastcli.commands.bench.speed import matrix_rate
 from contrastcli.model.backbone import BertBackbone
 from contrastcli.model.bert.network import EncoderLayer
 from contrastcli.model.devices import memory_mb

@@ -66,7 +66,7 @@ def start(
         os.environ |= {"CONTRAST_CACHE": str(Path("cache").resolve()), "CONTRAST_RUNS": "runs"} | dict(
             environment or {}
         )
-        from contrastcli.cli import main
+        from contrastcli.__main__ import main
 
         code = main()
         sys.stdout.flush()

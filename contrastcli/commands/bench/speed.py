@@ -18,7 +18,7 @@ from statistics import median
 import numpy as np
 import torch
 
-from contrastcli.commands.bench_peer import DEFAULT_BATCH, Peer, rate_of
+from contrastcli.commands.bench.peer import DEFAULT_BATCH, Peer, rate_of
 from contrastcli.data.sources import load_examples
 from contrastcli.errors import error_text
 from contrastcli.model.backbone import BertBackbone
