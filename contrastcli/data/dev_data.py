@@ -13,12 +13,12 @@ from contrastcli.data.examples import Examples, ScoredPairs, from_frame, text_ke
 from contrastcli.data.formats import Frame
 from contrastcli.data.forms import FORMS
 from contrastcli.data.lines import as_number
-from contrastcli.data.relevance import QUERIES, Retrieval, documents_of, from_rows
+from contrastcli.data.relevance import Retrieval, documents_of, from_rows
 from contrastcli.data.roles import shape
 from contrastcli.data.sources import SENTEVAL, SPLIT, load_documents, open_dev
 from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError, UsageError, Use
-from contrastcli.settings.metrics import RANKINGS
+from contrastcli.settings.metrics import QUERIES, RANKINGS
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Blank, Data, Dev
 

@@ -13,13 +13,8 @@ from contrastcli.data.batching import Indices
 from contrastcli.data.examples import Examples, digest, dropped
 from contrastcli.data.texts import Column, Texts
 from contrastcli.errors import DataError
-from contrastcli.settings.metrics import METRICS
+from contrastcli.settings.metrics import DOCUMENTS, METRICS, QUERIES
 from contrastcli.settings.sections import Kind
-
-QUERIES = 2_000
-"""Anchors that a dev set measures at most."""
-DOCUMENTS = 10_000
-"""Texts that a dev set ranks at most, unless more are relevant."""
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,11 @@ METRICS: Mapping[str, MetricInfo] = {
     "accuracy": MetricInfo("accuracy", "triplets", short="acc."),
 }
 
+QUERIES = 2_000
+"""Anchors that a dev set measures at most."""
+DOCUMENTS = 10_000
+"""Texts that a dev set ranks at most, unless more are relevant."""
+
 RANKINGS = {name: metric for name, metric in METRICS.items() if metric.counted == "queries"}
 """Those that measure how near to the front the relevant documents of a query are."""
 
