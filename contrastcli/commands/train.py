@@ -6,7 +6,7 @@ import contextlib
 import shlex
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
@@ -64,7 +64,7 @@ def preview(config: Config, runs_dir: Path) -> Preview:
         config.model.weights(width_after(contract.after, sizes[-1]))  # raises UsageError
     # An adapter's checkpoints are small.
     saved = None if config.model.lora else backbone
-    lengths = _lengths(plan, contract, shape) if contract else None
+    lengths = read_lengths(plan.corpus.texts, contract, shape, config.model.max_length) if contract else None
     longest = min(lengths.longest, lengths.limit) if lengths else 0
     parameters, texts = count_parameters(backbone) if backbone else 0, plan.corpus.texts_per_row
     memory = estimate(config, texts, sizes=sizes_of(shape), longest=longest, parameters=parameters)
@@ -95,8 +95,8 @@ def _described(data: DevData | None) -> str:
     return f"{data.source}: {data}" if data else ""
 
 
-def _lengths(plan: Plan, contract: Contract, shape: dict[str, Any]) -> Lengths:
-    """The tokens of the texts, and the most that the backbone reads. Raises DataError."""
+def read_lengths(texts: Sequence[str], contract: Contract, shape: dict[str, Any], max_length: int = 0) -> Lengths:
+    """The tokens of texts, and the most that the backbone reads, or `max_length` (0: any). Raises DataError."""
     from contrastcli.data.tokens import Tokenizer
     from contrastcli.model.backbone import longest_of
     from contrastcli.model.folder import check_pooling
@@ -104,8 +104,8 @@ def _lengths(plan: Plan, contract: Contract, shape: dict[str, Any]) -> Lengths:
 
     tokenizer = Tokenizer(contract.backbone, lowercase=contract.lowercase, suffix=contract.suffix)
     check_pooling(contract, tokenizer)
-    most = [plan.config.model.max_length, contract.max_length, longest_of(contract.backbone, shape)]
-    return measure_lengths(plan.corpus.texts, tokenizer, min(filter(None, most)))
+    most = [max_length, contract.max_length, longest_of(contract.backbone, shape)]
+    return measure_lengths(texts, tokenizer, min(filter(None, most)))
 
 
 def earlier_rate(config: Config, runs_dir: Path) -> tuple[float | None, str]:

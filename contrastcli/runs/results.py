@@ -18,13 +18,14 @@ def sourced(config: Config) -> dict[str, dict[str, Value]]:
 
 
 class Lengths(msgspec.Struct, frozen=True):
-    """Tokens of training texts: half of them have at most `p50`, 95 % `p95`, and a share, `cut`, more than `limit`."""
+    """Tokens of training texts: half have at most `p50`, 95 % `p95`, 99 % `p99`, and a share, `cut`, over `limit`."""
 
     p50: int
     p95: int
     longest: int
     limit: int
     cut: float
+    p99: int = 0
 
 
 class Preview(msgspec.Struct, frozen=True):
