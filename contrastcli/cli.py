@@ -231,6 +231,15 @@ def mine(directory: Path, /, source: str, output: Path, json: bool, **how: Any) 
     report(made, output)
 
 
+@cli.command(params=[*options.SUGGESTING])
+@click.pass_obj
+def suggest(directory: Path, /, **how: Any) -> None:
+    """Suggest settings for data, each with a reason, and try them."""
+    from contrastcli.commands.suggest import suggest
+
+    print_text(suggest(directory=directory, **how))
+
+
 @cli.command(params=[*options.QUERYING])
 @click.pass_obj
 def query(directory: Path, /, texts: Sequence[str], corpus: Path | None, **how: Any) -> None:

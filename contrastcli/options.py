@@ -108,6 +108,7 @@ DIM = _option("--dim", f"{_KEPT}.", type=click.IntRange(min=1), metavar="N")
 COLUMNS = _option(
     "--columns", "What the columns are: text=body,id=key or anchor=a,positive=b.", default="", metavar="ROLES"
 )
+LABELS = _option("--labels", "What labels mean: 0=entailment,1=neutral,2=contradiction.", default="", metavar="NAMES")
 OVERWRITE = _option("--overwrite", "Replace an earlier export in DEST.", is_flag=True)
 BLANK = _choice("--blank", sections.Blank, "Rows with a blank text: refuse the data, or leave them out.", "error")
 
@@ -157,7 +158,7 @@ MEASURING = (
     _option("--data files", "Your own pairs, scored or not, or triplets; repeatable.", multiple=True, metavar="FILE"),
     COLUMNS,
     BLANK,
-    _option("--labels", "Of --data: 0=entailment,1=neutral,2=contradiction.", default="", metavar="NAMES"),
+    LABELS,
     _choice(
         "--metric",
         sections.Metric,
@@ -243,6 +244,10 @@ MINING = (
     PRECISION,
     JSON,
 )
+
+BACKBONE = _option("--backbone", "What to start from. Default: yours, else one that is on this machine.", **_A_MODEL)
+NO_TRIAL = _option("--no-trial", "Do not try some steps for their time and memory.", is_flag=True)
+SUGGESTING = (click.Argument(["source"], metavar="DATA"), BACKBONE, COLUMNS, LABELS, BLANK, NO_TRIAL, JSON)
 
 BENCH = (
     _option("--model", "", default="starter", **_A_MODEL),

@@ -10,6 +10,7 @@ evaluate.py     measure models on suites, and draw their geometry
 encode.py       the sentences of a file to vectors on disk
 query.py        the similarity of pairs, the neighbours of a text
 mine.py         pairs to triplets, with hard negatives that a model finds
+suggest.py      settings that suit some data, each with its reason, and a trial of them
 export.py       a model as a folder or as ONNX, checked, with its card from card.md or card-onnx.md
 merge.py        weights between a model and runs that began from it, chosen on dev data
 verify.py       every file of a run against its checksum and its reader

@@ -10,6 +10,7 @@ from contrastcli.runs.status import Status
 from contrastcli.runs.verdict import Change, Judgement
 from contrastcli.settings.config import Config
 from contrastcli.settings.setting import Value
+from contrastcli.settings.suggestions import Suggestion
 
 
 def sourced(config: Config) -> dict[str, dict[str, Value]]:
@@ -56,6 +57,32 @@ class Preview(msgspec.Struct, frozen=True):
     general: str = ""
     contract: str = ""
     lengths: Lengths | None = None
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """The first `tried` of the `steps` of a training: seconds of a step, and the highest memory in GB.
+
+    `total` are the seconds of all steps and `evaluations`; None where too few were tried. `error` says why the trial
+    failed, and `hint` what helps.
+    """
+
+    steps: int
+    evaluations: int
+    tried: int = 0
+    seconds: float | None = None
+    total: float | None = None
+    memory: float | None = None
+    error: str = ""
+    hint: str = ""
+
+
+class Suggested(msgspec.Struct, frozen=True):
+    """Settings for the data of a name, each with its reason, the command that trains with them, and its trial."""
+
+    source: str
+    settings: Sequence[Suggestion]
+    command: str
+    trial: Trial | None = None
 
 
 class Similarity(msgspec.Struct, frozen=True):

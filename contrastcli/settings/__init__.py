@@ -13,5 +13,6 @@ config.py      the settings of a run, stacked from files, presets, environment a
 presets.py     files of settings, with a base, a grid and what they say of themselves
 published.py   the papers' tables (published.toml), and the rows of them that apply to a run
 papers.py      the papers' tables as things to train (papers.toml)
+suggestions.py  rules that suggest settings for data, each with its reason
 memory.py      estimates of GPU memory and hours
 """

@@ -1,9 +1,10 @@
 """Settings, presets and objectives as text or JSON: those of a run, and those to choose from."""
 
+from collections.abc import Sequence
 from shutil import get_terminal_size
-from textwrap import shorten
+from textwrap import shorten, wrap
 
-from contrastcli.runs.results import Lengths, Preview, sourced
+from contrastcli.runs.results import Lengths, Preview, Trial, sourced
 from contrastcli.runs.text import MISSING, Numeral, duration, excerpt
 from contrastcli.settings import catalogue, presets, published
 from contrastcli.settings import config as configs
@@ -12,9 +13,11 @@ from contrastcli.settings.objective import Spec
 from contrastcli.settings.presets import Preset
 from contrastcli.settings.sections import settings_of
 from contrastcli.settings.setting import Value, spell
+from contrastcli.settings.suggestions import Suggestion
 from contrastcli.show.format import Fields, as_json, names_and_values, size, table
 
 _SHOWN_CHARACTERS = 300  # of a text shown
+_LONGEST_VALUE, _LEAST_REASON = 24, 30  # characters of a suggestion
 _SMALL_BUDGET = 8192  # tokens; suggested where memory is short
 
 
@@ -71,6 +74,34 @@ def settings(config: configs.Config, to_json: bool) -> str:
         for key, setting in settings_of(config.spec).items()
     ]
     return table(("setting", "value", "from", ""), rows)
+
+
+def suggested_settings(settings: Sequence[Suggestion]) -> str:
+    """Settings with their values, and next to each its reason, wrapped to the terminal."""
+    values = [shortened(spell(one.value)) for one in settings]
+    names = max(len(one.key) for one in settings)
+    room = max(_LEAST_REASON, get_terminal_size().columns - names - max(map(len, values)) - 4)
+    rows: list[Sequence[object]] = []
+    for one, value in zip(settings, values, strict=True):
+        first, *rest = wrap(one.reason, room)
+        rows += [(one.key, value, first), *(("", "", line) for line in rest)]
+    return table(("setting", "value", "reason"), rows)
+
+
+def shortened(value: str) -> str:
+    """The end of a long value, such as a path, which says the most."""
+    return value if len(value) <= _LONGEST_VALUE else f"…{value[1 - _LONGEST_VALUE :]}"
+
+
+def trial_line(trial: Trial) -> str:
+    """What was found when the first steps were tried here."""
+    if trial.error:
+        return f"the trial of the first steps failed: {trial.error}\nhint: {trial.hint}"
+    tried = f"{trial.tried:,} steps were tried here: at most {trial.memory:.1f} GB of memory"
+    if trial.seconds is None or trial.total is None:
+        return tried
+    all_steps = f"{trial.steps:,} steps and {trial.evaluations:,} evaluations take about {duration(trial.total)}"
+    return f"{tried}, {trial.seconds:.2g} s each; {all_steps}"
 
 
 def value_text(value: Value | None) -> str:
