@@ -1,6 +1,7 @@
 """`python -m contrastcli` is `contrast`."""
 
 import os
+import shlex
 import sys
 
 from contrastcli import boundary
@@ -37,7 +38,26 @@ def _run() -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except BaseException as error:
-        return boundary.report(options.without_click(error), debug)
+        return boundary.report(_without_click(error), debug)
+
+
+def _without_click(error: BaseException) -> BaseException:
+    """An error of click as one of ours or of Python; others as they are."""
+    import click
+
+    from contrastcli.errors import UsageError
+    from contrastcli.options import remedy
+
+    if isinstance(error, click.Abort):
+        click.echo(err=True)  # ends the line of the question
+        if isinstance(error.__context__, EOFError):
+            return UsageError("nobody is there to answer", f"{shlex.join(['contrast', *sys.argv[1:]])} --yes")
+        return KeyboardInterrupt()
+    if not isinstance(error, click.ClickException):
+        return error
+    context = getattr(error, "ctx", None)
+    hint = remedy(error, context) if context else "see contrast --help"
+    return UsageError(error.format_message().rstrip("."), hint)
 
 
 if __name__ == "__main__":

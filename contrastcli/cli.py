@@ -215,6 +215,18 @@ def encode(directory: Path, /, source: str, output: Path, **how: Any) -> None:
     encode_file(source, output, runs_dir=directory, **how)
 
 
+@cli.command(params=[*options.LOOKING])
+@click.pass_obj
+def data(directory: Path, /, json: bool, **how: Any) -> None:
+    """Show what is unusual in training data, and leave it out."""
+    from contrastcli.commands.data import inspect, report
+    from contrastcli.show.answers import inspected
+
+    seen = inspect(runs_dir=directory, **how)
+    print_text(inspected(seen, json))
+    report(seen)
+
+
 @cli.command(params=[*options.MINING])
 @click.pass_obj
 def mine(directory: Path, /, source: str, output: Path, json: bool, **how: Any) -> None:

@@ -1,8 +1,6 @@
 """Click's types and decorators: what commands share, options that are made from the settings, and errors of click."""
 
 import math
-import shlex
-import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -248,6 +246,18 @@ MINING = (
 BACKBONE = _option("--backbone", "What to start from. Default: yours, else one that is on this machine.", **_A_MODEL)
 NO_TRIAL = _option("--no-trial", "Do not try some steps for their time and memory.", is_flag=True)
 SUGGESTING = (click.Argument(["source"], metavar="DATA"), BACKBONE, COLUMNS, LABELS, BLANK, NO_TRIAL, JSON)
+LOOKING = (
+    click.Argument(["source"], metavar="DATA"),
+    _option("--backbone model", "Count its tokens, and search false negatives with it.", **_A_MODEL),
+    _option("--dev", "Look for texts of this dev set.", default="", metavar="DATA"),
+    COLUMNS,
+    LABELS,
+    _option("--show count", "Print the N strangest rows of each kind.", type=click.IntRange(min=0), default=10),
+    _option("--clean", "Write the rows that remain: .jsonl, .csv, .tsv or .parquet.", type=PATH, metavar="FILE"),
+    _option("--drop", "Kinds and row numbers to leave out, besides the usual kinds.", default="", metavar="A,B"),
+    _option("--keep", "Kinds and row numbers not to leave out.", default="", metavar="A,B"),
+    JSON,
+)
 
 BENCH = (
     _option("--model", "", default="starter", **_A_MODEL),
@@ -330,7 +340,7 @@ class Command(click.Command):
             raise UsageError(what, f"did you mean {', '.join(meant.values())}?") from None
         if rest and not (isinstance(self, click.Group) or ctx.resilient_parsing):
             place = mistyped.in_its_place(rest, known, ctx.params, ctx.find_object(Path) or Path())
-            hint = f"did you mean {place}?" if place else _remedy(click.UsageError(""), ctx)
+            hint = f"did you mean {place}?" if place else remedy(click.UsageError(""), ctx)
             raise UsageError(f"'{rest[0]}' stands without an option", hint)
         return rest
 
@@ -400,21 +410,8 @@ class SettingOption(click.Option):
         return [choice for choice in self.setting.choices if choice.startswith(incomplete)]
 
 
-def without_click(error: BaseException) -> BaseException:
-    """An error of click as one of ours or of Python; others as they are."""
-    if isinstance(error, click.Abort):
-        click.echo(err=True)  # ends the line of the question
-        if isinstance(error.__context__, EOFError):
-            return UsageError("nobody is there to answer", f"{shlex.join(['contrast', *sys.argv[1:]])} --yes")
-        return KeyboardInterrupt()
-    if not isinstance(error, click.ClickException):
-        return error
-    context: click.Context | None = getattr(error, "ctx", None)
-    hint = _remedy(error, context) if context else "see contrast --help"
-    return UsageError(error.format_message().rstrip("."), hint)
-
-
-def _remedy(error: click.ClickException, context: click.Context) -> str:
+def remedy(error: click.ClickException, context: click.Context) -> str:
+    """What to type instead, for an error of click in a command."""
     command = context.command_path
     if isinstance(error, click.NoSuchOption):
         if any(error.option_name in param.opts for param in context.find_root().command.params):

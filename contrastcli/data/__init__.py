@@ -10,7 +10,7 @@ roles.py      which column is the anchor, the positive, the label …, and its c
 examples.py   training rows (Examples) and scored pairs, made from a Frame; their fingerprints
 convert.py    rows in another form, and rows held out as dev data
 mixing.py     several sets as one, with weights
-leaks.py      training rows that hold a text of the dev set
+findings.py   what is unusual in training rows: texts of the dev set, equal and contradicting rows …
 dev_data.py   dev data, and the metric that fits them
 relevance.py  queries, documents and which are relevant: dev data without scores, suites of retrieval
 texts.py      columns of texts by the million, in memory or in temporary files

@@ -28,7 +28,7 @@ class Examples:
     scored: anchor, positive and `scores` on the scale of the source, a larger one for texts more alike.
     `source` is the user's name for them; `notes` tell the user what was converted and dropped; `sets` are the rows of
     each set where there are several, one set after the other; `ids` are the user's names of the rows, where they have
-    some and are as they were read, and `numbers` those in the source, from 1, where blank rows were left out; `read_as`
+    some and are as they were read, and `numbers` those in the source, from 1, where rows were left out; `read_as`
     is the form that they were read in, where it was another.
     """
 
@@ -61,7 +61,7 @@ class Examples:
             scores=None if self.scores is None else list(compress(self.scores, kept)),
             sets=sizes,
             ids=self.ids and self.ids.take(kept),
-            numbers=None if self.numbers is None else self.numbers[kept],
+            numbers=np.flatnonzero(kept) + 1 if self.numbers is None else self.numbers[kept],
         )
 
     @cached_property

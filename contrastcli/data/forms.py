@@ -1,6 +1,7 @@
 """What data may look like: formats of files, roles of columns, forms of rows. Tables only, which `help` prints."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 from contrastcli.settings.objective import Form
@@ -65,3 +66,26 @@ BECOMES: Mapping[Form, tuple[Form, ...]] = {
     "pairs": ("sentences",),
 }
 """The forms that rows of a form can become, the one that keeps most first."""
+
+
+@dataclass(frozen=True)
+class Unusual:
+    """Something unusual, in words; `drops` where rows are better without it."""
+
+    about: str
+    drops: bool = True
+
+
+KINDS: Mapping[str, Unusual] = {
+    "blank": Unusual("without a text"),
+    "unlabelled": Unusual("without a gold label"),
+    "same": Unusual("two of their texts are the same"),
+    "contradicting": Unusual("equal texts, said to be alike and not to be"),
+    "repeated": Unusual("equal to an earlier row, but for case and white space"),
+    "near": Unusual("equal to an earlier row, but for a few characters"),
+    "leak": Unusual("a text of the dev set"),
+    "false-negative": Unusual("another positive is nearer to both sides than they are to each other", drops=False),
+    "language": Unusual("in a language that few rows are in", drops=False),
+    "long": Unusual("longer than the model reads", drops=False),
+}
+"""Every kind by its name. Those later than `near` need dev data, a model, or a package that tells languages."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
-from contrastcli.errors import DataError
+from contrastcli.errors import DataError, UsageError
+from contrastcli.files import check_output
 
 Records = Iterable[Sequence[str]]
 
@@ -55,3 +56,10 @@ WRITERS: Mapping[str, Callable[[Path, Sequence[str], Records], None]] = {
     ".parquet": _write_parquet,
 }
 """By the suffix of a file; each gets the names of the columns, and the rows. They raise OSError."""
+
+
+def check_rows_output(output: Path, *sources: str) -> None:
+    """Raise UsageError for a file that is read too, or of an unknown format; RunError without its folder."""
+    check_output(output, "rows", WRITERS)
+    if output.exists() and any(output.samefile(name) for name in sources if Path(name).exists()):
+        raise UsageError(f"{output} is what would be read", "write to another file")

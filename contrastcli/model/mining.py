@@ -1,18 +1,24 @@
 """Hard negatives: for each pair, texts near to its anchor that are not its positive, by exact search in blocks."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.data.batching import Indices
-from contrastcli.data.examples import text_key
+from contrastcli.data.examples import Examples, text_key
+from contrastcli.data.relevance import documents_of
 from contrastcli.data.texts import Texts
+from contrastcli.data.tokens import OnProgress
 from contrastcli.errors import UsageError
+from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import Floats, cosine
 from contrastcli.model.search import top
+from contrastcli.model.vectors import cached_vectors
+from contrastcli.settings.sections import Kind
 
 ANCHORS = 512
 """Anchors that are searched for at once."""
@@ -162,3 +168,60 @@ def _judge(
     kept = verdicts == KEPT
     verdicts[kept & (kept.cumsum(axis=1) > rule.count)] = SPARE
     return JudgedBlock(rows, positive, texts, cosines, verdicts)
+
+
+def pool_of(pairs: Examples, documents: Examples) -> tuple[Pool, Indices, Texts, Texts]:
+    """The pool of pairs, the text of each of the documents that may be negatives, and all texts: documents, queries."""
+    texts, numbers = Texts.join([documents.views["anchor"], pairs.views["positive"]]).distinct()
+    among, positive = np.split(numbers, [len(documents)])
+    queries, anchor = Texts.join([pairs.views["anchor"]]).distinct()
+    return Pool.of(chain(texts, queries), len(texts) + anchor, positive, among), among, texts, queries
+
+
+def embed(encoder: SentenceEncoder, documents: Texts, queries: Texts, on_progress: OnProgress) -> Floats:
+    """The vectors of documents, then those of queries: (D + Q, d)."""
+    if encoder.contract.prompt("query") == encoder.contract.prompt("document"):
+        # Mapped from the cache, whatever their size.
+        return cached_vectors(encoder, Texts.join([documents, queries]), on_progress, "document")
+    kinds: tuple[tuple[Texts, Kind], ...] = ((documents, "document"), (queries, "query"))
+    return np.concatenate([cached_vectors(encoder, texts, on_progress, kind) for texts, kind in kinds])
+
+
+@dataclass(frozen=True)
+class OtherPositives:
+    """The positives of other anchors that are nearest to each anchor.
+
+    `rows` (N, K) are the first rows of those texts, −1 for none, and `cosines` (N, K) theirs to the anchor. `own` (N,)
+    is the cosine of anchor and positive, and `positives` (N,) that of the nearest other to the row's own positive.
+    """
+
+    rows: Indices
+    cosines: Floats
+    own: Floats
+    positives: Floats
+
+    def false_negatives(self) -> Iterator[tuple[int, int, float]]:
+        """Rows, each with another whose positive is nearer to both sides than they are to each other, and by how much.
+
+        As a negative it would be pushed away from an anchor that it seems to answer.
+        """
+        by = np.minimum(self.cosines[:, 0], self.positives) - self.own
+        for row in np.flatnonzero((by >= 0) & (self.rows[:, 0] >= 0)).tolist():
+            yield row, int(self.rows[row, 0]), float(by[row])
+
+
+def other_positives(pairs: Examples, encoder: SentenceEncoder, on_progress: OnProgress, count: int) -> OtherPositives:
+    """Find the `count` nearest of each row, by exact search."""
+    pairs = replace(pairs, views={view: pairs.views[view] for view in ("anchor", "positive")})
+    pool, among, texts, queries = pool_of(pairs, documents_of(pairs))
+    vectors = embed(encoder, texts, queries, on_progress)
+    first = np.unique(among, return_index=True)[1]
+    shape = len(pairs), count
+    found = OtherPositives(np.full(shape, -1), np.full(shape, -1.0), *np.full((2, len(pairs)), -1.0))
+    for block in mine(vectors, pool, Rule(1, count, None, None, count)):
+        width = slice(block.cosines.shape[1])  # few texts leave fewer
+        found.rows[block.rows, width] = np.where(block.verdicts == NONE, -1, first[block.candidates])
+        found.cosines[block.rows, width], found.own[block.rows] = block.cosines, block.positive
+        nearest = np.array(vectors[block.candidates[:, 0]])
+        found.positives[block.rows] = cosine(nearest, np.array(vectors[pool.positives[block.rows]]))
+    return found

@@ -11,7 +11,7 @@ runs/                               --runs-dir, else CONTRAST_RUNS, else ./runs
     alive              the process that trains; touched every second
     stop.request       asks the training process to stop
     lock               held by the process that trains
-    scores.json        what evaluation measured
+    scores.json        what evaluation measured; its lock: .scores.json.lock
     note.txt           what the user wrote on it
 """
 

@@ -1,6 +1,7 @@
 """The results of commands, as types without torch: a command prints them as JSON, and the app decodes that."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from math import ceil
 from statistics import fmean, stdev
 from typing import Any, Self
 
@@ -27,6 +28,14 @@ class Lengths(msgspec.Struct, frozen=True):
     limit: int
     cut: float
     p99: int = 0
+
+    @classmethod
+    def of(cls, counts: Iterable[int], limit: int) -> Self:
+        """Those of texts with so many tokens each; a `limit` of 0 is none."""
+        ordered = sorted(counts)
+        p50, p95, p99 = (ordered[ceil(share * (len(ordered) - 1))] for share in (0.5, 0.95, 0.99))
+        cut = sum(count > limit for count in ordered) / len(ordered) if limit else 0.0
+        return cls(p50, p95, ordered[-1], limit, round(cut, 4), p99)
 
 
 class Preview(msgspec.Struct, frozen=True):
@@ -158,6 +167,52 @@ class Mined(msgspec.Struct, frozen=True):
     cosine_positive: float
     cosine_negative: float
     hardest: list[MinedRow] = []
+
+
+class Odd(msgspec.Struct, frozen=True):
+    """A row with something unusual: its number from 1, its place in its file, its texts by role, and why.
+
+    `other` is the row that it equals or contradicts, and `neighbours` are the positives of other rows nearest to its
+    anchor, where a model was given.
+    """
+
+    row: int
+    where: str
+    texts: dict[str, str]
+    why: str
+    other: int | None = None
+    other_where: str = ""
+    other_texts: dict[str, str] = {}
+    neighbours: list[Neighbour] = []
+
+
+class Found(msgspec.Struct, frozen=True):
+    """The rows of one kind: how many, whether cleaning leaves them out, and the strangest."""
+
+    kind: str
+    about: str
+    count: int
+    drops: bool
+    rows: list[Odd]
+
+
+class Inspected(msgspec.Struct, frozen=True):
+    """What is in training rows: their form in words, their number, and what is unusual.
+
+    `lengths` of texts by role are tokens of the `model`, and words where that is "". `languages` are shares by role.
+    `output` is the file of the `kept` rows, where one was written.
+    """
+
+    source: str
+    form: str
+    count: int
+    model: str
+    lengths: Mapping[str, Lengths]
+    languages: Mapping[str, Mapping[str, float]]
+    found: list[Found]
+    notes: tuple[str, ...]
+    output: str | None = None
+    kept: int | None = None
 
 
 class Check(msgspec.Struct, frozen=True):

@@ -7,11 +7,24 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from contrastcli.boundary import printable
-from contrastcli.runs.text import fixed
-from contrastcli.show.format import as_json, as_json_lines, names_and_values
+from contrastcli.runs.text import excerpt, fixed
+from contrastcli.show.format import as_json, as_json_lines, names_and_values, table
 
 if TYPE_CHECKING:
-    from contrastcli.runs.results import Benchmark, Candidate, Mined, MinedRow, Nearest, Neighbour, Similarity
+    from contrastcli.runs.results import (
+        Benchmark,
+        Candidate,
+        Found,
+        Inspected,
+        Mined,
+        MinedRow,
+        Nearest,
+        Neighbour,
+        Similarity,
+    )
+
+_WIDEST = 100
+"""Characters of a text that are shown of a row."""
 
 
 def similarities(pairs: Sequence[Similarity], to_json: bool) -> str:
@@ -51,6 +64,40 @@ def mined(result: Mined, to_json: bool) -> str:
         lines += [f"  {c.cosine:7.4f}  {c.verdict:<9}  {c.rank:>4}  {_text(c)}" for c in row.candidates]
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
+
+
+def inspected(result: Inspected, to_json: bool) -> str:
+    """What is in training rows, as JSON; else tables of lengths, languages and kinds, and some rows of each kind."""
+    if to_json:
+        return as_json(result)
+    count = [f"{result.source}: {result.count:,} {result.form}"]
+    unit = "tokens" if result.model else "words"
+    header = [unit, "p50", "p95", "longest", *(["% cut"] if result.model else [])]
+    cut = {role: [fixed(100 * lengths.cut, 1)] if result.model else [] for role, lengths in result.lengths.items()}
+    rows = [[role, one.p50, one.p95, one.longest, *cut[role]] for role, one in result.lengths.items()]
+    kinds = [[one.kind, one.count, one.about, "" if one.drops else "stays"] for one in result.found]
+    spoken = [
+        (role, ", ".join(f"{n} {100 * x:.1f} %" for n, x in [*by.items()][:5])) for role, by in result.languages.items()
+    ]
+    blocks = ["\n".join(count), table(header, rows), *([table(("languages", ""), spoken)] if spoken else [])]
+    blocks += [table(("kind", "rows", "", ""), kinds), *(_kind(one) for one in result.found if one.rows)]
+    return "\n\n".join(blocks)
+
+
+def _line(text: str) -> str:
+    return printable(excerpt(" ".join(text.split()), _WIDEST))
+
+
+def _kind(found: Found) -> str:
+    lines = [f"{found.kind}: {found.about}"]
+    for row in found.rows:
+        beside = f", as {row.other_where}" if row.other_where else ""
+        lines.append(f"  {row.where}{beside}{': ' if row.why else ''}{row.why}")
+        lines += [f"    {role:<9} {_line(text)}" for role, text in row.texts.items()]
+        differing = dict(row.other_texts.items() - row.texts.items())
+        lines += [f"    {role:<9} {_line(text)}" for role, text in differing.items()]
+        lines += [f"    {n.cosine:9.4f} {_line(n.text)}" for n in row.neighbours]
+    return "\n".join(lines)
 
 
 def benchmarks(measured: Iterable[Benchmark], to_json: bool) -> Iterator[str]:

@@ -68,10 +68,7 @@ class Inputs:
 def measure_lengths(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> Lengths:
     """The tokens of some of the texts, without prompts. Raises DataError."""
     some = [texts[n][:_MOST_CHARACTERS] for n in range(0, len(texts), -(-len(texts) // _SAMPLE))]
-    lengths = np.array([len(ids) for ids in tokenizer.encode(some, _MOST_CHARACTERS)])
-    p50, p95, p99 = (int(np.quantile(lengths, share, method="higher")) for share in (0.5, 0.95, 0.99))
-    longest = int(lengths.max())
-    return Lengths(p50, p95, longest, limit, round(float((lengths > limit).mean()), 4), p99)
+    return Lengths.of((len(ids) for ids in tokenizer.encode(some, _MOST_CHARACTERS)), limit)
 
 
 @dataclass(frozen=True)

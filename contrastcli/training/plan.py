@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from contrastcli.data.batching import BatchOrder, Corpus, Indices, Mix
 from contrastcli.data.dev_data import DevData, load_dev, load_general, resolve_dev
 from contrastcli.data.examples import Examples
-from contrastcli.data.leaks import check_leaks
+from contrastcli.data.findings import check_leaks
 from contrastcli.data.mixing import read_sets
 from contrastcli.data.sources import load_examples
 from contrastcli.errors import UsageError, Use

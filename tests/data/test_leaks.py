@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from contrastcli.data import leaks
+from contrastcli.data import findings as leaks
 from contrastcli.data.dev_data import load_dev
 from contrastcli.data.examples import Examples
-from contrastcli.data.leaks import check_leaks
+from contrastcli.data.findings import check_leaks
 from contrastcli.errors import DataError
 from contrastcli.settings.sections import Data, Dev, Metric
 from support.command import Contrast, refused, sentences, train

