@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +15,8 @@ from textual.widgets import Button, Input
 from contrastcli.files import state_dir
 from contrastcli.runs import directory as runs
 from contrastcli.runs.events import Progress
-from contrastcli.runs.results import Preview
+from contrastcli.runs.results import Preview, Suggested
+from contrastcli.settings.setting import spell
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.fields.choice_field import ChoiceField, ChoiceList
@@ -310,6 +312,53 @@ async def test_a_tall_screen_shows_every_setting_and_a_short_one_says_how_many_i
         assert "more settings" not in screen_text(pilot.app)
     async with shown(NARROW) as (pilot, screen):
         await until(pilot, lambda: "more settings: m shows them" in words_of(screen, "#hidden"))
+
+
+async def test_one_key_fills_in_what_suits_the_data_with_a_reason_beside_each_field(
+    commands: Commands, contrast: Contrast
+) -> None:
+    asked = ("suggest", "tiny/pairs.jsonl", "--backbone", "tiny/backbone", "--blank", "drop", "--no-trial", "--json")
+    printed = contrast(*asked).out
+    made = msgspec.json.decode(printed, type=Suggested)
+    commands.answer = lambda folder, words: Finished(printed) if words == asked else answer(folder, words)
+    async with shown() as (pilot, screen):
+        await write(pilot, screen, "data.train", "tiny/pairs.jsonl")
+        await write(pilot, screen, "model.backbone", "tiny/backbone")
+        await pilot.press("escape", "m")
+        await until(pilot, lambda: "data.blank" in {row.field.setting.key for row in screen.query(SettingRow)})
+        await write(pilot, screen, "data.blank", "drop")
+        await pilot.press("escape", "e")
+        await until(pilot, lambda: screen.draft.fields["train.warmup"].text == "0.1")
+        fields = screen.draft.fields
+        assert {one.key: fields[one.key].text for one in made.settings} == {
+            one.key: spell(one.value) for one in made.settings
+        }
+        assert {one.key: fields[one.key].note for one in made.settings} == {
+            one.key: one.reason for one in made.settings
+        }
+        await pilot.press("y")
+        await pilot.pause()
+        # What is the default anyway is not typed.
+        command = made.command.replace("--objective simcse ", "")
+        assert sorted(shlex.split(pilot.app.clipboard)) == sorted(shlex.split(command))
+        await write(pilot, screen, "train.lr", "1e-3")
+        assert not screen.draft.fields["train.lr"].reason
+        await pilot.press("ctrl+z")
+        await until(pilot, lambda: screen.draft.fields["train.lr"].text == "3e-05")
+
+
+async def test_without_data_or_where_they_cannot_be_read_it_says_what_to_do(commands: Commands) -> None:
+    async with shown() as (pilot, screen):
+        await write(pilot, screen, "data.train", "")
+        await pilot.press("escape", "p", *"nothing", "enter")
+        await until(pilot, lambda: screen.draft.preset == "")
+        await pilot.press("e")
+        await until(pilot, lambda: "choose some: d" in screen_text(pilot.app))
+        fail(commands, "rows.csv: its columns make neither sentences nor pairs")
+        await write(pilot, screen, "data.train", "rows.csv")
+        await pilot.press("escape", "e")
+        await until(pilot, lambda: "neither sentences nor pairs" in screen_text(pilot.app))
+        assert commands.calls[-1] == ("suggest", "rows.csv", "--no-trial", "--json")
 
 
 async def test_a_choice_is_stepped_through_or_taken_from_its_list(commands: Commands) -> None:

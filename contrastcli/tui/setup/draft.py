@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,9 +14,12 @@ from contrastcli.settings import catalogue, config, presets, sections
 from contrastcli.settings.config import Config, Layer
 from contrastcli.settings.presets import Preset
 from contrastcli.settings.setting import Setting, Value, spell
+from contrastcli.settings.suggestions import Suggestion
 from contrastcli.tui.processes import label
 
 _TYPED = "typed"
+_READING = ("data.columns", "data.labels", "data.blank")
+"""How the data are read."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class Field:
     wrong: str = ""
     meaning: str = ""
     """What the value means."""
+    reason: str = ""
+    """Why this value was suggested."""
 
     @property
     def label(self) -> str:
@@ -48,9 +53,9 @@ class Field:
 
     @property
     def note(self) -> str:
-        """The note next to it: what is wrong, or why it is off, or unit, the paper's value and the value before."""
+        """The note next to it: what is wrong, why it is off or suggested, or unit, paper's value, value before."""
         parts = (self.unit, self.paper and f"paper {self.paper}", self.instead)
-        return self.wrong or self.off or " · ".join(filter(None, parts))
+        return self.wrong or self.off or self.reason or " · ".join(filter(None, parts))
 
     @property
     def about(self) -> str:
@@ -75,6 +80,8 @@ class Draft:
         """Setting key → text, also of settings that the chosen objective does not use."""
         if self.typed.get(sections.OBJECTIVE.key) not in [spec.name for spec in self.objectives]:
             self.typed.pop(sections.OBJECTIVE.key, None)
+        self.reasons: dict[str, Suggestion] = {}
+        """What was suggested, by setting key."""
         self.error = ""  # of a file or the environment
         self.wrong: dict[str, str] = {}  # setting key → what is wrong
         self._read()
@@ -82,6 +89,7 @@ class Draft:
     def choose_preset(self, name: str) -> None:
         """Take a preset, none where empty, and the objective that it has."""
         self.preset = name
+        self.reasons = {}
         self.typed.pop(sections.OBJECTIVE.key, None)
         self._read()
 
@@ -113,6 +121,7 @@ class Draft:
             self._read()
 
     def reset(self) -> None:
+        self.reasons = {}
         self.typed.clear()
         self._read()
 
@@ -205,6 +214,7 @@ class Draft:
         key, flat = setting.key, self.config.flat()
         if off := self._why_off(setting):
             return Field(setting, spell(flat.get(key, "")), off=off)
+        suggested = self.reasons.get(key)
         return Field(
             setting,
             self.typed[key] if key in self.typed else spell(flat[key]),
@@ -214,6 +224,7 @@ class Draft:
             source=self.config.sources[key],
             wrong=self.wrong.get(key, ""),
             meaning=self.config.spec.about if setting == sections.OBJECTIVE else "",
+            reason=suggested.reason if suggested and suggested.value == flat[key] else "",
         )
 
     def _why_off(self, setting: Setting) -> str:
@@ -264,6 +275,25 @@ def draft_of(run: Run) -> Draft:
     draft = Draft(min(presets.names(), key=distance), {})
     draft.type_all(typed)
     return draft
+
+
+def suggest_words(draft: Draft) -> list[str]:
+    """The words that ask the command line for settings that suit the data and the backbone of a draft."""
+    flat, chosen = draft.config.flat(), draft.config.sources["model.backbone"] != "default"
+    keys = [key for key in _READING if flat[key] != draft.known[key].default]
+    options = [word for key in keys for word in draft.known[key].words(spell(flat[key]))]
+    backbone = ["--backbone", draft.config.model.backbone] if chosen else []
+    return ["suggest", draft.config.data.train, *backbone, *options, "--no-trial", "--json"]
+
+
+def fill_in(draft: Draft, settings: Sequence[Suggestion]) -> None:
+    """Start from nothing with suggested settings; all else that was typed stays, and so do the data."""
+    values = {key: draft.config.flat()[key] for key in ("data.train", *_READING)}
+    values |= {one.key: one.value for one in settings}
+    draft.typed = {key: text for key, text in draft.typed.items() if key not in values}
+    draft.choose_preset("")
+    draft.reasons = {one.key: one for one in settings}
+    draft.type_all(values)
 
 
 @cache

@@ -19,7 +19,7 @@ from contrastcli.tui.setup.draft import Draft
 from contrastcli.tui.widgets import PlainText
 
 PAUSE_SECONDS = 0.4  # without a key
-_READING = "reading the data…"
+READING = "reading the data…"
 
 
 class DryRunPanel(Vertical):
@@ -45,7 +45,7 @@ class DryRunPanel(Vertical):
     @work(exclusive=True)
     async def run(self, draft: Draft) -> None:
         self._planned, self._preview, self.error = draft.planned, None, ""
-        self._show(_READING)
+        self._show(READING)
         self.post_message(self.Changed())
         await asyncio.sleep(PAUSE_SECONDS)
         words = ("train", *draft.words, "--dry-run", "--json")
@@ -64,7 +64,7 @@ class DryRunPanel(Vertical):
         """Whether training can start, as far as the data says."""
         preview = self._preview
         if preview is None:
-            return _READING
+            return READING
         if preview.missing:
             return preview.missing[0]
         return f"ready: {preview.steps:,} steps of {preview.sentences_per_step:,} sentences"

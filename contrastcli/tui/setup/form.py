@@ -86,7 +86,8 @@ class SettingRow(Horizontal):
         self._label.update(f"{'!' if field.wrong else '●' if field.instead else ' '} {field.label}")
         self._note.update(field.note)
         self.value.disabled = bool(field.off)
-        for name, applies in (("wrong", field.wrong), ("off", field.off), ("changed", field.instead)):
+        states = ("wrong", field.wrong), ("off", field.off), ("changed", field.instead), ("suggested", field.reason)
+        for name, applies in states:
             self.set_class(bool(applies), f"-{name}")
         self.set_class(cell_len(field.text) > _VALUE_WIDTH, "-long")
         if not typing and isinstance(self.value, ChoiceField):

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import ClassVar
 
+import msgspec
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -13,13 +14,14 @@ from textual.widgets import Button, Input
 
 from contrastcli.errors import ContrastError
 from contrastcli.runs.directory import Run
+from contrastcli.runs.results import Suggested
 from contrastcli.tui import processes
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.setup.curve import VIEWS, similarity_picture
-from contrastcli.tui.setup.draft import Draft, draft_of
-from contrastcli.tui.setup.dry_run_panel import DryRunPanel
+from contrastcli.tui.setup.draft import Draft, draft_of, fill_in, suggest_words
+from contrastcli.tui.setup.dry_run_panel import READING, DryRunPanel
 from contrastcli.tui.setup.form import FIELD_KEYS, SettingRow, SettingsForm
 from contrastcli.tui.widgets import PlainText, after, hidden_key
 
@@ -37,7 +39,8 @@ class SetupScreen(ModeScreen):
         Binding("o", "open_list('objective')", "objective", tooltip="choose the objective"),
         Binding("d", "open_list('data-train')", "data", tooltip="choose the training data"),
         hidden_key("b", "open_list('model-backbone')", "backbone", "choose the encoder to start from"),
-        Binding("m", "more", "more", tooltip="show every setting, or the essential ones"),
+        Binding("e", "suggest", "suggest", tooltip="fill in what suits data and backbone, each value with its reason"),
+        hidden_key("m", "more", "more", "show every setting, or the essential ones"),
         hidden_key("slash", "find", "find", "go to a setting by its name", display="/"),
         hidden_key("g", "gradient", "gradient", "show the curve, its gradient, or its slope"),
         hidden_key("u,ctrl+z", "undo", "undo", "return the field that has the focus, or the last one, to the preset"),
@@ -83,7 +86,7 @@ class SetupScreen(ModeScreen):
         return self.draft.command(self.contrast.directory) if self._is_open else ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        waits = action in ("start", "open_list", "more", "find", "gradient", "undo", "reset")
+        waits = action in ("start", "open_list", "more", "find", "gradient", "undo", "reset", "suggest")
         return None if waits and not self._is_open else super().check_action(action, parameters)
 
     def choose(self, run: Run) -> None:
@@ -149,6 +152,23 @@ class SetupScreen(ModeScreen):
 
     def action_reset(self) -> None:
         self.draft.reset()
+        self._show()
+
+    @work(group="suggest", exclusive=True)
+    async def action_suggest(self) -> None:
+        """Fill in what `contrast suggest` says of the data."""
+        if not self.draft.config.data.train:
+            self.contrast.fail("there are no data to suggest settings for\nchoose some: d")
+            return
+        ready = self.query_one("#ready", PlainText)
+        ready.update(READING)
+        done = await processes.run_command(
+            self.contrast.directory, *suggest_words(self.draft), on_progress=ready.update
+        )
+        if done.error:
+            self.contrast.fail(done.error)
+        else:
+            fill_in(self.draft, msgspec.json.decode(done.stdout, type=Suggested).settings)
         self._show()
 
     def action_scroll_side(self, pages: int) -> None:
