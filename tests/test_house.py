@@ -392,6 +392,14 @@ def test_a_query_loads_no_more_than_it_needs(tiny: Tiny) -> None:
     assert not {"transformers", "datasets", "scipy", "sklearn", "huggingface_hub", "psutil", "pyarrow", "rich"} & loaded
 
 
+def test_training_needs_no_scipy() -> None:
+    """Loading its statistics would take longer than a small training."""
+    users = {
+        m for m, path in files(PACKAGE).items() for node, _ in statements(path) for t in targets(node) if "scipy" in t
+    }
+    assert users == {"evaluation.clustering", "evaluation.significance"}
+
+
 @pytest.mark.parametrize("path", sorted((PACKAGE / "objectives").glob("*.py")), ids=lambda p: p.name)
 def test_objectives_know_tensors_only(path: Path) -> None:
     libraries = {t.partition(".")[0] for node, _ in statements(path) for t in targets(node)} - sys.stdlib_module_names

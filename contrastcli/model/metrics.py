@@ -1,9 +1,7 @@
 """Measures of sentence vectors: cosine and angle, correlation, alignment and uniformity."""
 
 import math
-import warnings
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import torch
@@ -59,22 +57,25 @@ def histogram(angles: Tensor) -> Tensor:
     return torch.histc(angles.float(), HISTOGRAM_BINS, 0, 180)
 
 
+def ranks(values: Floats) -> NDArray[np.float64]:
+    """Ranks from the smallest, which has 1: (P,) → (P,). Equal values share their mean rank; NaN for all if one is."""
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    shared: NDArray[np.float64] = np.cumsum(counts) - (counts - 1) / 2
+    return np.full(len(values), math.nan) if np.isnan(values).any() else shared[places]
+
+
 def spearman(first: Floats, second: Floats) -> float:
     """Rank correlation of two (P,) arrays, in −1..1; NaN if either is constant or there is only one pair."""
-    return _correlation("spearmanr", first, second)
+    return pearson(ranks(first), ranks(second))
 
 
 def pearson(first: Floats, second: Floats) -> float:
     """Linear correlation of two (P,) arrays, in −1..1; NaN if either is constant or there is only one pair."""
-    return _correlation("pearsonr", first, second)
-
-
-def _correlation(measure: Literal["spearmanr", "pearsonr"], first: Floats, second: Floats) -> float:
-    from scipy import stats
-
-    with warnings.catch_warnings(action="ignore"):
-        # scipy warns of constant input, for which it returns NaN.
-        return float(getattr(stats, measure)(first, second).statistic) if len(first) > 1 else math.nan
+    if len(first) < 2 or 0 in (np.ptp(first), np.ptp(second)):
+        return math.nan
+    # As scipy.stats, which takes longer to load than a small training.
+    with np.errstate(all="ignore"):
+        return float(np.corrcoef(first, second)[0, 1])
 
 
 def alignment(first: Tensor, second: Tensor) -> float:

@@ -21,7 +21,7 @@ from contrastcli.evaluation import ranking
 from contrastcli.evaluation.procedure import Floats, finite
 from contrastcli.evaluation.significance import RESAMPLES, interval, resampled
 from contrastcli.model.encoder import SentenceEncoder
-from contrastcli.model.metrics import alignment, cosine, spearman, uniformity
+from contrastcli.model.metrics import alignment, cosine, ranks, spearman, uniformity
 from contrastcli.runs.events import DevPair, Evaluated, Verdict
 from contrastcli.runs.text import excerpt
 from contrastcli.runs.verdict import Change
@@ -180,13 +180,11 @@ class _Judged:
 
 def _correlated(data: ScoredPairs, first: Tensor, second: Tensor) -> _Judged:
     """All scored pairs, ranked from the most similar; equal values share their mean rank."""
-    from scipy.stats import rankdata  # heavy
-
     rows, scores = np.arange(len(data)), np.asarray(data.scores, dtype=np.float64)
     cosines = cosine(first.numpy(), second.numpy())
     similar = scores > (4.0 if scores.max() > 1 else 0.8)
-    ranks = rankdata(-scores), rankdata(-cosines)
-    return _Judged(spearman(cosines, scores), cosines, scores, rows, rows, similar, scores, cosines, *ranks)
+    places = ranks(-scores), ranks(-cosines)
+    return _Judged(spearman(cosines, scores), cosines, scores, rows, rows, similar, scores, cosines, *places)
 
 
 def _ranked(data: Retrieval, queries: Tensor, documents: Tensor) -> _Judged:
