@@ -29,7 +29,7 @@ Contrast = Callable[..., Answer]
 def train(*words: str) -> tuple[str, ...]:
     """The words that train for two steps, with changes; the data must be among these."""
     usual = "--objective pairsupcon --backbone tiny/backbone --dev tiny/dev.jsonl --batch-size 8 --max-steps 2"
-    return ("train", *usual.split(), "--device", "cpu", "--precision", "fp32", *words)
+    return ("train", *usual.split(), "--general", "none", "--device", "cpu", "--precision", "fp32", *words)
 
 
 def sentences() -> list[str]:

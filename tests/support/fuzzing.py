@@ -43,7 +43,7 @@ ENVIRONMENT = "environment"
 
 _TRAIN = (
     "train --objective pairsupcon --backbone tiny/backbone --data tiny/labelled.jsonl --dev tiny/dev.jsonl"
-    " --batch-size 8 --max-steps 2 --no-ui --device cpu --precision fp32"
+    " --batch-size 8 --max-steps 2 --no-ui --general none --device cpu --precision fp32"
 )
 _SIMCSE = _TRAIN.replace("pairsupcon", "simcse")
 _SWEEP = f"{_TRAIN.replace('train', 'sweep', 1).replace(' --no-ui', '')} --name grid --grid objective.tau=0.1,0.2"
