@@ -46,6 +46,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.dist = "worksteal"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The app's tests wait: beside others, which compute meanwhile, not beside each other at the end."""
+    items.sort(key=lambda item: "tui" not in item.path.parts)
+
+
 def pytest_collection_finish() -> None:
     """What is imported by now stays: searching it for garbage takes a twentieth of the time."""
     gc.freeze()
