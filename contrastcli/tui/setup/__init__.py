@@ -5,4 +5,5 @@ draft.py          what is being set up; no widget
 form.py           a row for each setting
 curve.py          the curves of the chosen similarity
 dry_run_panel.py  the summary of what would be trained
+rows.py           the rows of the data that are unusual, to accept and reject
 """

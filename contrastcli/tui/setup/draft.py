@@ -277,13 +277,19 @@ def draft_of(run: Run) -> Draft:
     return draft
 
 
+def reading_words(draft: Draft, *keys: str) -> list[str]:
+    """The data of a draft, and the options that say how they are read, where those are not the usual ones."""
+    flat = draft.config.flat()
+    typed = [key for key in keys if flat[key] != draft.known[key].default]
+    return [draft.config.data.train, *(word for key in typed for word in draft.known[key].words(spell(flat[key])))]
+
+
 def suggest_words(draft: Draft) -> list[str]:
     """The words that ask the command line for settings that suit the data and the backbone of a draft."""
-    flat, chosen = draft.config.flat(), draft.config.sources["model.backbone"] != "default"
-    keys = [key for key in _READING if flat[key] != draft.known[key].default]
-    options = [word for key in keys for word in draft.known[key].words(spell(flat[key]))]
+    chosen = draft.config.sources["model.backbone"] != "default"
     backbone = ["--backbone", draft.config.model.backbone] if chosen else []
-    return ["suggest", draft.config.data.train, *backbone, *options, "--no-trial", "--json"]
+    source, *options = reading_words(draft, *_READING)
+    return ["suggest", source, *backbone, *options, "--no-trial", "--json"]
 
 
 def fill_in(draft: Draft, settings: Sequence[Suggestion]) -> None:

@@ -23,32 +23,36 @@ from contrastcli.tui.setup.curve import VIEWS, similarity_picture
 from contrastcli.tui.setup.draft import Draft, draft_of, fill_in, suggest_words
 from contrastcli.tui.setup.dry_run_panel import READING, DryRunPanel
 from contrastcli.tui.setup.form import FIELD_KEYS, SettingRow, SettingsForm
+from contrastcli.tui.setup.rows import Rows
 from contrastcli.tui.widgets import PlainText, after, hidden_key
 
 _HOW_TO = "↓ ↑ go to a setting, Enter opens its list, PgDn shows the summary."
+
+_KEYS: list[BindingType] = [
+    Binding("s", "start", "start", tooltip="train this"),
+    hidden_key("a", "start(True)", "queue", "train this when the newest run has ended"),
+    Binding("p", "open_list('preset')", "preset", tooltip="start from a published preset, or from nothing"),
+    Binding("o", "open_list('objective')", "objective", tooltip="choose the objective"),
+    Binding("d", "open_list('data-train')", "data", tooltip="choose the training data"),
+    hidden_key("b", "open_list('model-backbone')", "backbone", "choose the encoder to start from"),
+    Binding("e", "suggest", "suggest", tooltip="fill in what suits data and backbone, each value with its reason"),
+    hidden_key("m", "more", "more", "show every setting, or the essential ones"),
+    hidden_key("i", "inspect", "inspect", "show the rows that are unusual, and leave some out"),
+    hidden_key("slash", "find", "find", "go to a setting by its name", display="/"),
+    hidden_key("g", "gradient", "gradient", "show the curve, its gradient, or its slope"),
+    hidden_key("u,ctrl+z", "undo", "undo", "return the field that has the focus, or the last one, to the preset"),
+    hidden_key("r", "reset", "reset", "return every field to the preset"),
+    *FIELD_KEYS,
+    hidden_key("pagedown", "scroll_side(1)", "summary", "down to the command and the summary"),
+    hidden_key("pageup", "scroll_side(-1)", "curve", "up to the curve"),
+]
 
 
 class SetupScreen(ModeScreen):
     """A form, the curve of the similarity, the command line that does the same, and the summary of a dry run."""
 
     mode = "setup"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "start", "start", tooltip="train this"),
-        hidden_key("a", "start(True)", "queue", "train this when the newest run has ended"),
-        Binding("p", "open_list('preset')", "preset", tooltip="start from a published preset, or from nothing"),
-        Binding("o", "open_list('objective')", "objective", tooltip="choose the objective"),
-        Binding("d", "open_list('data-train')", "data", tooltip="choose the training data"),
-        hidden_key("b", "open_list('model-backbone')", "backbone", "choose the encoder to start from"),
-        Binding("e", "suggest", "suggest", tooltip="fill in what suits data and backbone, each value with its reason"),
-        hidden_key("m", "more", "more", "show every setting, or the essential ones"),
-        hidden_key("slash", "find", "find", "go to a setting by its name", display="/"),
-        hidden_key("g", "gradient", "gradient", "show the curve, its gradient, or its slope"),
-        hidden_key("u,ctrl+z", "undo", "undo", "return the field that has the focus, or the last one, to the preset"),
-        hidden_key("r", "reset", "reset", "return every field to the preset"),
-        *FIELD_KEYS,
-        hidden_key("pagedown", "scroll_side(1)", "summary", "down to the command and the summary"),
-        hidden_key("pageup", "scroll_side(-1)", "curve", "up to the curve"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = _KEYS
 
     draft: Draft
     """What is being set up; keys and fields that need it wait until it is there."""
@@ -86,7 +90,7 @@ class SetupScreen(ModeScreen):
         return self.draft.command(self.contrast.directory) if self._is_open else ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        waits = action in ("start", "open_list", "more", "find", "gradient", "undo", "reset", "suggest")
+        waits = action in ("start", "open_list", "more", "find", "gradient", "undo", "reset", "suggest", "inspect")
         return None if waits and not self._is_open else super().check_action(action, parameters)
 
     def choose(self, run: Run) -> None:
@@ -157,19 +161,31 @@ class SetupScreen(ModeScreen):
     @work(group="suggest", exclusive=True)
     async def action_suggest(self) -> None:
         """Fill in what `contrast suggest` says of the data."""
-        if not self.draft.config.data.train:
-            self.contrast.fail("there are no data to suggest settings for\nchoose some: d")
+        if not self._has_data():
             return
-        ready = self.query_one("#ready", PlainText)
-        ready.update(READING)
-        done = await processes.run_command(
-            self.contrast.directory, *suggest_words(self.draft), on_progress=ready.update
-        )
+        show = self.query_one("#ready", PlainText).update
+        show(READING)
+        done = await processes.run_command(self.contrast.directory, *suggest_words(self.draft), on_progress=show)
         if done.error:
             self.contrast.fail(done.error)
         else:
             fill_in(self.draft, msgspec.json.decode(done.stdout, type=Suggested).settings)
         self._show()
+
+    def _has_data(self) -> bool:
+        """Whether there are data to read; if not, the app says how to choose some."""
+        if not self.draft.config.data.train:
+            self.contrast.fail("there are no data to suggest settings for, or to inspect\nchoose some: d")
+        return bool(self.draft.config.data.train)
+
+    @work(group="inspect", exclusive=True)
+    async def action_inspect(self) -> None:
+        """Show the unusual rows of the data, and train on what remains where that is written."""
+        if not self._has_data():
+            return
+        if clean := await self.app.push_screen_wait(Rows(self.contrast.directory, self.draft)):
+            self.draft.type("data.train", clean)
+            self._show()
 
     def action_scroll_side(self, pages: int) -> None:
         side = self.query_one("#side")

@@ -1,0 +1,173 @@
+"""The rows of the training data that are unusual, over Setup: to page through, accept and reject."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+from rich.text import Text
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.coordinate import Coordinate
+from textual.screen import ModalScreen
+from textual.widgets import DataTable
+
+from contrastcli.runs.results import Found, Inspected, Odd
+from contrastcli.runs.text import excerpt
+from contrastcli.tui import processes
+from contrastcli.tui.dialogs import Prompt
+from contrastcli.tui.setup.draft import Draft, reading_words
+from contrastcli.tui.widgets import PlainText, styled
+
+_SHOWN = 1_000
+"""Rows of each kind."""
+_OTHER_COLUMNS = 52
+"""Characters of a line that no text has."""
+_OUT, _STAYS = "✗", "·"
+_KEYS = "Space  leave out or keep   k  kind   b  backbone   w  write   Esc"
+
+
+class Rows(ModalScreen[str]):
+    """Asks `contrast data` about the data of a draft; returns the file of what remains, "" for none."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss('')", "back"),
+        Binding("space", "mark", "leave out or keep"),
+        Binding("k", "mark_kind", "the whole kind"),
+        Binding("b", "ask", "ask the backbone"),
+        Binding("w", "write", "write"),
+    ]
+
+    def __init__(self, directory: Path, draft: Draft) -> None:
+        super().__init__()
+        self._directory, self._source, self._backbone = directory, draft.config.data.train, draft.config.model.backbone
+        self._words = ["data", *reading_words(draft, "data.columns", "data.labels")]
+        self._rows: list[tuple[Found, Odd]] = []
+        self._kinds_of: defaultdict[int, set[str]] = defaultdict(set)
+        self._kinds: dict[str, bool] = {}
+        """Whether the rows of a kind are left out."""
+        self._marked: dict[int, bool] = {}
+        """The same of rows that were marked by themselves."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog unusual"):
+            yield PlainText(self._source, id="told", classes="title")
+            yield DataTable[Text](cursor_type="row", id="unusual")
+            with VerticalScroll(id="row"):
+                yield PlainText(id="texts")
+            yield PlainText(_KEYS, classes="muted")
+
+    def on_mount(self) -> None:
+        self._ask()
+
+    def action_ask(self) -> None:
+        self._words += ["--backbone", self._backbone]
+        self._ask()
+
+    @work(exclusive=True)
+    async def _ask(self) -> None:
+        words = (*self._words, "--json", "--show", str(_SHOWN))
+        done = await processes.run_command(self._directory, *words, on_progress=self._tell)
+        if done.error:
+            self._tell(done.error)
+        else:
+            self._show(msgspec.json.decode(done.stdout, type=Inspected))
+
+    def _tell(self, text: str) -> None:
+        self.query_one("#told", PlainText).update(text)
+
+    def _show(self, seen: Inspected) -> None:
+        found = [one for one in seen.found if one.count]
+        self._rows = [(one, row) for one in found for row in one.rows]
+        self._kinds = {one.kind: one.drops for one in found} | self._kinds
+        for one, row in self._rows:
+            self._kinds_of[row.row].add(one.kind)
+        counts = ", ".join(f"{one.kind} {one.count:,}" for one in found)
+        self._tell(f"{seen.source}: {seen.count:,} {seen.form}\n{counts or 'nothing unusual'}")
+        table = self.query_one(DataTable)
+        table.clear(columns=True)
+        table.add_columns("", "kind", "row", "text")
+        width = max(20, self.app.size.width - _OTHER_COLUMNS)
+        for one, row in self._rows:
+            first = next(iter(row.texts.values()), "")
+            table.add_row(*map(Text, (self._mark(row), one.kind, row.where, excerpt(first, width))))
+        table.focus()
+
+    def _is_out(self, row: Odd) -> bool:
+        return self._marked.get(row.row, any(self._kinds[kind] for kind in self._kinds_of[row.row]))
+
+    def _mark(self, row: Odd) -> str:
+        return _OUT if self._is_out(row) else _STAYS
+
+    @on(DataTable.RowHighlighted)
+    def _show_row(self, event: DataTable.RowHighlighted) -> None:
+        if event.cursor_row < len(self._rows):
+            self.query_one("#texts", PlainText).update(Content("\n").join(_lines(*self._rows[event.cursor_row])))
+            self.query_one("#row").scroll_home(animate=False)
+
+    @property
+    def _here(self) -> tuple[Found, Odd] | None:
+        place = self.query_one(DataTable).cursor_row
+        return self._rows[place] if 0 <= place < len(self._rows) else None
+
+    def action_mark(self) -> None:
+        if self._here:
+            row = self._here[1]
+            self._marked[row.row] = not self._is_out(row)
+            self._write_marks()
+            self.query_one(DataTable).action_cursor_down()
+
+    def action_mark_kind(self) -> None:
+        if self._here:
+            kind = self._here[0].kind
+            self._kinds[kind] = not self._kinds[kind]
+            own = {row.row for found, row in self._rows if found.kind == kind}
+            self._marked = {row: out for row, out in self._marked.items() if row not in own}
+            self._write_marks()
+
+    def _write_marks(self) -> None:
+        table = self.query_one(DataTable)
+        for place, (_, row) in enumerate(self._rows):
+            table.update_cell_at(Coordinate(place, 0), Text(self._mark(row)))
+
+    @work
+    async def action_write(self) -> None:
+        """Write what remains, and leave."""
+        path = Path(self._source)
+        suffix = path.suffix if path.suffix in (".csv", ".tsv", ".jsonl", ".parquet") else ".jsonl"
+        question = "Write the rows that remain to which new file?"
+        output = await self.app.push_screen_wait(Prompt(question, f"{path.stem or 'rows'}-clean{suffix}"))
+        if not output:
+            return
+        named = {flag: [*self._named(out)] for flag, out in (("--drop", True), ("--keep", False))}
+        chosen = [word for flag, some in named.items() if some for word in (flag, ",".join(some))]
+        words = (*self._words, "--show", "0", "--clean", output, *chosen)
+        done = await processes.run_command(self._directory, *words, on_progress=self._tell)
+        if done.error:
+            self._tell(done.error)
+        else:
+            self.dismiss(output)
+
+    def _named(self, out: bool) -> Iterator[str]:
+        """Kinds and rows that are left out, or kept."""
+        yield from (kind for kind, is_out in self._kinds.items() if is_out == out)
+        yield from (str(row) for row, is_out in self._marked.items() if is_out == out)
+
+
+def _lines(found: Found, row: Odd) -> Iterator[Content]:
+    """Why a row is unusual, its texts, those of the row that it is compared with, and the nearest other positives."""
+    yield styled((f"{found.kind}: {row.why or found.about}", "bold"))
+    for role, text in row.texts.items():
+        yield styled((f"{role}  ", "$text-muted"), text)
+    if row.other_where:
+        yield styled(("", ""), (f"{row.other_where}", "bold"))
+        for role, text in row.other_texts.items():
+            yield styled((f"{role}  ", "$text-muted"), text)
+    if row.neighbours:
+        yield styled(("the nearest positives of other anchors", "bold"))
+        for near in row.neighbours:
+            yield styled((f"{near.cosine:.4f}  row {near.row:,}  ", "$text-muted"), near.text)

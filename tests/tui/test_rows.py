@@ -1,0 +1,122 @@
+"""The unusual rows of the data, over Setup: paged through, accepted, rejected, and what remains written."""
+
+import csv
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from contrastcli.cli import cli
+from contrastcli.runs import directory as runs
+from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.processes import Finished
+from contrastcli.tui.setup.draft import Draft
+from contrastcli.tui.setup.rows import Rows
+from contrastcli.tui.setup.screen import SetupScreen
+from support.command import Contrast
+from support.commands import answer_commands
+from support.screens import NARROW, SIZES, Page, check_golden, says, screen_text, show, until
+
+ROWS = [
+    ("where is the tram", "at the harbour"),
+    ("where is the TRAM", "at  the harbour"),
+    ("when does it run", "when does it run"),
+    ("who knows the stops", "the driver does"),
+    ("where is the train", ""),
+]
+
+
+@asynccontextmanager
+async def inspecting(size: tuple[int, int] = NARROW, *, data: str = "rows.csv") -> AsyncIterator[tuple[Page, Rows]]:
+    """Setup with data of one's own, and the unusual rows of them once they are there."""
+    app = ContrastApp(runs.runs_dir(None))
+    async with show(app, size) as pilot:
+        await until(pilot, lambda: says(pilot, "backbone"))
+        screen = app.screen
+        assert isinstance(screen, SetupScreen)
+        screen.draft.type_all(
+            {"data.train": data, "data.columns": "anchor=q,positive=a", "model.backbone": "tiny/backbone"}
+        )
+        await pilot.press("i")
+        await until(pilot, lambda: isinstance(app.screen, Rows) and says(pilot, "pairs"))
+        assert isinstance(app.screen, Rows)
+        yield pilot, app.screen
+
+
+@pytest.fixture(autouse=True)
+def _data(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows in a file, and `contrast data` in this process."""
+    with open("rows.csv", "w", newline="") as file:
+        csv.writer(file).writerows([("q", "a"), *ROWS])
+
+    def answer(directory: Path, words: tuple[str, ...]) -> Finished:
+        if words[0] != "data":
+            return Finished("", "nothing is tried here")
+        done = CliRunner().invoke(cli, words)
+        return Finished(done.stdout, str(done.exception) if done.exception else "")
+
+    answer_commands(monkeypatch, answer)
+
+
+def remaining(path: str = "rows-clean.csv") -> list[str]:
+    return [question for question, _ in list(csv.reader(Path(path).read_text().splitlines()))[1:]]
+
+
+@SIZES
+async def test_each_row_is_shown_with_why_and_what_it_equals(size: tuple[int, int]) -> None:
+    async with inspecting(size) as (pilot, _):
+        assert says(pilot, "rows.csv: 5 pairs (anchor, positive)", "blank 1, same 1, repeated 1")
+        await pilot.press("down", "down")
+        await until(pilot, lambda: says(pilot, "repeated: equal"))
+        check_golden(f"rows-{size[0]}", screen_text(pilot.app))
+
+
+async def test_what_remains_is_written_and_becomes_the_data() -> None:
+    async with inspecting() as (pilot, _):
+        await pilot.press("space", "w")  # the blank one is kept
+        await until(pilot, lambda: says(pilot, "to which new file?"))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, SetupScreen))
+        assert remaining() == [ROWS[n][0] for n in (0, 3, 4)]
+        screen = pilot.app.screen
+        assert isinstance(screen, SetupScreen) and screen.draft.typed["data.train"] == "rows-clean.csv"
+
+
+async def test_a_kind_is_kept_by_one_key_and_rows_by_another() -> None:
+    async with inspecting() as (pilot, _):
+        await pilot.press("k", "down", "k", "down", "k", "space", "w")
+        await until(pilot, lambda: says(pilot, "to which new file?"))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, SetupScreen))
+        assert remaining() == [ROWS[n][0] for n in (0, 2, 3, 4)]
+
+
+async def test_the_backbone_adds_what_only_a_model_sees() -> None:
+    async with inspecting() as (pilot, _):
+        await pilot.press("b")
+        await until(pilot, lambda: says(pilot, "false-negative"))
+        await pilot.press("down")
+        await until(pilot, lambda: says(pilot, "the nearest positives of other anchors"))
+
+
+async def test_an_error_stands_where_the_counts_are() -> None:
+    app = ContrastApp(runs.runs_dir(None))
+    async with show(app, NARROW) as pilot:
+        app.push_screen(Rows(app.directory, Draft("", {"data.train": "gone.csv"})))
+        await until(pilot, lambda: says(pilot, "there is no file or folder gone.csv"))
+        await pilot.press("space", "k", "escape")
+        assert isinstance(app.screen, SetupScreen)
+
+
+async def test_without_data_there_is_nothing_to_inspect() -> None:
+    app = ContrastApp(runs.runs_dir(None))
+    async with show(app, NARROW) as pilot:
+        await until(pilot, lambda: says(pilot, "backbone"))
+        screen = app.screen
+        assert isinstance(screen, SetupScreen)
+        screen.draft.choose_preset("")
+        await pilot.press("i")
+        await until(pilot, lambda: says(pilot, "there are no data", "choose some: d"))
+        assert app.screen is screen
