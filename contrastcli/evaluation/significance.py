@@ -61,8 +61,9 @@ def compare_methods(methods: Iterable[tuple[str, Sequence[float]]]) -> tuple[Wel
 def resampled(values: Floats, gold: Floats | None = None) -> Floats:
     """A model's score on P pairs or queries, then on RESAMPLES samples of them with replacement: (1 + RESAMPLES,).
 
-    The samples are the same for all models. With `gold` (P,) the score is the rank correlation of `values` (P,) with
-    it, which are cosines then, else their mean; NaN where it is undefined.
+    The samples are the same for all models, whose values may stand side by side, (P, models). With `gold` (P,) the
+    score is the rank correlation of `values` (P,) with it, which are cosines then, else their mean; NaN where it is
+    undefined.
     """
     size, generator = len(values), np.random.Generator(np.random.PCG64(_SEED))
     ranked = None if gold is None else (_Ranked.of(values), _Ranked.of(gold))

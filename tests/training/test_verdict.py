@@ -32,18 +32,19 @@ def last(run: Run) -> Verdict:
 
 def judgements(effect: float, evaluations: int, trainings: int = 200) -> list[str]:
     """Of simulated trainings: each query's nDCG before, and after each evaluation, of which the best is taken."""
+    draws = [np.random.default_rng(seed) for seed in range(trainings)]
+    before = np.stack([draw.choice([0.0, 0.3, 0.5, 1.0], 250) for draw in draws], axis=1)  # (queries, trainings)
+    first, most, best = resampled(before), np.array(-np.inf), np.full((1 + RESAMPLES, trainings), -np.inf)
+    for _ in range(evaluations):
+        moved = np.stack([draw.random(250) < 0.3 for draw in draws], axis=1)
+        other = np.stack([draw.choice([0.0, 0.3, 0.5, 1.0], 250) for draw in draws], axis=1)
+        now = resampled(np.where(moved, other, before) + effect)
+        most = np.fmax(most, (now - first)[1:] - (now - first)[0])
+        best = np.where(now[0] > best[0], now, best)
     found = []
-    for seed in range(trainings):
-        draw = np.random.default_rng(seed)
-        before = draw.choice([0.0, 0.3, 0.5, 1.0], 250)
-        first, most, best = resampled(before), np.full(RESAMPLES, -np.inf), np.full(1 + RESAMPLES, -np.inf)
-        for _ in range(evaluations):
-            moved = draw.random(250) < 0.3
-            now = resampled(np.where(moved, draw.choice([0.0, 0.3, 0.5, 1.0], 250), before) + effect)
-            most = np.fmax(most, (now - first)[1:] - (now - first)[0])
-            best = max(best, now, key=lambda scores: float(scores[0]))
-        low, high = interval(best - first, most)
-        found.append(str(Change(before=first[0], after=best[0], low=low, high=high).judgement))
+    for n in range(trainings):
+        low, high = interval((best - first)[:, n], most[:, n])
+        found.append(str(Change(before=first[0, n], after=best[0, n], low=low, high=high).judgement))
     return found
 
 
@@ -56,9 +57,9 @@ def test_the_best_of_many_evaluations_would_be_called_better_by_chance() -> None
     """Without the allowance for the choice, so that the simulation above shows something."""
     draw, better = np.random.default_rng(0), 0
     for _ in range(100):
-        before = draw.random(250)
-        changes = [resampled(before + draw.normal(0, 0.3, 250)) - resampled(before) for _ in range(10)]
-        better += interval(max(changes, key=lambda change: float(change[0])))[0] > 0
+        before = draw.random((250, 1))
+        changes = resampled(before + draw.normal(0, 0.3, (250, 10))) - resampled(before)  # (1 + RESAMPLES, 10)
+        better += interval(changes[:, changes[0].argmax()])[0] > 0
     assert better > 10
 
 
