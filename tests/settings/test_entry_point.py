@@ -29,7 +29,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def on(tiny: Tiny) -> tuple[str, ...]:
     """Its two steps on tiny triplets."""
     data = ("--data", str(tiny.data["triplets"]), "--dev", str(tiny.dev), "--backbone", str(tiny.backbone))
-    return (*OBJECTIVE, *data, "--batch-size", "8", "--max-steps", "2", "--log-every", "1")
+    return (*OBJECTIVE, *data, "--general", "none", "--batch-size", "8", "--max-steps", "2", "--log-every", "1")
 
 
 def test_it_trains_with_its_own_settings(site: Path, tiny: Tiny) -> None:

@@ -60,7 +60,7 @@ def test_a_resumed_run_does_not_say_it_again() -> None:
 
 
 FILES = ["--data", "tiny/sentences.jsonl", "--dev", "tiny/dev.jsonl", "--backbone", "tiny/backbone"]
-TRAIN = ["train", *FILES, "--objective", "simcse", "--batch-size", "4", "--name", "one", "--no-ui"]
+TRAIN = ["train", *FILES, "--general", "none", "--objective", "simcse", "--batch-size", "4", "--name", "one", "--no-ui"]
 
 
 class Hook(BaseHTTPRequestHandler):
