@@ -17,9 +17,9 @@ _SPREAD = 0.2
 """Standard deviation, over queries or pairs, of how a training changes their scores."""
 _ENOUGH = ceil((1.96 * _SPREAD / 0.01) ** 2)
 """Queries or pairs whose 95 % interval reaches one point to both sides."""
-_BATCHES, _FEWEST_ROWS = 25, 32
+_BATCHES, _FEWEST_ROWS = 25, 64
 """Batches that few rows make, and the rows of the smallest one: fewer are few negatives."""
-_MOST_HELD_OUT = 20
+_MOST_HELD_OUT = 10
 """Percent of the rows."""
 _FEWEST_ANCHORS = 50
 """With fewer, no share of them tells anything."""
@@ -158,7 +158,7 @@ def _dev(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
     held = _held_anchors(facts, share, chosen)
     width = 196 * _SPREAD / sqrt(held)
     reason = f"{held:,} of {facts.anchors:,} anchors tell a difference of about {width:.1f} points from chance"
-    return f"split:{share}%", f"{reason}; a fifth is the most" if share == _MOST_HELD_OUT else reason
+    return f"split:{share}%", f"{reason}; a tenth is the most" if share == _MOST_HELD_OUT else reason
 
 
 def _metric(facts: Facts, chosen: Chosen) -> str:

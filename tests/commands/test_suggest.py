@@ -47,10 +47,10 @@ def planned(contrast: Contrast, words: list[str]) -> dict[str, Any]:
     ("form", "objective", "dev"),
     [
         ("sentences", "simcse", "starter: 390 scored pairs"),
-        ("pairs", "simcse", "nDCG@10 of 32 anchors among 160 texts"),
-        ("triplets", "simcse", "nDCG@10 of 32 anchors among 320 texts"),
-        ("labelled", "simcse", "nDCG@10 of 16 anchors among 160 texts"),
-        ("scored", "cosent", "32 scored pairs"),
+        ("pairs", "simcse", "nDCG@10 of 16 anchors among 160 texts"),
+        ("triplets", "simcse", "nDCG@10 of 16 anchors among 320 texts"),
+        ("labelled", "simcse", "nDCG@10 of 8 anchors among 160 texts"),
+        ("scored", "cosent", "16 scored pairs"),
     ],
 )
 def test_the_printed_command_trains_with_what_was_suggested(
@@ -107,8 +107,8 @@ def test_the_trial_says_what_all_steps_and_evaluations_take(contrast: Contrast) 
     trial, plan = made["trial"], planned(contrast, shlex.split(made["command"]))
     evaluations = 1 + -(-plan["steps"] // made["values"]["dev.every"])
     assert (trial["steps"], trial["tried"], trial["evaluations"]) == (plan["steps"], 20, evaluations)
-    # 32 queries, 160 documents, and both texts of the starter's 390 pairs; each takes a third of a trained text.
-    evaluation = trial["seconds"] * (32 + 160 + 780) / plan["sentences_per_step"] / 3
+    # 16 queries, 160 documents, and both texts of the starter's 390 pairs; each takes a third of a trained text.
+    evaluation = trial["seconds"] * (16 + 160 + 780) / plan["sentences_per_step"] / 3
     assert trial["total"] == pytest.approx(plan["steps"] * trial["seconds"] + evaluations * evaluation, abs=0.2)
     assert 0.05 < trial["memory"] < 50 and trial["error"] == ""
     assert not Path("runs").exists(), "a trial leaves no run"
