@@ -132,8 +132,9 @@ def inspect(
     keep: str,
 ) -> Inspected:
     """Look at rows, `count` of each kind, and write those that remain. Raises DataError, UsageError and RunError."""
-    if len(read_sets(source)) > 1:
-        raise UsageError(f"{source} are several sets", "look at one after the other")
+    if len(sets := read_sets(source)) > 1:
+        first = shlex.quote(sets[0][0])
+        raise UsageError(f"{source} are several sets", f"look at one after the other: contrast data {first}")
     if clean:
         check_rows_output(clean, source)
     frame = open_frame(source, "train")

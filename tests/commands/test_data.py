@@ -183,7 +183,7 @@ def test_without_the_package_languages_are_not_told(contrast: Contrast, monkeypa
 
 def test_what_cannot_be_done_is_refused(contrast: Contrast) -> None:
     write("rows.csv", ROWS)
-    refused(contrast("data", "rows.csv,more.csv"), 2, "several sets", "one after the other")
+    refused(contrast("data", "rows.csv,more.csv"), 2, "several sets", "contrast data rows.csv")
     refused(contrast("data", "rows.csv", "--keep", "neer"), 2, "'neer'", "near")
     refused(contrast("data", "rows.csv", "--drop", "9"), 2, "there is no row 9", "1 to 4")
     refused(contrast("data", "rows.csv", "--clean", "rows.csv"), 2, "rows.csv is what would be read", "another file")
