@@ -224,7 +224,7 @@ def data(directory: Path, /, json: bool, **how: Any) -> None:
 
     seen = inspect(runs_dir=directory, **how)
     print_text(inspected(seen, json))
-    report(seen)
+    report(seen, how["columns"], how["labels"])
 
 
 @cli.command(params=[*options.MINING])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from contrastcli.boundary import narrate, narrate_all
+from contrastcli.boundary import narrate, narrate_all, to_copy
 from contrastcli.data.batching import Indices
 from contrastcli.data.dev_data import read_dev
 from contrastcli.data.examples import Examples, from_frame
@@ -255,16 +255,15 @@ def _as_text(cell: object) -> str:
     return "" if cell is None else json.dumps(cell, ensure_ascii=False, default=str)
 
 
-def report(result: Inspected) -> None:
-    """Say on stderr what was written, and the next step."""
-    source = shlex.quote(result.source)
+def report(result: Inspected, columns: str, labels: str) -> None:
+    """Say on stderr what was written, and the next step, where the columns are read as here."""
+    read = {"--columns": columns, "--labels": labels}
+    words = [word for option, value in read.items() if value for word in (option, value)]
     if result.output:
-        left = result.count - (result.kept or 0)
-        narrate(
-            f"wrote {result.output}: {result.kept:,} of {result.count:,} rows; {left:,} are in {result.output}{DROPPED}"
-        )
-        narrate(f"next: contrast suggest {shlex.quote(result.output)}")
-    elif any(found.drops and found.count for found in result.found):
-        narrate(f"next: contrast data {source} --clean clean.jsonl")
+        left = f"{result.count - (result.kept or 0):,} are in {result.output}{DROPPED}"
+        narrate(f"wrote {result.output}: {result.kept:,} of {result.count:,} rows; {left}")
+    if result.output or not any(found.drops and found.count for found in result.found):
+        narrate(f"next: {to_copy(shlex.join(['contrast', 'suggest', result.output or result.source, *words]))}")
     else:
-        narrate(f"next: contrast suggest {source}")
+        clean = shlex.join(["contrast", "data", result.source, *words, "--clean", "clean.jsonl"])
+        narrate(f"next: {to_copy(clean)}")

@@ -160,8 +160,9 @@ def test_the_report_is_for_reading(contrast: Contrast) -> None:
     assert answer.out.startswith("rows.csv: 5 pairs (anchor, positive)\n\nwords     p50  p95  longest\n")
     assert "near: equal to an earlier row, but for a few characters\n  line 6, as line 4: " in answer.out
     assert "next: contrast data rows.csv --clean clean.jsonl" in answer.err
-    write("rows.csv", ROWS)
-    assert "next: contrast suggest rows.csv" in contrast("data", "rows.csv").err
+    write("rows.csv", ROWS, "a,b")
+    answer = contrast("data", "rows.csv", "--columns", "anchor=a,positive=b")
+    assert "next: contrast suggest rows.csv --columns anchor=a,positive=b\n" in answer.err
 
 
 def test_a_folder_names_the_file_of_each_row(contrast: Contrast) -> None:
