@@ -29,7 +29,10 @@ async def show(app: App[None], size: tuple[int, int] = WIDE) -> AsyncIterator[Pi
         app.keys.gap = 0.0
     async with app.run_test(size=size, notifications=True) as pilot:
         yield pilot
+        working = [worker.wait() for worker in app.workers]
         app.exit()  # what leaving does before it closes the screens
+        # Their processes end with them, not in a later test.
+        await asyncio.gather(*working, return_exceptions=True)
 
 
 async def until(pilot: Pilot[None], condition: Callable[[], object], seconds: float = 60.0) -> None:
