@@ -22,10 +22,10 @@ Broken = tuple[str, str, str]
 
 
 class Rules:
-    """Raises each alert once in the life of a run, `earlier` events included."""
+    """Raises each alert once in the life of a run, `earlier` events included. `merge` is the remedy for forgetting."""
 
-    def __init__(self, settings: Alerts, earlier: Iterable[Event] = ()) -> None:
-        self._settings = settings
+    def __init__(self, settings: Alerts, earlier: Iterable[Event] = (), merge: str = "contrast merge") -> None:
+        self._settings, self._merge = settings, merge
         self._best: Evaluated | None = None
         self._without_best = 0
         self._gpu: deque[float] = deque(maxlen=_GPU_SAMPLES)
@@ -50,7 +50,7 @@ class Rules:
 
     def _evaluated(self, event: Evaluated) -> Iterator[Broken]:
         if event.general and event.general.judgement == "worse":
-            hint = "stop it: contrast stop, and start again with a lower --lr; or after it: contrast merge"
+            hint = f"stop it: contrast stop, and start again with a lower --lr; or after it: {self._merge}"
             yield "forgetting", f"the general score has fallen: {event.general}", hint
         self._without_best = 0 if event.best else self._without_best + 1
         if event.best:

@@ -89,6 +89,11 @@ def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | Non
         return done
 
 
+def _merge(run: Run, config: Config) -> str:
+    """The command that mends what a run has forgotten."""
+    return shlex.join(["contrast", "merge", resolve(config.model.backbone).name, run.name, f"{run.name}-merged"])
+
+
 def _judge(trainer: Trainer, run: Run, emit: Emit) -> None:
     """Tell what training made of its backbone, which the run's scores keep too."""
     position, backbone = trainer.position, resolve(trainer.config.model.backbone).name
@@ -96,7 +101,7 @@ def _judge(trainer: Trainer, run: Run, emit: Emit) -> None:
     if not verdict:
         return
     if verdict.general and verdict.general.judgement == "worse":
-        verdict = replace(verdict, hint=shlex.join(["contrast", "merge", backbone, run.name, f"{run.name}-merged"]))
+        verdict = replace(verdict, hint=_merge(run, trainer.config))
     try:
         add_scores(run.scores_path, {"verdict": to_builtins(verdict)})
     except ContrastError as error:
@@ -130,7 +135,8 @@ def _started(plan: Plan, writer: Writer, device: torch.device, resumed_from: int
 
 def _with_alerts(emit: Emit, run: Run, config: Config, device: torch.device) -> Emit:
     """Samples of the machine and alerts, among the events."""
-    sample, rules = Sampler(device, run.path), Rules(config.alerts, [*run.latest(Alert, Evaluated, System)][::-1])
+    earlier = [*run.latest(Alert, Evaluated, System)][::-1]
+    sample, rules = Sampler(device, run.path), Rules(config.alerts, earlier, _merge(run, config))
 
     def attend(event: Event) -> None:
         emit(event)

@@ -112,13 +112,15 @@ def test_the_command_that_mends_it_can_be_copied(tiny: Tiny, place: Path, contra
 
 
 def test_a_general_score_that_falls_by_more_than_its_interval_is_said_once() -> None:
-    def alerts(*highs: float) -> list[tuple[str, int]]:
-        rules = Rules(Alerts())
+    def alerts(*highs: float) -> list[tuple[str, int, str]]:
+        rules = Rules(Alerts(), merge="contrast merge e5 mine mine-merged")
         changes = [Change(before=0.75, after=0.7, low=-0.2, high=high) for high in highs]
         events = [structs.replace(evaluated(step, 0.5), general=change) for step, change in enumerate(changes, 1)]
-        return [(alert.rule, alert.step) for event in events for alert in rules(event)]
+        alerts = (alert for event in events for alert in rules(event))
+        return [(alert.rule, alert.step, alert.hint.partition("after it: ")[2]) for alert in alerts]
 
-    assert alerts(0.1, -0.01, -0.05) == [("forgetting", 2)] and alerts(0.1, 0.0) == []
+    forgetting = "forgetting", 2, "contrast merge e5 mine mine-merged"
+    assert alerts(0.1, -0.01, -0.05) == [forgetting] and alerts(0.1, 0.0) == []
 
 
 def test_the_best_checkpoint_may_have_to_keep_the_general_score(tiny: Tiny, place: Path, tmp_path: Path) -> None:
