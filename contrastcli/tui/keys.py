@@ -1,21 +1,26 @@
 """Keys one after the other: each has its effect before the next one.
 
-So what is typed ahead reaches the field that its first key opens. Letters that arrive together are text, from a paste
-or a stalled connection, and no commands.
+So what is typed ahead reaches the field that its first key opens, also of a screen that is still being opened. Letters
+that arrive together are text, from a paste or a stalled connection, and no commands.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
-from textual.app import App
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+from textual.app import App, ScreenStackError
 from textual.events import Key
+from textual.message_pump import MessagePump
 from textual.widgets import Input
 
 _OPENS_FIELD = {"mode", "filter", "find", "edit", "open_list", "note", "baseline"}
 """Actions of keys that act inside a text too: what follows them may be meant for the field that they open."""
-_LONGEST_SECONDS = 1.0  # from a key to the next
+_OPENS_DIALOG = {"note", "baseline"}
+"""Those of them that open a dialog later than they return."""
+_LONGEST_SECONDS = 5.0  # from a key to the next
+_POLL_SECONDS = 0.01
 
 
 class KeyQueue:
@@ -27,41 +32,83 @@ class KeyQueue:
         self._next: Key | None = None
         self._before: Key | None = None
         self._in_text = False
+        for character in "0123456789-=":
+            # For Textual Esc and a digit that arrive together are a letter such as ™, which one terminal writes so.
+            cast(dict[str, Any], ANSI_SEQUENCES_KEYS).pop(f"\x1b{character}", None)
 
     def put(self, key: Key) -> None:
+        """Add a key to those that wait; Alt and a letter are Esc and the letter, which terminals write alike."""
+        if key.key.startswith("alt+") and (letter := key.character or "").isalnum():
+            self._waiting.put_nowait(Key("escape", None))
+            key = Key(letter, letter)
         self._waiting.put_nowait(key)
 
     async def run(self, handle: Callable[[Key], Awaitable[None]]) -> None:
         """Give each key to the app, until cancelled."""
         while True:
             key, self._next = self._next or await self._waiting.get(), None
-            self._in_text = self._is_letter(key) and await self._is_text(key)
-            if not self._in_text or self._opens_field(key):
-                await handle(key)
-                with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._settle(), _LONGEST_SECONDS)
+            try:
+                async with asyncio.timeout(_LONGEST_SECONDS):
+                    await self._until(lambda: self._is_ready(key))  # noqa: B023
+                self._in_text = self._is_letter(key) and await self._is_text(key)
+                action = self._action(key)
+                if not self._in_text or action in _OPENS_FIELD:
+                    await handle(key)
+                    async with asyncio.timeout(_LONGEST_SECONDS):
+                        await self._settle(action)
+            except TimeoutError:
+                # What was typed ahead may mean something else by now.
+                self._next, self._waiting = None, asyncio.Queue()
             self._before = key
+
+    def _is_ready(self, key: Key) -> bool:
+        """Whether the screen is there that a key is meant for; the app's own keys wait for none."""
+        try:
+            screen = self._app.screen
+        except ScreenStackError:
+            return False
+        active = screen.active_bindings.get(key.key)
+        is_of_app = active is not None and active.node is self._app
+        # A dialog has no such property.
+        return is_of_app or getattr(screen, "is_ready", True)
 
     def _is_letter(self, key: Key) -> bool:
         """Whether it may be a command: no field takes it."""
-        return (key.is_printable or key.key == "enter") and not isinstance(self._app.focused, Input)
+        return _is_text_key(key) and not isinstance(self._app.focused, Input)
 
     async def _is_text(self, key: Key) -> bool:
-        """Whether another key arrives together with it; one that is held down repeats itself."""
+        """Whether another letter arrives together with it; one that is held down repeats itself."""
         with suppress(asyncio.TimeoutError):
             self._next = await asyncio.wait_for(self._waiting.get(), self.gap)
-        near = [other for other in (self._before, self._next) if other and abs(other.time - key.time) < self.gap]
+        others = [other for other in (self._before, self._next) if other and _is_text_key(other)]
+        near = [other for other in others if abs(other.time - key.time) < self.gap]
         return any(other.key != key.key for other in near) or (self._in_text and self._before in near)
 
-    def _opens_field(self, key: Key) -> bool:
+    def _action(self, key: Key) -> str:
+        """The name of what a key does here; empty where it does nothing."""
         active = self._app.screen.active_bindings.get(key.key)
-        return active is not None and active.binding.action.partition("(")[0].rpartition(".")[2] in _OPENS_FIELD
+        return active.binding.action.partition("(")[0].rpartition(".")[2] if active and active.enabled else ""
 
-    async def _settle(self) -> None:
+    async def _settle(self, action: str) -> None:
         """Wait until the key has passed from the focused widget up to the app, and what it opened is there."""
         app = self._app
-        for way in ((app.focused or app.screen).ancestors_with_self, (app, app.screen)):
-            for node in way:
-                passed = asyncio.Event()
-                if node.call_later(passed.set):
-                    await passed.wait()
+        for node in (*(app.focused or app.screen).ancestors_with_self, app):
+            await _processed(node)
+        await _processed(app.screen)
+        if action in _OPENS_DIALOG:
+            await self._until(lambda: app.screen.is_modal)
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+def _is_text_key(key: Key) -> bool:
+    return key.is_printable or key.key == "enter"
+
+
+async def _processed(node: MessagePump) -> None:
+    """Wait until a node has processed the messages that it has; one that is closed has none."""
+    passed = asyncio.Event()
+    if node.call_later(passed.set):
+        await passed.wait()

@@ -12,6 +12,7 @@ from textual.screen import Screen
 
 from contrastcli.runs.directory import Run
 from contrastcli.tui.custom import named
+from contrastcli.tui.fields.model_field import ModelField
 from contrastcli.tui.widgets import KeyBar, Links, PlainText
 
 if TYPE_CHECKING:
@@ -57,6 +58,11 @@ class ModeScreen(Screen[None]):
     def on_mount(self) -> None:
         watched = self.query_one("#watched", PlainText)
         self.watch(self.app, "watched", lambda summary: watched.update(summary, layout=False))
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether keys have their meaning by now; until then they wait."""
+        return bool(self.children) and all(field.ready for field in self.query(ModelField))
 
     @property
     def help_text(self) -> str:

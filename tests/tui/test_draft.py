@@ -8,7 +8,8 @@ import pytest
 
 from contrastcli.runs import directory as runs
 from contrastcli.settings import catalogue, sections
-from contrastcli.tui.setup.draft import Draft
+from contrastcli.settings.suggestions import Suggestion
+from contrastcli.tui.setup.draft import Draft, fill_in
 from support.command import Contrast
 
 OBJECTIVES = [spec.name for spec in catalogue.built_in()]
@@ -42,6 +43,18 @@ def test_a_preset_brings_its_objective_and_keeps_what_was_typed() -> None:
     draft.choose_preset("simace-bert-base")
     assert draft.config.spec.name == "simace"
     assert draft.words == ["--preset", "simace-bert-base", "--lr", "1e-4"]
+
+
+def test_a_reset_is_undone_as_one_step_after_what_was_typed_since() -> None:
+    draft = typed("starter", objective__tau="0.07", train__lr="1e-4")
+    words = draft.words
+    draft.reset()
+    draft.reset()
+    draft.type("train.seed", "7")
+    draft.undo()
+    assert draft.words == ["--preset", "starter"]
+    draft.undo()
+    assert draft.words == words
 
 
 @pytest.mark.parametrize("text", ["", "0.05", " 0.050 "])
@@ -207,3 +220,14 @@ def test_only_what_decides_rows_and_steps_asks_for_a_dry_run() -> None:
 def test_a_note_joins_the_unit_the_paper_s_value_and_the_value_before() -> None:
     field = typed("starter", objective__name="simace", objective__margin="15").fields["objective.margin"]
     assert field.note == "degrees · paper 10 · default 10"
+
+
+@pytest.mark.parametrize(("key", "text"), [("data.train", "other.csv"), ("model.backbone", "other")])
+def test_reasons_go_with_the_data_and_the_backbone_that_they_are_of(key: str, text: str) -> None:
+    draft = Draft("", {"data.train": "rows.csv"})
+    fill_in(draft, [Suggestion("train.epochs", 4, "900 rows are 15 steps", "a paper")])
+    assert draft.fields["train.epochs"].note == "900 rows are 15 steps"
+    draft.type("train.lr", "1e-4")
+    assert draft.fields["train.epochs"].reason
+    draft.type(key, text)
+    assert not draft.fields["train.epochs"].reason and draft.fields["train.epochs"].text == "4"

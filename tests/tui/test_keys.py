@@ -1,17 +1,27 @@
 """Keys that arrive together, as from a paste or after a stalled connection: what they do, and what they do not."""
 
-from collections.abc import AsyncIterator
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from textual._xterm_parser import XTermParser
 from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from contrastcli.runs.directory import Run
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.dialogs import Question
+from contrastcli.tui.fields import model_field
+from contrastcli.tui.live import screen as live
 from contrastcli.tui.processes import Finished
+from contrastcli.tui.runs.listing import Listing
+from contrastcli.tui.setup import form
+from contrastcli.tui.setup import screen as setup
 from support.commands import Commands, answer_commands
 from support.recorded import recorded
 from support.screens import screen_text, show, until
@@ -23,9 +33,9 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
 
 
 @asynccontextmanager
-async def opened(place: Path) -> AsyncIterator[Pilot[None]]:
+async def opened(place: Path, run: Run | None = None) -> AsyncIterator[Pilot[None]]:
     """Show the app on a runs directory, with the gap between keys that it has for its users."""
-    app = ContrastApp(place)
+    app = ContrastApp(place, run)
     gap = app.keys.gap
     async with show(app) as pilot:
         app.keys.gap = gap
@@ -34,9 +44,7 @@ async def opened(place: Path) -> AsyncIterator[Pilot[None]]:
 
 def send(pilot: Pilot[None], text: str) -> None:
     """Let the terminal send all of this at once."""
-    names = {"/": "slash", "\n": "enter", " ": "space"}
-    for character in text:
-        pilot.app.post_message(Key(names.get(character, character), character))
+    type_ahead(pilot, text, 0.0)
 
 
 async def test_pasted_words_do_not_start_train_or_leave(tmp_path: Path, commands: Commands) -> None:
@@ -82,3 +90,115 @@ async def test_a_key_that_is_held_down_repeats_its_command(tmp_path: Path, comma
         await until(pilot, lambda: "newest first" in screen_text(pilot.app))
         send(pilot, "oo")
         await until(pilot, lambda: "by state" in screen_text(pilot.app))
+
+
+def type_ahead(pilot: Pilot[None], text: str, seconds: float) -> None:
+    """Let keys be there that were typed so many seconds after each other."""
+    names = {"/": "slash", "\n": "enter", " ": "space", "↓": "down"}
+    began = Key("", None).time
+    for number, character in enumerate(text):
+        key = Key(names.get(character, character), None if character == "↓" else character)
+        key.time = began + number * seconds
+        pilot.app.post_message(key)
+
+
+SPEEDS = pytest.mark.parametrize("seconds", [0.005, 0.031, 0.15])
+
+
+class Held:
+    """A function that waits in its thread until it is let go, as on a slow disk."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function, self._go, self._called = function, threading.Event(), threading.Event()
+
+    def __call__(self, *args: Any) -> Any:
+        self._called.set()
+        self._go.wait(60)
+        return self._function(*args)
+
+    async def let_go(self) -> None:
+        """Let it end once it was called and keys had the time to pass it."""
+        await asyncio.to_thread(self._called.wait, 60)
+        await asyncio.sleep(0.1)
+        self._go.set()
+
+
+@SPEEDS
+@pytest.mark.parametrize(
+    ("slow", "typed", "text"),
+    [
+        ((setup, "Draft"), "1broberta", "roberta"),
+        ((form, "list_models"), "1broberta", "roberta"),
+        ((live, "poll"), "2n next", "next"),
+        ((Listing, "read"), "3/stopped", "stopped"),
+        ((model_field, "default_model"), "4mroberta", "roberta"),
+        ((model_field, "default_model"), "5sthe dog", "the dog"),
+    ],
+    ids=["setup", "list of setup", "live", "runs", "evaluate", "query"],
+)
+async def test_what_is_typed_while_a_screen_opens_goes_to_the_field_that_it_opens(
+    tmp_path: Path,
+    commands: Commands,
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
+    slow: tuple[Any, str],
+    typed: str,
+    text: str,
+) -> None:
+    run = recorded(tmp_path, "stopped")
+    held = Held(getattr(*slow))
+    monkeypatch.setattr(*slow, lambda *args: held(*args))
+    async with opened(tmp_path, run if slow[0] is live else None) as pilot:
+        type_ahead(pilot, typed, seconds)
+        await held.let_go()
+        await until(pilot, lambda: any(field.value.endswith(text) for field in pilot.app.screen.query(Input)))
+        assert pilot.app.is_running and run.exists()
+    assert not any({"--detach", "note", "--resume"} & {*words} for words in commands.calls)
+
+
+@SPEEDS
+async def test_keys_typed_while_runs_opens_act_on_the_run_that_they_are_at(
+    tmp_path: Path, commands: Commands, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    for kind in ("stopped", "finished"):
+        recorded(tmp_path, kind)
+    held = Held(Listing.read)
+    monkeypatch.setattr(Listing, "read", lambda *args: held(*args))
+    async with opened(tmp_path) as pilot:
+        type_ahead(pilot, "3↓ ↓", seconds)
+        await held.let_go()
+        await until(pilot, lambda: any("A  starter-finished" in line for line in screen_text(pilot.app).splitlines()))
+        assert not any("A  starter-stopped" in line for line in screen_text(pilot.app).splitlines())
+
+
+async def test_space_and_an_arrow_in_one_packet_are_two_keys(tmp_path: Path, commands: Commands) -> None:
+    for kind in ("stopped", "finished"):
+        recorded(tmp_path, kind)
+    async with opened(tmp_path) as pilot:
+        await pilot.press("3")
+        await until(pilot, lambda: "newest first" in screen_text(pilot.app))
+        send(pilot, " ↓")
+        await until(pilot, lambda: "A  starter-stopped" in screen_text(pilot.app))
+
+
+@pytest.mark.parametrize("packet", ["\x1b3", "\x1by"])
+async def test_esc_and_a_letter_in_one_packet_leave_the_field_and_are_a_command(
+    tmp_path: Path, commands: Commands, packet: str
+) -> None:
+    async with opened(tmp_path) as pilot:
+        await pilot.press("5", "s")
+        await until(pilot, lambda: isinstance(pilot.app.focused, Input))
+        text = pilot.app.focused.value if isinstance(pilot.app.focused, Input) else ""
+        parser = XTermParser()
+        events = [*parser.feed(packet)]
+        while not events:  # until Esc alone would have been one
+            await asyncio.sleep(0.05)
+            events += parser.tick()
+        for event in events:
+            pilot.app.post_message(event)
+        await until(pilot, lambda: not isinstance(pilot.app.focused, Input))
+        if packet.endswith("3"):
+            await until(pilot, lambda: pilot.app.current_mode == "runs")
+        else:
+            await until(pilot, lambda: "copied" in screen_text(pilot.app))
+        assert text == pilot.app.get_screen_stack("query")[0].query_one("#first", Input).value

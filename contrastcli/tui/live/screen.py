@@ -127,6 +127,10 @@ class LiveScreen(ViewScreen):
         progress = progress_text(snapshot, feed.history, self.view, self.size.width - 2, notes)
         self._header.show(snapshot, feed.history, progress)
 
+    @property
+    def is_ready(self) -> bool:
+        return self.contrast.run_shown is None or self._snapshot is not None
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:
             case "pause" | "detach":

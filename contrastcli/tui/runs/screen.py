@@ -62,6 +62,10 @@ class RunsScreen(RunScreen):
             yield self._remark
             yield self._overlay
 
+    @property
+    def is_ready(self) -> bool:
+        return bool(self._table.border_title or self._message.display)
+
     def on_mount(self) -> None:
         remembered = self.contrast.remembered
         remembered.metric = known(remembered.metric, metrics())

@@ -80,6 +80,7 @@ class Draft:
         """Setting key → text, also of settings that the chosen objective does not use."""
         if self.typed.get(sections.OBJECTIVE.key) not in [spec.name for spec in self.objectives]:
             self.typed.pop(sections.OBJECTIVE.key, None)
+        self.before_reset: dict[str, str] = {}
         self.reasons: dict[str, Suggestion] = {}
         """What was suggested, by setting key."""
         self.error = ""  # of a file or the environment
@@ -96,6 +97,9 @@ class Draft:
     def type(self, key: str, text: str) -> None:
         """Set a setting; erased, or equal to what is inherited, it is inherited again."""
         setting = self.known[key]
+        if setting.section == "data" or key == "model.backbone":
+            # They were of other data, or for another backbone.
+            self.reasons = {}
         may_be_empty = setting.kind is str and setting.default == ""
         self.typed.pop(key, None)
         if text.strip() or may_be_empty:
@@ -115,14 +119,16 @@ class Draft:
             self._update()
 
     def undo(self, key: str = "") -> None:
-        """Return one setting to what is inherited, by default the one that was typed last."""
-        if key := key if key in self.typed else next(reversed(self.typed), ""):
+        """Return one setting to what is inherited, by default the one typed last; where there is none, undo a reset."""
+        if not self.typed:
+            self.typed, self.before_reset = self.before_reset, {}
+        elif key := key if key in self.typed else next(reversed(self.typed)):
             del self.typed[key]
-            self._read()
+        self._read()
 
     def reset(self) -> None:
         self.reasons = {}
-        self.typed.clear()
+        self.typed, self.before_reset = {}, self.typed or self.before_reset
         self._read()
 
     @property

@@ -141,7 +141,8 @@ class SettingsForm(VerticalScroll, can_focus=False):
         self._draft, self._more = draft, more
         self.preset.show(draft.preset)
         count = len(draft.typed)
-        self._changes.update(f"{count} changed · u undo · r reset" if count else "unchanged")
+        undone = "reset · u undo" if draft.before_reset else "unchanged"
+        self._changes.update(f"{count} changed · u undo · r reset" if count else undone)
         self._sift()
         for key, field in draft.fields.items():
             if key in self._rows:

@@ -65,8 +65,9 @@ class Rows(ModalScreen[str]):
         self._ask()
 
     def action_ask(self) -> None:
-        self._words += ["--backbone", self._backbone]
-        self._ask()
+        if "--backbone" not in self._words:
+            self._words += ["--backbone", self._backbone]
+            self._ask()
 
     @work(exclusive=True)
     async def _ask(self) -> None:

@@ -41,7 +41,7 @@ _KEYS: list[BindingType] = [
     hidden_key("slash", "find", "find", "go to a setting by its name", display="/"),
     hidden_key("g", "gradient", "gradient", "show the curve, its gradient, or its slope"),
     hidden_key("u,ctrl+z", "undo", "undo", "return the field that has the focus, or the last one, to the preset"),
-    hidden_key("r", "reset", "reset", "return every field to the preset"),
+    hidden_key("r", "reset", "reset", "return every field to the preset; u takes it back"),
     *FIELD_KEYS,
     hidden_key("pagedown", "scroll_side(1)", "summary", "down to the command and the summary"),
     hidden_key("pageup", "scroll_side(-1)", "curve", "up to the curve"),
@@ -55,7 +55,7 @@ class SetupScreen(ModeScreen):
     BINDINGS: ClassVar[list[BindingType]] = _KEYS
 
     draft: Draft
-    """What is being set up; keys and fields that need it wait until it is there."""
+    """What is being set up."""
     _is_open = False
     _view = "value"
     _is_starting = False
@@ -89,9 +89,12 @@ class SetupScreen(ModeScreen):
     def clipboard_text(self) -> str:
         return self.draft.command(self.contrast.directory) if self._is_open else ""
 
+    @property
+    def is_ready(self) -> bool:
+        return self._is_open
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        waits = action in ("start", "open_list", "more", "find", "gradient", "undo", "reset", "suggest", "inspect")
-        return None if waits and not self._is_open else super().check_action(action, parameters)
+        return super().check_action(action, parameters) if self._is_open else None
 
     def choose(self, run: Run) -> None:
         self._open(run)
@@ -99,13 +102,14 @@ class SetupScreen(ModeScreen):
     @work(group="open", exclusive=True)
     async def _open(self, run: Run | None = None) -> None:
         """Read presets and settings, those of a run or the last ones, not on the UI's thread."""
-        last = self.contrast.remembered
+        last, self._is_open = self.contrast.remembered, False
         try:
             given = (draft_of, run) if run else (Draft, *last.drafts.get(self._folder, ("starter", {})))
             self.draft = await asyncio.to_thread(*given)
         except ContrastError as error:
             self.contrast.fail(error)
             if run:
+                self._open()
                 return
             self.draft = await asyncio.to_thread(Draft, "starter", {})
         self._is_open = True
