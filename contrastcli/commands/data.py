@@ -139,7 +139,7 @@ def inspect(
         check_rows_output(clean, source)
     frame = open_frame(source, "train")
     dropped, kept = (_read_words(words, len(frame)) for words in (drop, keep))
-    seen = look(frame, columns, labels, source, dev)
+    seen = _look(frame, columns, labels, source, dev)
     if model:
         _ask(seen, resolve(model, runs_dir))
     narrate_all(seen.rows.notes)
@@ -170,7 +170,7 @@ def _read_words(words: str, rows: int) -> set[str | int]:
     return read
 
 
-def look(frame: Frame, columns: str, labels: str, source: str, dev: str) -> Inspection:
+def _look(frame: Frame, columns: str, labels: str, source: str, dev: str) -> Inspection:
     """What can be seen without a model. Raises DataError and UsageError."""
     rows = from_frame(frame, columns, labels, source, blank="drop", with_scores=True)
     words = {view: Lengths.of((len(text.split()) for text in texts if text), 0) for view, texts in rows.views.items()}

