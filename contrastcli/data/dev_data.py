@@ -89,7 +89,9 @@ def load_general(dev: Dev, data: Data) -> DevData | None:
     try:
         return None if name == "none" else read_dev(name, data.columns, data.labels, blank=data.blank, by_name=True)
     except DataError as error:
-        raise DataError(error.what, Use("--general", "none, starter or FILE", "use")) from None
+        # Its own remedies, but for those that name other dev data.
+        remedies = [one for one in error.remedies if not (isinstance(one, Use) and one.option == "--dev")]
+        raise DataError(error.what, [*remedies, Use("--general", "none, starter or FILE", "use")]) from None
 
 
 def read_dev(

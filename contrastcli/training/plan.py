@@ -94,7 +94,7 @@ def _notes(plan: Plan) -> Iterator[str]:
         epochs = f"train.epochs is {settings.epochs:,}, which is {plan.steps:,} steps"
         yield f"train.max_steps is {settings.max_steps:,}, but {epochs}"
     if plan.config.dev.keep_general and plan.general is None:
-        yield "without dev.general no effect has dev.keep_general"
+        yield "dev.keep_general has no effect without dev.general"
     if plan.config.spec.negatives is not no_negatives and not plan.negatives_per_anchor:
         yield f"no anchor has a negative in a batch of {plan.order.batch_size}: give more, such as --batch-size 64"
 
