@@ -34,7 +34,9 @@ from contrastcli.model.devices import choose_device, is_out_of_memory
 from contrastcli.model.locate import ModelRef, cached_names, resolve
 from contrastcli.model.weights import count_parameters
 from contrastcli.runs import directory as runs
-from contrastcli.runs.events import Event, Progress, Step
+from contrastcli.runs.event import Event
+from contrastcli.runs.events import Progress
+from contrastcli.runs.measured import Step
 from contrastcli.runs.results import Suggested, Trial
 from contrastcli.settings import config as configs
 from contrastcli.settings import presets, suggestions

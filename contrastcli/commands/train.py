@@ -19,7 +19,9 @@ from contrastcli.files import writing_to
 from contrastcli.model.locate import resolve
 from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run, create, discard_untouched, list_runs
-from contrastcli.runs.events import Evaluated, Event, Saved, Step, Verdict
+from contrastcli.runs.event import Event
+from contrastcli.runs.events import Saved, Verdict
+from contrastcli.runs.measured import Evaluated, Step
 from contrastcli.runs.process import handle_signals, interrupt, launch
 from contrastcli.runs.results import Lengths, Preview, sourced
 from contrastcli.runs.status import digest

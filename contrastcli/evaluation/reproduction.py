@@ -13,7 +13,8 @@ from contrastcli.files import read_json
 from contrastcli.model.locate import resolve
 from contrastcli.runs.cells import Cell
 from contrastcli.runs.directory import Run, list_runs, read_scores
-from contrastcli.runs.events import Started, Step, training_seconds
+from contrastcli.runs.events import Started, training_seconds
+from contrastcli.runs.measured import Step
 from contrastcli.runs.methods import Identity, identity
 from contrastcli.runs.results import Spread
 from contrastcli.runs.sweeps import slug

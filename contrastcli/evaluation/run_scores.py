@@ -7,7 +7,8 @@ from msgspec.structs import asdict
 from contrastcli.evaluation.suites import headlines
 from contrastcli.model.locate import ModelRef
 from contrastcli.runs.directory import Run, read_scores
-from contrastcli.runs.events import Started, Step, training_seconds
+from contrastcli.runs.events import Started, training_seconds
+from contrastcli.runs.measured import Step
 from contrastcli.runs.methods import Member, dev_score, group
 from contrastcli.runs.results import Comparison, Result
 from contrastcli.runs.status import digest

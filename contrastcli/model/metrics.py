@@ -10,12 +10,14 @@ from torch import Tensor
 
 from contrastcli.errors import DataError
 from contrastcli.objectives.similarity import unit
-from contrastcli.runs.events import HISTOGRAM_BINS
+from contrastcli.runs.measured import HISTOGRAM_BINS
 from contrastcli.runs.text import excerpt
 
 Floats = NDArray[np.floating]
 
 _ROWS_AT_ONCE = 1024
+_MOST_SPREAD = 2_000
+"""Vectors whose singular values are computed, evenly taken from all."""
 
 
 def require_finite(vectors: Floats, texts: Sequence[str], model: str) -> None:
@@ -99,3 +101,18 @@ def uniformity(vectors: Tensor) -> float:
         total += float(torch.exp(4 * (cosines - 1)).double().sum())  # ‖a−b‖² = 2−2 cos
     # Without each row with itself.
     return math.log((total - count) / (count * (count - 1)))
+
+
+def spread(vectors: Tensor) -> tuple[float, float, list[float]]:
+    """How many dimensions unit vectors use: (N, d) → their effective rank, the norm of their mean, singular values.
+
+    The effective rank is e to the entropy of the singular values over their sum (Roy and Vetterli 2007, "The effective
+    rank"); these shares are returned from the largest. NaN where the rows are not finite, or all zero.
+    """
+    rows = unit(vectors[:: -(-len(vectors) // _MOST_SPREAD) or 1]).double()
+    if not rows.isfinite().all() or not rows.any():
+        return math.nan, math.nan, []
+    # Far quicker than those of the rows themselves.
+    values = torch.linalg.eigvalsh(rows.T @ rows).clamp(min=0).sqrt().flip(0)
+    shares = values / values.sum()
+    return float(torch.special.entr(shares).sum().exp()), float(rows.mean(0).norm()), shares.tolist()

@@ -2,7 +2,9 @@
 
 directory.py   the files of a run; create, find, list, delete and prune runs
 verdict.py     what a training changed, with an interval, and what that says
-events.py      the typed events of training, and their lines of JSON
+event.py       what every event has
+events.py      the typed events of the course of a run, and their lines of JSON
+measured.py    the events that measure: steps, the dev set, angles, the machine
 event_file.py  events.jsonl, appended to, read from either end, or followed
 status.py      the state of a run, from its last events, heartbeat and process
 process.py     the process that trains, from outside: start, stop, wait for its end; its lock and heartbeat

@@ -7,12 +7,16 @@ from statistics import fmean
 from threading import Thread
 
 from contrastcli.errors import error_text
-from contrastcli.runs.events import Alert, Done, Evaluated, Event, Note, System
+from contrastcli.runs.event import Event
+from contrastcli.runs.events import Alert, Done, Note
+from contrastcli.runs.measured import Evaluated, System
 from contrastcli.runs.text import score
 from contrastcli.settings.sections import Alerts
 
 _GPU_SAMPLES = 12
 """How many samples of the GPU an alert looks at: about a minute."""
+
+_AGAIN = "stop it: contrast stop, and start again with a lower --lr"
 
 WEBHOOK_SECONDS = 5.0
 """How long a webhook may take to answer."""
@@ -28,6 +32,7 @@ class Rules:
         self._settings, self._merge = settings, merge
         self._best: Evaluated | None = None
         self._without_best = 0
+        self._rank = 0.0
         self._gpu: deque[float] = deque(maxlen=_GPU_SAMPLES)
         self._raised: set[str] = set()
         for event in earlier:
@@ -39,8 +44,8 @@ class Rules:
         match event:
             case Alert():
                 self._raised.add(event.rule)
-            case Evaluated() if event.step:
-                broken = self._evaluated(event)
+            case Evaluated():
+                broken = [*self._spread(event), *(self._evaluated(event) if event.step else ())]
             case System():
                 broken = self._sampled(event)
         for rule, text, hint in broken:
@@ -48,9 +53,17 @@ class Rules:
                 self._raised.add(rule)
                 yield Alert(step=event.step, rule=rule, text=text, hint=hint)
 
+    def _spread(self, event: Evaluated) -> Iterator[Broken]:
+        if event.rank is None:
+            return
+        self._rank = max(self._rank, event.rank)
+        if event.rank < self._rank / 10:
+            text = f"the embeddings collapse: their effective rank, of {event.width}, fell below a tenth of what it was"
+            yield "rank", f"{text}: {self._rank:.0f} → {event.rank:.1f}", f"{_AGAIN}, or a higher --tau"
+
     def _evaluated(self, event: Evaluated) -> Iterator[Broken]:
         if event.general and event.general.judgement == "worse":
-            hint = f"stop it: contrast stop, and start again with a lower --lr; or after it: {self._merge}"
+            hint = f"{_AGAIN}; or after it: {self._merge}"
             yield "forgetting", f"the general score has fallen: {event.general}", hint
         self._without_best = 0 if event.best else self._without_best + 1
         if event.best:
@@ -59,13 +72,12 @@ class Rules:
         if best is None or best.score is None:
             return
         known = f"its best is {score(best.score)} at step {best.step:,}"
-        again = "stop it: contrast stop, and start again with a lower --lr"
         if limits.evaluations and self._without_best >= limits.evaluations:
-            yield "stalled", f"no better dev score in {self._without_best} evaluations: {known}", again
+            yield "stalled", f"no better dev score in {self._without_best} evaluations: {known}", _AGAIN
         fallen = event.score is None or 100 * event.score < 100 * best.score - limits.collapse
         if limits.collapse and fallen:
             now = "is undefined" if event.score is None else f"fell to {score(event.score)}"
-            yield "collapsed", f"the dev score {now}: {known}", f"{again}, or a higher --tau"
+            yield "collapsed", f"the dev score {now}: {known}", f"{_AGAIN}, or a higher --tau"
 
     def _sampled(self, event: System) -> Iterator[Broken]:
         if event.disk_free is not None and event.disk_free < self._settings.disk:

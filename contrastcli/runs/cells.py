@@ -20,7 +20,7 @@ from contrastcli.errors import InUse, Preempted, RunError
 from contrastcli.files import atomic_write, decoding, read_bytes, writing_to
 from contrastcli.runs import directory, process
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Event
+from contrastcli.runs.event import Event
 from contrastcli.runs.status import STARTING_GRACE
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections

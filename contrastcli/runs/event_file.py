@@ -15,7 +15,8 @@ import msgspec
 
 from contrastcli.errors import DataError
 from contrastcli.files import check_regular
-from contrastcli.runs.events import Event, Started, decode, encode
+from contrastcli.runs.event import Event
+from contrastcli.runs.events import Started, decode, encode
 
 E = TypeVar("E", bound=Event)
 

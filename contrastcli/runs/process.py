@@ -13,16 +13,21 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec
+from msgspec.structs import asdict
 
 from contrastcli.boundary import PROGRESS
 from contrastcli.errors import DataError, InUse, Preemption, RunError
 from contrastcli.files import atomic_write, read_json, writing_to
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Event, Queued, Started
-from contrastcli.runs.status import IN_PROGRESS, SILENT_AFTER, Status, Writer, this_process
+from contrastcli.runs.event import Event
+from contrastcli.runs.events import Queued, Started
+from contrastcli.runs.status import IN_PROGRESS, SILENT_AFTER, Pulse, Status, Writer, this_process
 
 HEARTBEAT = 1.0
 """Seconds between two heartbeats of a training process."""
+
+_ALIVE_BYTES = 512
+"""Of a heartbeat file, filled up with blanks."""
 
 CONTRAST = (sys.executable, "-m", "contrastcli")
 """The command line, as a process is started with it."""
@@ -34,8 +39,8 @@ POLL_SECONDS, QUEUE_POLL_SECONDS = 0.1, 0.5
 
 
 @contextlib.contextmanager
-def hold(run: Run) -> Iterator[Writer]:
-    """Lock a run for training and keep its heartbeat; yields the calling process, for the Started event.
+def hold(run: Run, pulse: Pulse | None = None) -> Iterator[Writer]:
+    """Lock a run for training and keep its heartbeat, with a pulse; yields the calling process, for the Started event.
 
     Raises RunError if another process trains there or the directory cannot be written.
     """
@@ -43,14 +48,12 @@ def hold(run: Run) -> Iterator[Writer]:
 
     def beat() -> None:
         while not ended.wait(HEARTBEAT):
-            # A shared disk that fails for a moment is no reason to stop.
-            with contextlib.suppress(OSError):
-                os.utime(run.alive_path)
+            _beat(run, writer, pulse)
 
     with run.locked():
         writer = this_process()
         with writing_to(run.path):
-            atomic_write(run.alive_path, msgspec.json.encode(writer))
+            atomic_write(run.alive_path, msgspec.json.encode(writer).ljust(_ALIVE_BYTES))
             # A request to an earlier process is not meant for this one, whose start the system has rounded.
             with contextlib.suppress(FileNotFoundError):
                 if run.stop_path.stat().st_mtime < writer.process_start - 1.0:
@@ -63,10 +66,24 @@ def hold(run: Run) -> Iterator[Writer]:
             ended.set()
             heartbeat.join()
             with contextlib.suppress(OSError, DataError):
-                # Where the run was removed, another process may train one of its name.
-                if writer.same_as(read_json(run.alive_path, Writer)):
+                if _is_own(run, writer):
                     run.alive_path.unlink()
                     run.stop_path.unlink(missing_ok=True)
+
+
+def _beat(run: Run, writer: Writer, pulse: Pulse | None) -> None:
+    # A shared disk that fails for a moment is no reason to stop.
+    with contextlib.suppress(OSError, DataError):
+        os.utime(run.alive_path)
+        if pulse and pulse.step and _is_own(run, writer):
+            # In place and never shorter, so that readers find it whole, and a full disk has room for it.
+            with open(run.alive_path, "r+b") as file:
+                file.write(msgspec.json.encode(asdict(writer) | asdict(pulse)).ljust(_ALIVE_BYTES))
+
+
+def _is_own(run: Run, writer: Writer) -> bool:
+    """Whether the heartbeat is this one's: where a run was removed, another process may train one of its name."""
+    return writer.same_as(read_json(run.alive_path, Writer))
 
 
 @contextlib.contextmanager

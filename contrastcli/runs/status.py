@@ -19,8 +19,10 @@ import msgspec
 
 from contrastcli.errors import DataError
 from contrastcli.files import read_json
+from contrastcli.runs.event import Count, Event, Number, Pid
 from contrastcli.runs.event_file import read_from_end
-from contrastcli.runs.events import Angles, Done, Evaluated, Event, Pid, Queued, Started, Step
+from contrastcli.runs.events import Done, Queued, Started
+from contrastcli.runs.measured import Angles, Evaluated, Step
 from contrastcli.runs.text import Numeral, score
 from contrastcli.settings.metrics import metric_title
 
@@ -66,18 +68,33 @@ class Writer(msgspec.Struct, frozen=True):
         )
 
 
+class Pulse(msgspec.Struct, kw_only=True):
+    """Where a training is between two logged steps: its last step, and the seconds that are left. `alive` holds it."""
+
+    step: Count = 0
+    seconds_left: Number | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> Pulse:
+        """That of a heartbeat file; without one, as at the start."""
+        with suppress(DataError):
+            return read_json(path, cls) or cls()
+        return cls()
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a run, by its name, and its latest numbers.
 
     `best` is the best dev score in −1..1, `metric` what it is ("": none yet) and `best_step` its step; `shorter` are
     the scores of shorter embeddings there; `code` is the exit code once the run has ended; times are in seconds since
-    the epoch.
+    the epoch. Of a run that trains, `step` is its last one, logged or not, and `seconds_left` those to its end.
     """
 
     name: str
     state: State
     step: int = 0
     steps: int = 0
+    seconds_left: float | None = None
     loss: float | None = None
     best: float | None = None
     best_step: int | None = None
@@ -90,8 +107,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     updated: float = 0
 
     @classmethod
-    def of(cls, name: str, events: Digest, state: State, created: float) -> Status:
+    def of(cls, name: str, events: Digest, state: State, created: float, pulse: Pulse) -> Status:
         done = events.done if state in _ENDS else None
+        if not pulse.step and events.step:
+            pulse = Pulse(seconds_left=events.step.seconds_left)
         message, hint, code = (done.message, done.hint, done.code) if done else _WORDS.get(state, ("", "", 0))
         hint = hint if done else hint.format(run=name)
         if state == "queued" and isinstance(events.last, Queued):
@@ -99,7 +118,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             name=name,
             state=state,
-            step=events.last.step if events.last else 0,
+            step=max(events.last.step if events.last else 0, pulse.step),
+            seconds_left=pulse.seconds_left if state == "running" else None,
             steps=events.started.steps if events.started else 0,
             loss=events.step.loss if events.step else None,
             best=events.best.score if events.best else None,

@@ -28,6 +28,11 @@ def excerpt(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
+def shortened(text: str, width: int) -> str:
+    """The end of a text that is too long, since paths and names of runs begin alike."""
+    return text if len(text) <= width else "…" + text[len(text) - width + 1 :]
+
+
 def duration(seconds: float) -> str:
     """`45s`, `2m 10s`, `1h 05m`."""
     minutes, rest = divmod(round(seconds), 60)

@@ -38,6 +38,7 @@ RANKINGS = {name: metric for name, metric in METRICS.items() if metric.counted =
 """Those that measure how near to the front the relevant documents of a query are."""
 
 
-def metric_title(name: str) -> str:
-    """A metric as people write it; the name of one that is not known."""
-    return METRICS[name].title if name in METRICS else name
+def metric_title(name: str, data: str = "") -> str:
+    """A metric as people write it, and what it is measured on: `Spearman · stsb`; of a path only the file's name."""
+    title = METRICS[name].title if name in METRICS else name
+    return " · ".join(filter(None, [title, data.partition("?")[0].rstrip("/").rpartition("/")[2]]))

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from contrastcli.boundary import PROGRESS, fitting, printable, to_copy
 from contrastcli.data.downloads import OnProgress, shown_by
-from contrastcli.runs.events import Angles, Done, Evaluated, Event, Progress, Started, Step, encode
+from contrastcli.runs.event import Event
+from contrastcli.runs.events import Done, Progress, Started, encode
+from contrastcli.runs.measured import Angles, Evaluated, Step
 from contrastcli.runs.text import fixed, score
 
 if TYPE_CHECKING:

@@ -12,7 +12,9 @@ from typing import Any, Literal
 
 from msgspec.structs import asdict
 
-from contrastcli.runs.events import HISTOGRAM_BINS, Angles, Evaluated, Event, training_seconds
+from contrastcli.runs.event import Event
+from contrastcli.runs.events import training_seconds
+from contrastcli.runs.measured import HISTOGRAM_BINS, Angles, Evaluated
 from contrastcli.runs.results import ScoreName
 from contrastcli.settings.similarity import SIMILARITIES
 from contrastcli.show.curve import ANGLES, curve

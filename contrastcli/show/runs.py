@@ -14,7 +14,8 @@ from contrastcli.evaluation.suites import headlines, summary
 from contrastcli.files import read_json
 from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Angles, Verdict
+from contrastcli.runs.events import Verdict
+from contrastcli.runs.measured import Angles
 from contrastcli.runs.results import Bootstrap, Check, Comparison, Method, ScoreName, SweepScores, Welch
 from contrastcli.runs.text import MISSING, Numeral, duration, fixed, score
 from contrastcli.settings.metrics import METRICS

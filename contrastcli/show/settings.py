@@ -5,7 +5,7 @@ from shutil import get_terminal_size
 from textwrap import shorten, wrap
 
 from contrastcli.runs.results import Lengths, Preview, Trial, sourced
-from contrastcli.runs.text import MISSING, Numeral, duration, excerpt
+from contrastcli.runs.text import MISSING, Numeral, duration, excerpt, shortened
 from contrastcli.settings import catalogue, presets, published
 from contrastcli.settings import config as configs
 from contrastcli.settings.memory import estimate
@@ -78,7 +78,7 @@ def settings(config: configs.Config, to_json: bool) -> str:
 
 def suggested_settings(settings: Sequence[Suggestion]) -> str:
     """Settings with their values, and next to each its reason, wrapped to the terminal."""
-    values = [shortened(spell(one.value)) for one in settings]
+    values = [shortened(spell(one.value), _LONGEST_VALUE) for one in settings]
     names = max(len(one.key) for one in settings)
     room = max(_LEAST_REASON, get_terminal_size().columns - names - max(map(len, values)) - 4)
     rows: list[Sequence[object]] = []
@@ -86,11 +86,6 @@ def suggested_settings(settings: Sequence[Suggestion]) -> str:
         first, *rest = wrap(one.reason, room)
         rows += [(one.key, value, first), *(("", "", line) for line in rest)]
     return table(("setting", "value", "reason"), rows)
-
-
-def shortened(value: str) -> str:
-    """The end of a long value, such as a path, which says the most."""
-    return value if len(value) <= _LONGEST_VALUE else f"…{value[1 - _LONGEST_VALUE :]}"
 
 
 def trial_line(trial: Trial) -> str:

@@ -12,7 +12,7 @@ from contrastcli.model.metrics import degrees, histogram
 from contrastcli.objectives.functional import BLOCK
 from contrastcli.objectives.rows import Rows, candidates
 from contrastcli.objectives.similarity import cosines
-from contrastcli.runs.events import HISTOGRAM_BINS, Angles, HardNegative
+from contrastcli.runs.measured import HISTOGRAM_BINS, Angles, HardNegative
 from contrastcli.runs.text import excerpt
 from contrastcli.settings.config import Config
 from contrastcli.training.batch import Batch

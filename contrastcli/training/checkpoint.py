@@ -26,7 +26,8 @@ from contrastcli.model.folder import save_encoder
 from contrastcli.model.weights import count_parameters
 from contrastcli.runs import checksums
 from contrastcli.runs.directory import POSITION, TRAINING, Run, discard
-from contrastcli.runs.events import Count, Saved
+from contrastcli.runs.event import Count
+from contrastcli.runs.events import Saved
 from contrastcli.training.dev import DevSet
 
 _SCORES = "dev.safetensors"

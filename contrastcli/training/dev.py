@@ -21,8 +21,9 @@ from contrastcli.evaluation import ranking
 from contrastcli.evaluation.procedure import Floats, finite
 from contrastcli.evaluation.significance import RESAMPLES, interval, resampled
 from contrastcli.model.encoder import SentenceEncoder
-from contrastcli.model.metrics import alignment, cosine, ranks, spearman, uniformity
-from contrastcli.runs.events import DevPair, Evaluated, Verdict
+from contrastcli.model.metrics import alignment, cosine, ranks, spearman, spread, uniformity
+from contrastcli.runs.events import Verdict
+from contrastcli.runs.measured import SINGULAR, DevPair, Evaluated
 from contrastcli.runs.text import excerpt
 from contrastcli.runs.verdict import Change
 from contrastcli.training.angles import LENGTH, TEXTS
@@ -67,15 +68,13 @@ class DevSet:
         Positives of the alignment are relevant documents, or scored pairs above 4/5 of the scale. The uniformity is
         that of all texts of scored pairs, and without distractors of queries and what is relevant to them.
         """
-        vectors = encoder.encode_table(self.table, on_chunk=on_chunk)  # (S, d)
-        first, second = vectors[torch.from_numpy(self.first)], vectors[torch.from_numpy(self.second)]
-        judged = self._judge(first, second)
+        vectors, first, second, judged = self._measure(encoder, step, on_chunk)
         shorter = {k: self._judge(first[:, :k], second[:, :k]).rounded for k in encoder.contract.dims}
         texts = np.union1d(self.first[judged.first], self.second[judged.second])
         similar = judged.first[judged.similar], judged.second[judged.similar]
-        self._remember(resampled(judged.values, judged.gold), step)
         if self.general:
-            self.general.evaluate(encoder, step, on_chunk)
+            self.general._measure(encoder, step, on_chunk)
+        rank, mean_norm, singular = spread(vectors)
         return Evaluated(
             step=step,
             metric=self.data.metric,
@@ -86,7 +85,21 @@ class DevSet:
             pairs=len(self.data),
             worst=self._worst(judged),
             general=self.general.change("last") if self.general else None,
+            rank=finite(round(rank, 2)),
+            mean_norm=finite(round(mean_norm, 4)),
+            singular=[round(share, 4) for share in singular[:SINGULAR]],
+            width=vectors.shape[1],
         )
+
+    def _measure(
+        self, encoder: SentenceEncoder, step: int, on_chunk: Callable[[int], None] | None
+    ) -> tuple[Tensor, Tensor, Tensor, _Judged]:
+        """The vectors of all texts (S, d) and of both columns, and the score, which is remembered."""
+        vectors = encoder.encode_table(self.table, on_chunk=on_chunk)  # (S, d)
+        first, second = vectors[torch.from_numpy(self.first)], vectors[torch.from_numpy(self.second)]
+        judged = self._judge(first, second)
+        self._remember(resampled(judged.values, judged.gold), step)
+        return vectors, first, second, judged
 
     def _remember(self, scores: Floats, step: int) -> None:
         self.scores |= {"last": scores} if step else {"first": scores, "last": scores}

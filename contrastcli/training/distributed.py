@@ -7,6 +7,7 @@ on the process; on a CPU the chunks are the same for any number of processes, so
 
 import atexit
 import itertools
+import math
 import os
 import re
 import shlex
@@ -70,6 +71,12 @@ class World:
             together = torch.cat([tensor.flatten() for tensor in tensors])
             self._together(dist.broadcast, together, 0)
             _unflatten(together, tensors)
+
+    def broadcast_number(self, number: float | None) -> float | None:
+        """The main process's number: others, which round in another way, must not stop or save when it does not."""
+        shared = torch.tensor(math.nan if number is None else number, dtype=torch.float64)
+        self.broadcast_tensors([shared])
+        return None if shared.isnan() else float(shared)
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Add up the gradients that each process's chunks left; a parameter that has none anywhere keeps none.

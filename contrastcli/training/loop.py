@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import time
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from math import nan
+from typing import Any
 
 import torch
 from msgspec.structs import replace
@@ -19,7 +20,8 @@ from contrastcli.files import atomic_write, json_bytes
 from contrastcli.model.devices import is_out_of_memory, memory_mb
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Note, Saved, Step
+from contrastcli.runs.events import Note, Saved
+from contrastcli.runs.measured import Step
 from contrastcli.settings.config import Config
 from contrastcli.training import angles, checkpoint
 from contrastcli.training.batch import Batch
@@ -75,7 +77,8 @@ class Trainer:
                 if self.position.step:
                     self._save(best=best)
             self.encoder.train()
-            clock = Clock()
+            clock = Clock(self.encoder.device)
+            self.stepper.mark = clock.mark
             for step, epoch, rows in self.plan.batches(self.position.step):
                 if self._is_out_of_patience():
                     text = f"stopped early: {self.config.dev.patience} evaluations without a best"
@@ -91,21 +94,23 @@ class Trainer:
 
     def _run_step(self, step: int, epoch: float, rows: Indices, clock: Clock) -> None:
         """Take a step, then log, evaluate and save where it is time. Raises StopRequested."""
-        with clock.paused():
+        with clock.paused("mining"):
             for auxiliary in self.stepper.auxiliaries:
                 auxiliary.before_step(step)
         lr = set_rate(self.optimizer, self.config.train, step, self.plan.steps)
         batch = self.make_batch(step, rows)
+        self.stepper.mark("batch")
         outcome, norm = self.update(batch)
         last = step == self.plan.steps
         self.position.step = step
         self.position.to_evaluate = last or step % self.config.dev.every == 0
         clock.tick(len(batch.places) * len(self.stepper.encoders))
+        self.session.pulse.step, self.session.pulse.seconds_left = step, clock.seconds_left(self.plan.steps - step)
         by_number = last or step == 1 or step % self.config.train.log_every == 0
         if by_number or self.session.world.any(clock.unlogged > MOST_UNLOGGED_SECONDS):
             self._log(batch, outcome, norm, lr, epoch, clock)
         if self.position.to_evaluate or self._save_is_due():
-            with clock.paused():
+            with clock.paused("saving"):
                 self._evaluate_and_save(last)
         if not last and self.session.world.any(self.session.should_stop()):
             raise StopRequested
@@ -147,6 +152,7 @@ class Trainer:
         seen = self._bad_step.to(bad.device)
         self._bad_step = torch.where((seen == 0) & bad, step, seen)
         self.optimizer.step()
+        self.stepper.mark("optimiser")
         return norm
 
     def _halve_budget(self, step: int) -> None:
@@ -188,14 +194,17 @@ class Trainer:
             sentences_per_s=clock.rate(),
             seconds_left=clock.seconds_left(self.plan.steps - batch.step),
             memory_mb=round(memory_mb(self.encoder.device), 1),
+            takes=clock.takes(),
         )
         self.session.emit(event)
         self.session.emit(angles.of_batch(self.plan, batch, outcome.views, self.encoder.contract.dims))
+        self.stepper.mark("logging")
 
     def _evaluate_and_save(self, last: bool) -> None:
         """Evaluate if it is time; save if it is time, at a new best and at the end."""
         self._raise_if_diverged()
         best = self.position.to_evaluate and self._evaluate()
+        self.stepper.mark("evaluation")
         if best or last or self._save_is_due() or self._is_out_of_patience():
             self._save(best=best)
 
@@ -206,13 +215,13 @@ class Trainer:
             position.to_evaluate = False
             return False
         advance = self.session.progress(position.step, "encoding the dev set", len(self.dev))
-        event = self.dev.evaluate(self.encoder, position.step, advance)
+        event = replace(self.dev.evaluate(self.encoder, position.step, advance), data=self.config.dev.data)
         position.to_evaluate = False
         if position.step == 0:
             self.session.emit(event)
             return False
         counts = self.dev.keeps_general(self.config.dev.keep_general)
-        before, score = position.best, self._broadcast_score(event.score if counts else None)
+        before, score = position.best, self.session.world.broadcast_number(event.score if counts else None)
         best = score is not None and (before is None or score > before)
         self.session.emit(replace(event, best=best))
         if best:
@@ -220,12 +229,6 @@ class Trainer:
             position.best, position.best_step = score, position.step
         position.evaluations_without_best = 0 if best else position.evaluations_without_best + 1
         return best
-
-    def _broadcast_score(self, score: float | None) -> float | None:
-        """The main process's score: others, which round in another way, must not stop or save when it does not."""
-        shared = torch.tensor(nan if score is None else score, dtype=torch.float64)
-        self.session.world.broadcast_tensors([shared])
-        return None if shared.isnan() else float(shared)
 
     def _is_out_of_patience(self) -> bool:
         return 0 < self.config.dev.patience <= self.position.evaluations_without_best
@@ -239,27 +242,59 @@ class Trainer:
         # A GPU that has lost another one continues with what it has: this fails then, before that is saved.
         self.session.world.sum(torch.zeros((), device=self.encoder.device))
         if self.session.world.is_main:
-            extras, keep = self.stepper.extras, self.config.train.keep
-            state = self.encoder, extras, self.optimizer, self.position, self.dev
-            name = checkpoint.save(self.run, *state, best=best, keep=keep)
+            state = self.encoder, self.stepper.extras, self.optimizer, self.position, self.dev
+            name = checkpoint.save(self.run, *state, best=best, keep=self.config.train.keep)
             self.session.emit(Saved(step=self.position.step, checkpoint=name, best=best))
         self.session.world.wait()
 
 
-class Clock:
-    """Counts the seconds and sentences of steps; what is done while it is `paused` does not count."""
+class _Moment(float):
+    """A time in seconds that answers as an event of a GPU does."""
 
-    def __init__(self) -> None:
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, end: float) -> float:
+        return 1000 * (end - self)
+
+
+class Clock:
+    """Counts the seconds and sentences of steps, and what the seconds go to; its rate leaves out what is `paused`.
+
+    A GPU works behind the calls: its own events time it, which are read once it has passed them, without a wait.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
+        self._marks: deque[tuple[str, Any]] = deque([("", self._now())])
+        self._spent = defaultdict[str, float](float)
         self._seconds, self._steps, self._sentences = 0.0, 0, 0
         self._at_last_rate = (0.0, 0)
         self._begin = self._mark = time.monotonic()
 
+    def _now(self) -> Any:
+        if self._stream is None:
+            return _Moment(time.monotonic())
+        return self._stream.record_event(torch.cuda.Event(enable_timing=True))  # type: ignore[no-untyped-call]
+
+    def mark(self, what: str) -> None:
+        """Count the time since the mark before as that of `what`."""
+        self._marks.append((what, self._now()))
+        while len(self._marks) > 1 and self._marks[1][1].query():
+            begin, (passed, end) = self._marks.popleft()[1], self._marks[0]
+            self._spent[passed] += begin.elapsed_time(end) / 1000
+
+    def takes(self) -> dict[str, float]:
+        """The mean seconds of a step so far, by what they went to."""
+        return {what: round(seconds / self._steps, 7) for what, seconds in self._spent.items()}
+
     @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Mining, evaluation and saving."""
+    def paused(self, what: str) -> Iterator[None]:
+        """Mining, evaluation and saving: the end of the body, or all of it, is `what`."""
         begin = time.monotonic()
         yield
         self._mark += time.monotonic() - begin
+        self.mark(what)
 
     def tick(self, sentences: int) -> None:
         now = time.monotonic()

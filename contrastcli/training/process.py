@@ -18,10 +18,12 @@ from contrastcli.model.devices import choose_precision, is_out_of_memory
 from contrastcli.model.locate import resolve
 from contrastcli.runs.alerts import Rules, post
 from contrastcli.runs.directory import TRAINING, Run, add_scores
+from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import EventWriter
-from contrastcli.runs.events import Alert, Done, Evaluated, Event, Note, Started, Step, System
+from contrastcli.runs.events import Alert, Done, Note, Started
+from contrastcli.runs.measured import Evaluated, Step, System
 from contrastcli.runs.process import handle_signals, hold, interrupt, wait_behind
-from contrastcli.runs.status import Writer, digest
+from contrastcli.runs.status import Pulse, Writer, digest
 from contrastcli.settings import presets
 from contrastcli.settings.config import Config
 from contrastcli.training.distributed import World
@@ -61,10 +63,10 @@ def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | Non
 
     It begins when the run `after` has ended. Raises ContrastError, which the last event reports too.
     """
-    config, interrupts = plan.config, _Interrupts()
-    held: AbstractContextManager[Writer | None] = hold(run) if world.is_main else nullcontext()
+    config, interrupts, pulse = plan.config, _Interrupts(), Pulse()
+    held: AbstractContextManager[Writer | None] = hold(run, pulse) if world.is_main else nullcontext()
     with handle_signals(interrupts), held as writer, _session(run, config, watch, world, interrupts) as session:
-        device = world.choose_device(config.train.device)
+        session.pulse, device = pulse, world.choose_device(config.train.device)
         last = run.checkpoints().get("last")
         resumed_from = int(last) if last else 0 if digest(run.events_path).last else None
         if after is not None:

@@ -4,7 +4,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from contrastcli.runs.events import Event, Progress
+from contrastcli.runs.event import Event
+from contrastcli.runs.events import Progress
+from contrastcli.runs.status import Pulse
 from contrastcli.training.distributed import World
 
 Emit = Callable[[Event], None]
@@ -22,6 +24,7 @@ class Session:
     stop_requested: Callable[[], bool] = lambda: False
     check_place: Callable[[], None] = lambda: None
     world: World = field(default_factory=World)
+    pulse: Pulse = field(default_factory=Pulse)
 
     def should_stop(self) -> bool:
         """Whether a stop was asked for. Raises RunError where the run was moved or removed."""

@@ -52,6 +52,8 @@ class Stepper:
     run_seed: int
     token_budget: int
     world: World
+    mark: Callable[[str], None] = lambda what: None
+    """Is told what the time since the mark before went to."""
     _dense: dict[nn.Parameter, tuple[Tensor, Tensor]] = field(default_factory=dict)
     """Gradients and the rows of them that are not 0."""
 
@@ -105,8 +107,10 @@ class Stepper:
             for chunk in local:
                 leaf[to_device(torch.from_numpy(chunk.places), device)] = pooled[chunk.number]  # (E·V·N, d)
         self.world.sum(leaf)
+        self.mark("forward")
         with self.world.fail_together():
             outcome, gradient = self._loss(batch, leaf)
+            self.mark("loss")
             passes.backward(gradient)
             terms = {one: term for one in self.auxiliaries if (term := one.term(batch, chunks))}
             values = {one: torch.zeros((), device=device) for one in terms}
@@ -116,6 +120,7 @@ class Stepper:
                         before_chunk()
                         values[one] += term(chunk)
         self._sum_gradients()
+        self.mark("backward")
         for one, value in values.items():
             outcome.parts[one.name] = self.world.sum(value)
             outcome.loss = outcome.loss + one.weight * value

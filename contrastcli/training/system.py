@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import torch
 
-from contrastcli.runs.events import System
+from contrastcli.runs.measured import System
 
 SAMPLE_SECONDS = 5.0
 

@@ -16,7 +16,9 @@ import torch
 from contrastcli.commands.bench import speed as bench
 from contrastcli.model.locate import ModelRef
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Done, Event, Step
+from contrastcli.runs.event import Event
+from contrastcli.runs.events import Done
+from contrastcli.runs.measured import Step
 from contrastcli.runs.results import Benchmark
 from contrastcli.show import answers
 from contrastcli.training import process

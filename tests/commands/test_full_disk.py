@@ -12,7 +12,8 @@ import pytest
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event_file import EventWriter
-from contrastcli.runs.events import Note, Step, encode
+from contrastcli.runs.events import Note, encode
+from contrastcli.runs.measured import Step
 from support.command import LABELLED, MODEL, Contrast, sentences, train
 from support.disks import FULL, Disk, mounted
 from support.resuming import assert_same, story

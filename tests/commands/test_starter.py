@@ -13,7 +13,7 @@ from contrastcli.data.sources import STARTER, load_examples
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Evaluated
+from contrastcli.runs.measured import Evaluated
 from contrastcli.settings.sections import Data
 from contrastcli.training.dev import DevSet
 from support.settings import preset

@@ -11,7 +11,7 @@ import pytest
 
 from contrastcli.commands import suggest
 from contrastcli.errors import RunError
-from contrastcli.runs.events import Event
+from contrastcli.runs.event import Event
 from contrastcli.training import process
 from contrastcli.training.loop import Trainer
 from support.command import Answer, Contrast, refused

@@ -17,7 +17,8 @@ from contrastcli.errors import nearest
 from contrastcli.runs import directory as runs
 from contrastcli.runs import process, sweeps
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Done, Started, Step
+from contrastcli.runs.events import Done, Started
+from contrastcli.runs.measured import Step
 from contrastcli.runs.sweeps import Sweep
 from support.command import COMMAND, LABELLED, SENTENCES, Contrast, refused, train
 from support.sweeps import make_sweep

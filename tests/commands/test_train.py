@@ -16,7 +16,7 @@ from contrastcli import boundary
 from contrastcli.commands import train as start
 from contrastcli.runs import process
 from contrastcli.runs.directory import Run, create
-from contrastcli.runs.events import Step
+from contrastcli.runs.measured import Step
 from contrastcli.settings.config import Config
 from contrastcli.tui import app
 from support.command import COMMAND, LABELLED, SENTENCES, Contrast, refused, sentences, train

@@ -12,7 +12,9 @@ from contrastcli.commands.verify import verify
 from contrastcli.files import atomic_write
 from contrastcli.runs import checksums
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Event, Saved, Step
+from contrastcli.runs.event import Event
+from contrastcli.runs.events import Saved
+from contrastcli.runs.measured import Step
 from support.command import Answer, Contrast
 from support.damage import flip_bit
 from support.kills import contents

@@ -15,7 +15,7 @@ from contrastcli import load
 from contrastcli.data.dev_data import load_dev
 from contrastcli.data.sources import load_examples
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Evaluated
+from contrastcli.runs.measured import Evaluated
 from contrastcli.settings.sections import Data, Dev
 from support.command import Contrast, failed, refused
 from support.tiny import told

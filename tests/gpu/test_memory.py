@@ -9,7 +9,8 @@ import torch
 
 from contrastcli.model.devices import memory_mb
 from contrastcli.model.encoder import SentenceEncoder
-from contrastcli.runs.events import Note, Step
+from contrastcli.runs.events import Note
+from contrastcli.runs.measured import Step
 from contrastcli.training import loop
 from contrastcli.training.passes import Passes
 from support.gpu import CUDA, DEVICE, Base, settle

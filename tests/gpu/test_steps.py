@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Step
+from contrastcli.runs.measured import Step
 from contrastcli.training.loop import Trainer
 from support import train_runs
 from support.gpu import CUDA, DEVICE, Base, distance

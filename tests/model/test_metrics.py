@@ -1,12 +1,13 @@
-"""Alignment and uniformity, recomputed pair by pair."""
+"""Alignment and uniformity, recomputed pair by pair, and how many dimensions vectors use."""
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from contrastcli.model.metrics import alignment, uniformity
+from contrastcli.model.metrics import alignment, spread, uniformity
 from support.rounding import EPSILON, assert_near
 
 
@@ -53,3 +54,26 @@ def test_uniformity_of_a_collapsed_encoder_is_zero() -> None:
 def test_without_pairs_there_is_no_number() -> None:
     assert math.isnan(alignment(torch.empty(0, 3), torch.empty(0, 3)))
     assert math.isnan(uniformity(torch.ones(1, 3)))
+
+
+def test_the_effective_rank_is_e_to_the_entropy_of_the_singular_values(vectors: Tensor) -> None:
+    rows = np.array([unit(vector) for vector in vectors])
+    values = np.linalg.svd(rows, compute_uv=False)
+    shares = values / values.sum()
+    rank, mean_norm, singular = spread(vectors)
+    assert rank == pytest.approx(math.exp(-sum(share * math.log(share) for share in shares)), rel=1e-5)
+    assert mean_norm == pytest.approx(float(np.linalg.norm(rows.mean(axis=0))), rel=1e-5)
+    assert singular == pytest.approx(shares, rel=1e-5)
+
+
+def test_the_effective_rank_counts_the_directions_that_vectors_have() -> None:
+    for used in (1, 3, 8):
+        rank, mean_norm, singular = spread(5 * torch.eye(8)[:used].repeat_interleave(400, 0))  # more than are measured
+        assert rank == pytest.approx(used, rel=1e-4) and mean_norm == pytest.approx(used**-0.5, rel=1e-3)
+        assert singular[:used] == pytest.approx([1 / used] * used, rel=1e-3)
+
+
+@pytest.mark.parametrize("rows", [torch.full((4, 3), math.nan), torch.zeros(4, 3), torch.empty(0, 3)])
+def test_vectors_without_a_direction_have_no_rank(rows: Tensor) -> None:
+    rank, mean_norm, singular = spread(rows)
+    assert math.isnan(rank) and math.isnan(mean_norm) and singular == []

@@ -16,7 +16,8 @@ from safetensors.torch import load_file, save_file
 
 from contrastcli.errors import ContrastError, DataError, DivergedError, InterruptedEarly, Preempted
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Done, Evaluated, Started, Step
+from contrastcli.runs.events import Done, Started
+from contrastcli.runs.measured import Evaluated, Step
 from contrastcli.settings.sections import Train
 from contrastcli.training import angles, loop, optim, plan
 from contrastcli.training import process as training_process

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import BLOCK_BYTES, EventWriter, current_from_end, follow, latest, read, read_from_end
-from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Saved, Started, Step, decode, encode
+from contrastcli.runs.events import Done, Note, Progress, Saved, Started, decode, encode
+from contrastcli.runs.measured import Angles, Evaluated, Step
 from support.events import started
 
 EVERY_KIND: list[Event] = [

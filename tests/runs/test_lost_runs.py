@@ -9,7 +9,9 @@ import pytest
 
 from contrastcli.errors import RunError
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Done, Evaluated, Event, Step
+from contrastcli.runs.event import Event
+from contrastcli.runs.events import Done
+from contrastcli.runs.measured import Evaluated, Step
 from support.command import LABELLED, Contrast, refused
 from support.command import train as train_command
 from support.tiny import Tiny, on_step, told, train

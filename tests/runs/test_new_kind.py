@@ -7,8 +7,9 @@ from typing import ClassVar
 import pytest
 
 from contrastcli.runs.directory import list_runs
+from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import read
-from contrastcli.runs.events import Event, decode, encode
+from contrastcli.runs.events import decode, encode
 from contrastcli.show.pictures import Picture
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.history.history import History, metrics

@@ -14,7 +14,8 @@ from contrastcli import files
 from contrastcli.errors import DataError, RunError, UsageError
 from contrastcli.evaluation.run_scores import compare
 from contrastcli.runs.directory import Run, create, find_run, list_runs, prune, remove, runs_dir
-from contrastcli.runs.events import Angles, Done, Note
+from contrastcli.runs.events import Done, Note
+from contrastcli.runs.measured import Angles
 from contrastcli.runs.process import hold
 from contrastcli.settings.config import Config
 from support.events import started

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Step
+from contrastcli.runs.measured import Step
 from support.command import Contrast
 from support.packages import contrast as in_process
 from support.packages import files_of_topic, found_here, install, python

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from contrastcli.runs.events import Step
+from contrastcli.runs.measured import Step
 from contrastcli.settings.setting import Bounds
 from contrastcli.settings.similarity import SIMILARITIES, Similarity
 from contrastcli.show.curve import curve

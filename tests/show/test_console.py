@@ -11,8 +11,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import EventWriter, follow
-from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Saved, Step, encode
+from contrastcli.runs.events import Done, Note, Progress, Saved, encode
+from contrastcli.runs.measured import Angles, Evaluated, Step
 from contrastcli.runs.text import duration
 from contrastcli.show import console as consoles
 from contrastcli.show.console import Bars, Console, IgnoreClosedStream, Json, Lines, console, notification

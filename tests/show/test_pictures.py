@@ -8,7 +8,9 @@ import pytest
 
 from contrastcli.evaluation.geometry import pca
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Angles, Evaluated, Event, Step, training_seconds
+from contrastcli.runs.event import Event
+from contrastcli.runs.events import training_seconds
+from contrastcli.runs.measured import Angles, Evaluated, Step
 from contrastcli.show import sketch
 from contrastcli.show.pictures import Picture, Series, labels, of_geometry, of_models, of_runs, of_sentences
 from support.events import started

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import EventWriter
-from contrastcli.runs.events import Event
 
 FULL = errno.EFBIG
 """No file grows from then on, by the system's own limit: what a full disk does, to safetensors too."""

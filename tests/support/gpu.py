@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Step
+from contrastcli.runs.measured import Step
 from support.settings import config, dotted
 from support.tiny import WORDS, told, write_backbone
 

@@ -14,22 +14,10 @@ from msgspec.structs import replace
 from contrastcli.runs import directory as runs
 from contrastcli.runs import status
 from contrastcli.runs.directory import Run
+from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import EventWriter
-from contrastcli.runs.events import (
-    HISTOGRAM_BINS,
-    Angles,
-    DevPair,
-    Done,
-    Evaluated,
-    Event,
-    HardNegative,
-    Note,
-    Progress,
-    Saved,
-    Started,
-    Step,
-    encode,
-)
+from contrastcli.runs.events import Done, Note, Progress, Saved, Started, encode
+from contrastcli.runs.measured import HISTOGRAM_BINS, Angles, DevPair, Evaluated, HardNegative, Step
 from contrastcli.runs.status import Writer
 from support import events
 from support.settings import preset
@@ -120,6 +108,7 @@ def stepped(step: int) -> Step:
         sentences_per_s=1480 + _noise(step, 60),
         seconds_left=(_STEPS - step) * 0.25,
         memory_mb=912.5,
+        takes={"batch": 0.001, "forward": 0.09, "backward": 0.14, "optimiser": 0.016, "evaluation": 0.003},
     )
 
 
@@ -160,10 +149,14 @@ def evaluated(step: int, *, best: bool) -> Evaluated:
     return Evaluated(
         step=step,
         time=_at(step),
+        data="starter",
         score=round(spearman, 6),
         alignment=round(alignment, 5),
         uniformity=round(uniformity, 5),
         pairs=500,
+        width=128,
+        rank=round(61 - 40 * _left(step), 2),
+        mean_norm=round(0.2 + 0.4 * _left(step), 4),
         best=best,
         worst=[
             DevPair(

@@ -3,7 +3,8 @@
 import shutil
 
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Evaluated, Event, Step
+from contrastcli.runs.event import Event
+from contrastcli.runs.measured import Evaluated, Step
 from support.tiny import train
 
 

@@ -9,8 +9,9 @@ import time
 import msgspec
 
 from contrastcli.runs.directory import Run
+from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import EventWriter
-from contrastcli.runs.events import Evaluated, Event, Step
+from contrastcli.runs.measured import Evaluated, Step
 from contrastcli.runs.status import Writer
 
 ELSEWHERE = Writer("another-host.example", 1, 1.0)

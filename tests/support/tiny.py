@@ -12,7 +12,9 @@ from safetensors.torch import load_file, save_file
 
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Done, Event, Step
+from contrastcli.runs.event import Event
+from contrastcli.runs.events import Done
+from contrastcli.runs.measured import Step
 from contrastcli.settings.config import Config
 from support.settings import config, dotted
 

@@ -12,11 +12,14 @@ from typing import Any
 
 import pytest
 import torch
+from msgspec.structs import replace
 
 from contrastcli.runs import alerts
 from contrastcli.runs.alerts import Rules
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Alert, Done, Event, Note, System
+from contrastcli.runs.event import Event
+from contrastcli.runs.events import Alert, Done, Note
+from contrastcli.runs.measured import System
 from contrastcli.settings.sections import Alerts
 from contrastcli.training import system
 from support.command import Contrast, refused
@@ -43,6 +46,17 @@ def test_a_collapse_is_said_with_the_best_score(score: float | None) -> None:
     [alert] = rules(evaluated(20, score))
     assert alert.rule == "collapsed" and "its best is 50.00 at step 10" in alert.text
     assert raised(rules, evaluated(30, score)) == []
+
+
+def test_embeddings_that_lose_nine_tenths_of_their_dimensions_are_said_to_collapse() -> None:
+    def ranked(step: int, rank: float | None) -> Event:
+        return replace(evaluated(step, 0.5), rank=rank, width=128)
+
+    before = [ranked(0, 40.0), ranked(10, 60.0), ranked(20, 6.1), ranked(25, None)]
+    assert raised(Rules(Alerts()), *before) == []
+    rules = Rules(Alerts(), before)
+    [alert] = [alert for event in (ranked(30, 5.9), ranked(40, 2.0)) for alert in rules(event)]
+    assert alert.step == 30 and alert.text.startswith("the embeddings collapse: ") and alert.text.endswith("60 → 5.9")
 
 
 def test_a_disk_that_fills_and_a_gpu_that_waits_are_said_once() -> None:

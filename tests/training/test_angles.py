@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from contrastcli.objectives.rows import Rows
-from contrastcli.runs.events import Angles
+from contrastcli.runs.measured import Angles
 from contrastcli.training import angles
 
 MARGIN = 10.0

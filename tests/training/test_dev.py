@@ -1,13 +1,15 @@
 """A run whose dev data are pairs without scores: what its best model does is what was logged, under its own name."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from contrastcli import load
-from contrastcli.runs.events import Evaluated, Note
+from contrastcli.runs.events import Note
+from contrastcli.runs.measured import Evaluated
 from contrastcli.training.plan import make_plan
 from support.command import Contrast
 from support.tiny import Tiny, known, told, train
@@ -40,7 +42,21 @@ def test_the_logged_recall_is_the_share_of_held_out_anchors_whose_positive_is_am
     shown = f"{100 * status.best:.2f}"
     assert f"best dev recall@10  {shown} at step {status.best_step}\n" in contrast("runs", "show", run.path).out
     assert f" {shown} recall@10 " in contrast("runs").out
-    assert all("recall@10" in event.line() for event in events)
+    assert all("  recall@10 · split:20% " in event.line() for event in events), "and names the set"
+
+
+def test_the_dimensions_that_are_used_are_those_of_the_dev_texts(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, train__max_steps=2)
+    train(run)
+    texts = {text for row in map(json.loads, tiny.dev.read_text().splitlines()) for text in list(row.values())[:2]}
+    vectors = load(str(run.path)).encode(sorted(texts))
+    vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    values = np.linalg.svd(vectors, compute_uv=False)
+    shares = values / values.sum()
+    event = told(run, Evaluated)[-1]
+    assert event.rank == pytest.approx(math.exp(-(shares * np.log(shares)).sum()), rel=1e-3) and event.width == 32
+    assert event.mean_norm == pytest.approx(np.linalg.norm(vectors.mean(axis=0)), rel=1e-3)
+    assert event.singular == pytest.approx(shares[:5], abs=1e-4)
 
 
 def test_the_worst_pairs_are_the_relevant_texts_that_are_ranked_last(tiny: Tiny, place: Path) -> None:

@@ -15,7 +15,8 @@ from safetensors.torch import load_file
 
 from contrastcli.errors import UsageError
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Done, Evaluated, Note, Saved, Started, Step
+from contrastcli.runs.events import Done, Note, Saved, Started
+from contrastcli.runs.measured import Evaluated, Step
 from contrastcli.training import distributed, process
 from contrastcli.training.distributed import World
 from contrastcli.training.plan import make_plan

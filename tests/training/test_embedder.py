@@ -12,7 +12,8 @@ from contrastcli.evaluation.procedure import Options
 from contrastcli.evaluation.suites import OWN
 from contrastcli.model.contract import read_contract
 from contrastcli.model.folder import load_encoder
-from contrastcli.runs.events import Evaluated, Note, Started
+from contrastcli.runs.events import Note, Started
+from contrastcli.runs.measured import Evaluated
 from contrastcli.training.plan import make_plan
 from support.contracts import PROMPTS, SCALE, write_embedder
 from support.resuming import assert_same, train_with_a_kill

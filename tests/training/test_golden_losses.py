@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contrastcli.runs.events import Angles, Step
+from contrastcli.runs.measured import Angles, Step
 from contrastcli.settings.catalogue import built_in
 from contrastcli.settings.objective import Spec
 from support.tiny import Tiny, told, train

@@ -17,7 +17,8 @@ from contrastcli.commands.train import preview
 from contrastcli.errors import DataError, UsageError
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Evaluated, Note
+from contrastcli.runs.events import Note
+from contrastcli.runs.measured import Evaluated
 from contrastcli.show import settings as show
 from support.contracts import SCALE, write_embedder
 from support.resuming import state, story, train_with_a_kill

@@ -11,7 +11,8 @@ from contrastcli.commands.train import preview
 from contrastcli.errors import UsageError
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
-from contrastcli.runs.events import Angles, Evaluated, Note, Step
+from contrastcli.runs.events import Note
+from contrastcli.runs.measured import Angles, Evaluated, Step
 from contrastcli.training.plan import make_plan
 from support.settings import config
 from support.tiny import Tiny, known, told, train

@@ -42,7 +42,8 @@ def measure(data: str, batch_size: str, precision: str, folder: str) -> int:
     import torch
 
     from contrastcli.runs.directory import Run
-    from contrastcli.runs.events import Event, Step
+    from contrastcli.runs.event import Event
+    from contrastcli.runs.measured import Step
     from contrastcli.settings import config
     from contrastcli.training.plan import make_plan
     from contrastcli.training.session import Session
@@ -101,7 +102,7 @@ if __name__ == "__main__":
 def test_the_memory_of_a_long_run_is_flat(tmp_path: Path, precision: str) -> None:
     """Batches have many shapes; after a hundred steps nothing more is kept for new ones."""
     from contrastcli.runs.directory import Run
-    from contrastcli.runs.events import Step
+    from contrastcli.runs.measured import Step
 
     skip_without_products(precision)
     where = ["--runs-dir", str(tmp_path), "train", "--preset", "starter", "--name", "long", "--no-ui", "--dev", "none"]

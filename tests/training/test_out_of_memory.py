@@ -17,7 +17,9 @@ from contrastcli.errors import RunError
 from contrastcli.model.bert.packed import PackedBert
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Done, Evaluated, Event, Note, Step
+from contrastcli.runs.event import Event
+from contrastcli.runs.events import Done, Note
+from contrastcli.runs.measured import Evaluated, Step
 from contrastcli.settings.sections import Precision
 from contrastcli.training.loop import Trainer
 from support.command import Contrast, failed

@@ -10,7 +10,8 @@ from safetensors.torch import load_file
 from contrastcli.data.tokens import TokenTable
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
-from contrastcli.runs.events import Started, Step
+from contrastcli.runs.events import Started
+from contrastcli.runs.measured import Step
 from contrastcli.training.auxiliaries.auxiliary import AuxiliaryContext
 from contrastcli.training.auxiliaries.views import Perturbation, PerturbedViews, perturb
 from contrastcli.training.checkpoint import disk_bytes

@@ -15,7 +15,8 @@ from contrastcli.files import atomic_write
 from contrastcli.model.bert.packed import PackedBert
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Angles, Done, Evaluated, Note, Saved, Step
+from contrastcli.runs.events import Done, Note, Saved
+from contrastcli.runs.measured import Angles, Evaluated, Step
 from contrastcli.training.session import StopRequested
 from contrastcli.training.step import Stepper
 from support.resuming import assert_same
@@ -46,7 +47,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch) -> Count:
 
 def record(run: Run) -> list[object]:
     """Every event of training as it is in the file, without times and rates."""
-    unmeasured = {"time": 0.0, "sentences_per_s": None, "seconds_left": None, "memory_mb": None}
+    unmeasured = {"time": 0.0, "sentences_per_s": None, "seconds_left": None, "memory_mb": None, "takes": {}}
     events = [event for event in run.events() if isinstance(event, Step | Angles | Evaluated)]
     return [
         msgspec.structs.replace(event, **{key: unmeasured[key] for key in unmeasured if hasattr(event, key)})

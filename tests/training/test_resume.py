@@ -13,7 +13,8 @@ from contrastcli.files import flush_tree
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Done, Started, Step
+from contrastcli.runs.events import Done, Started
+from contrastcli.runs.measured import Step
 from contrastcli.training import checkpoint
 from support import train_runs
 from support.damage import flip_bit

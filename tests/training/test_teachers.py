@@ -18,7 +18,9 @@ from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.model.pooling import Normalize
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Done, Event, Progress, Step
+from contrastcli.runs.event import Event
+from contrastcli.runs.events import Done, Progress
+from contrastcli.runs.measured import Step
 from contrastcli.settings.losses import RankCSE, SimCSE
 from contrastcli.training.auxiliaries.auxiliary import make_auxiliaries
 from contrastcli.training.auxiliaries.teachers import Teacher, Teachers

@@ -14,7 +14,7 @@ from contrastcli.evaluation.suites import OWN
 from contrastcli.model.folder import load_encoder
 from contrastcli.objectives.functional import Result, Views
 from contrastcli.objectives.rows import Rows
-from contrastcli.runs.events import Evaluated
+from contrastcli.runs.measured import Evaluated
 from contrastcli.training.loop import Trainer
 from support.families import write_family
 from support.resuming import assert_same, train_with_a_kill

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,13 +13,18 @@ from safetensors.torch import load_file
 
 from contrastcli.evaluation.significance import RESAMPLES
 from contrastcli.model.folder import load_encoder
+from contrastcli.runs import process
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Angles, Done, Evaluated, Event, Note, Progress, Saved, Started, Step
+from contrastcli.runs.event import Event
+from contrastcli.runs.events import Done, Note, Progress, Saved, Started
+from contrastcli.runs.measured import Angles, Evaluated, Step
+from contrastcli.runs.status import Pulse
 from contrastcli.training import angles, loop
 from contrastcli.training.dev import DevSet
 from contrastcli.training.optim import rate
 from support.tables import scored_pairs
 from support.tiny import Tiny, known, told, train
+from support.waiting import wait_until
 
 
 def files(folder: Path) -> set[str]:
@@ -41,6 +47,68 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr(DevSet, "evaluate", evaluate)
 
     return script
+
+
+# ---- the pulse -------------------------------------------------------------------------------------------------------
+
+
+def test_the_heartbeat_has_the_step_that_is_not_logged(
+    tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "HEARTBEAT", 0.01)
+    run = tiny.run(place, train__log_every=1000, train__max_steps=12, dev__every=7)
+    found: list[float | None] = []
+
+    def watch(event: Event) -> None:
+        if isinstance(event, Evaluated) and event.step == 7:
+            wait_until(lambda: Pulse.read(run.alive_path).step == 7)
+            found.append(run.status().seconds_left)
+
+    train(run, watch)
+    assert found[0] and found[0] > 0 and [step.step for step in told(run, Step)] == [1, 12]
+    takes = told(run, Step)[-1].takes
+    parts = ["mining", "batch", "forward", "loss", "backward", "optimiser", "logging", "evaluation", "saving"]
+    assert list(takes) == parts and min(takes.values()) > 0
+
+
+def test_what_a_step_takes_is_the_mean_of_all_steps_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now))
+    clock = loop.Clock(torch.device("cpu"))
+    for seconds, what in ((1, "batch"), (3, "forward"), (6, "evaluation"), (1, "batch"), (3, "forward")):
+        now += seconds
+        clock.mark(what)
+        if what == "forward":
+            clock.tick(8)
+    assert clock.takes() == {"batch": 1.0, "forward": 3.0, "evaluation": 3.0}
+
+
+def test_a_gpu_is_timed_by_its_own_events_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded: list[Any] = []
+    passed = 2
+
+    class FakeEvent:
+        def __init__(self, enable_timing: bool) -> None:
+            self.number = len(recorded)
+            recorded.append(self)
+
+        def query(self) -> bool:
+            return self.number < passed
+
+        def elapsed_time(self, end: "FakeEvent") -> float:
+            assert end.query(), "torch refuses the time of what has not passed"
+            return 1000.0 * (end.number - self.number)
+
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(record_event=lambda event: event))
+    monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
+    clock = loop.Clock(torch.device("cuda"))
+    for what in ("batch", "forward", "backward"):
+        clock.mark(what)
+    clock.tick(8)
+    assert clock.takes() == {"batch": 1.0}
+    passed = 5
+    clock.mark("optimiser")
+    assert clock.takes() == {"batch": 1.0, "forward": 1.0, "backward": 1.0, "optimiser": 1.0}
 
 
 # ---- events ---------------------------------------------------------------------------------------------------------

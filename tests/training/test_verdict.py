@@ -9,11 +9,13 @@ import pytest
 from msgspec import structs
 
 from contrastcli.data.dev_data import load_general
-from contrastcli.errors import UsageError
+from contrastcli.errors import DataError, UsageError
 from contrastcli.evaluation.significance import RESAMPLES, compare_models, interval, resampled
 from contrastcli.runs.alerts import Rules
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Alert, Done, Evaluated, Event, Note, Step, Verdict
+from contrastcli.runs.event import Event
+from contrastcli.runs.events import Alert, Done, Note, Verdict
+from contrastcli.runs.measured import Evaluated, Step
 from contrastcli.runs.process import request_stop
 from contrastcli.runs.verdict import Change
 from contrastcli.settings.sections import Alerts, Data, Dev
@@ -163,9 +165,19 @@ def test_a_general_set_that_is_not_there_names_its_own_option(contrast: Contrast
     refused(contrast("train", *words, "--general", "gone.csv", "--dry-run"), 3, "gone.csv", "--general none")
 
 
+def test_blank_rows_of_a_general_set_are_left_out_as_those_of_the_data(tmp_path: Path) -> None:
+    path = tmp_path / "general.csv"
+    path.write_text("anchor,positive\nba,den\nfir,go\nden,\n")
+    dev = Dev(data="split:5%", general=str(path))
+    with pytest.raises(DataError, match="blank") as refusal:
+        load_general(dev, Data())
+    assert "--blank drop" in refusal.value.hint and "--general none" in refusal.value.hint
+    assert len(load_general(dev, Data(blank="drop")) or ()) == 2
+
+
 def test_a_bound_without_a_general_set_is_said(tiny: Tiny) -> None:
     notes = make_plan(tiny.config("simcse", "pairs", dev__keep_general=1.0)).examples.notes
-    assert "without dev.general no effect has dev.keep_general" in notes
+    assert "dev.keep_general has no effect without dev.general" in notes
 
 
 def test_a_run_that_stops_before_it_is_measured_has_no_verdict(tiny: Tiny, place: Path) -> None:

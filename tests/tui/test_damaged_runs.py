@@ -10,7 +10,9 @@ import pytest
 
 from contrastcli.files import state_dir
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Alert, Event, Note, Queued, System, encode
+from contrastcli.runs.event import Event
+from contrastcli.runs.events import Alert, Note, Queued, encode
+from contrastcli.runs.measured import System
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.state import State

@@ -14,8 +14,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import read
-from contrastcli.runs.events import Done, Event, Note, Progress, decode, encode
+from contrastcli.runs.events import Done, Note, Progress, decode, encode
 from contrastcli.runs.status import Writer
 from contrastcli.tui.history import feed
 from contrastcli.tui.history.feed import Feed
@@ -169,8 +170,8 @@ def test_histograms_cover_the_whole_run_and_stay_few() -> None:
 def test_the_log_tells_what_happened_and_stays_short() -> None:
     history = taken(started(ME), Note(step=0, text="columns not used: source"), *training(1, 400))
     words = "\n".join(history.log)
-    assert "columns not used: source" in words and "step 300  Spearman 72.85 (best)" in words
-    assert "step 400  Spearman 73.10  alignment" in words, "an evaluation that is no best too"
+    assert "columns not used: source" in words and "step 300  Spearman · starter 72.85 (best)" in words
+    assert "step 400  Spearman · starter 73.10  alignment" in words, "an evaluation that is no best too"
     for n in range(LOG_LINES):
         history.add(Note(step=400, text=f"note {n}"))
     assert len(history.log) == LOG_LINES and history.log[-1].endswith(f"note {LOG_LINES - 1}")

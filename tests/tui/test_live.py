@@ -7,10 +7,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import asdict
 from textual.widget import Widget
 
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Done, Note, Progress, System, Verdict
+from contrastcli.runs.events import Done, Note, Progress, Verdict
+from contrastcli.runs.measured import System
 from contrastcli.runs.status import Digest, this_process
 from contrastcli.runs.verdict import Change
 from contrastcli.tui import state
@@ -65,6 +67,18 @@ def charts(page: Page) -> set[str]:
 def test_a_run_is_not_said_to_start_while_its_events_are_being_read(tmp_path: Path) -> None:
     snapshot = header.poll(recorded(tmp_path, "running"), Digest(), None)
     assert snapshot and snapshot.status.state == "running" and snapshot.status.step > 0
+
+
+async def test_the_header_moves_between_two_logged_steps_and_numbers_tell_what_a_step_takes(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "running")
+    async with show(opened(run), (140, 45)) as page:
+        await until(page, lambda: says(page, "step 350 of 600", "1m 02s left", "a step takes 250 ms"))
+        assert says(page, "backward 56 %", "forward 36 %")
+        assert not says(page, "batch 0 %"), "less than a hundredth"
+        append(run, Progress(step=350, what="mining", done=9, total=9))
+        await until(page, lambda: says(page, "mining 9 of 9"))
+        run.alive_path.write_bytes(msgspec.json.encode(asdict(this_process()) | {"step": 357, "seconds_left": 3672.0}))
+        await until(page, lambda: says(page, "step 357 of 600", "60 %", "1h 01m left"))
 
 
 async def test_a_run_that_is_left_before_it_is_read_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -170,7 +184,7 @@ async def test_z_lets_a_panel_fill_the_screen_and_that_is_remembered(size: tuple
     async with show(opened(run), size) as page:
         await until(page, lambda: charts(page) == {"angles"})
         await page.press("tab")
-        await until(page, lambda: says(page, "Dev Spearman", "◆") and not says(page, "Angles, degrees"))
+        await until(page, lambda: says(page, "dev Spearman · starter", "◆") and not says(page, "Angles, degrees"))
         await page.press("escape")
         await until(page, lambda: says(page, "─ Loss"))
         assert page.app.focused is None
@@ -300,10 +314,11 @@ async def test_a_run_is_followed_to_its_end(size: tuple[int, int], tmp_path: Pat
         append(run, started(me), Progress(step=0, what="tokenising", done=1024, total=4096))
         await until(page, lambda: says(page, "● running", "tokenising 1,024 of 4,096"))
         append(run, *training(1, 250))
-        await until(page, lambda: says(page, "step 250 of 600", "◆ best dev 71.36 at step 200"))
+        await until(page, lambda: says(page, "step 250 of 600", "◆ dev Spearman 71.36 at step 200"))
         append(run, *training(251, 600), Done(step=600, status="finished", code=0))
         run.alive_path.unlink()
-        await until(page, lambda: says(page, "✔ finished", "step 600 of 600", "◆ best dev 72.85 at step 300"))
+        best = "◆ dev Spearman 72.85 at step 300"
+        await until(page, lambda: says(page, "✔ finished", "step 600 of 600", best))
 
 
 @SIZES
@@ -350,7 +365,7 @@ async def test_y_copies_state_numbers_and_log(tmp_path: Path) -> None:
         await until(page, lambda: says(page, "✔ finished"))
         await page.press("y")
         await until(page, lambda: "✔ finished 600/600" in app.clipboard)
-        assert "gradient norm" in app.clipboard and "step 300  Spearman 72.85 (best)" in app.clipboard
+        assert "gradient norm" in app.clipboard and "step 300  Spearman · starter 72.85 (best)" in app.clipboard
 
 
 async def test_the_footer_holds_at_most_eight_keys_and_help_names_them_all(tmp_path: Path) -> None:

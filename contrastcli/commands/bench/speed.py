@@ -29,7 +29,8 @@ from contrastcli.model.encoder import ENCODE_BUDGET, SentenceEncoder
 from contrastcli.model.folder import load_model, save_encoder, usual_texts
 from contrastcli.model.locate import ModelRef
 from contrastcli.runs import directory as runs
-from contrastcli.runs.events import Event, Step
+from contrastcli.runs.event import Event
+from contrastcli.runs.measured import Step
 from contrastcli.runs.results import Benchmark
 from contrastcli.settings import config as configs
 from contrastcli.settings.config import Layer

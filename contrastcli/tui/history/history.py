@@ -6,7 +6,9 @@ from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from contrastcli.runs.events import Alert, Angles, Done, Evaluated, Event, Progress, Started, Step, Verdict
+from contrastcli.runs.event import Event
+from contrastcli.runs.events import Alert, Done, Progress, Started, Verdict
+from contrastcli.runs.measured import Angles, Evaluated, Step
 from contrastcli.runs.status import Digest
 from contrastcli.show.pictures import HARDEST, NEGATIVE, POSITIVE, Range, Series
 from contrastcli.tui.history.series import Axis, SeriesGroup

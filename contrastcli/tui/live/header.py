@@ -10,6 +10,7 @@ from contrastcli.boundary import printable
 from contrastcli.runs.directory import Run
 from contrastcli.runs.status import Digest, State, Status
 from contrastcli.runs.text import duration, score
+from contrastcli.settings.metrics import metric_title
 from contrastcli.show.chart import number
 from contrastcli.tui.history.history import History
 from contrastcli.tui.live.view import LiveView
@@ -122,15 +123,15 @@ def best_text(history: History) -> str:
     best, before = history.best, history.untrained
     if best is None or best.score is None:
         return ""
-    untrained = f", untrained {score(before.score)}" if before else ""
-    return f"◆ best dev {score(best.score)} at step {best.step:,}{untrained}"
+    untrained = f"{score(before.score)} → " if before else ""
+    return f"◆ dev {metric_title(best.metric)} {untrained}{score(best.score)} at step {best.step:,}"
 
 
 def progress_text(snapshot: Snapshot, history: History, view: LiveView, width: int, notes: Mapping[str, bool]) -> str:
     """Progress, its bar as wide as there is room, then how the view differs from the usual one: the notes that hold."""
     status, progress = snapshot.status, history.progress
     share, rest = -1.0, []
-    if not status.ended and progress and progress.total:
+    if not status.ended and progress and progress.total and status.step <= progress.step:
         share, what = progress.done / progress.total, f"{progress.what} {progress.done:,} of {progress.total:,}"
     elif status.steps:
         share, what = status.step / status.steps, f"step {status.step:,} of {status.steps:,}"
@@ -138,12 +139,12 @@ def progress_text(snapshot: Snapshot, history: History, view: LiveView, width: i
     else:
         loading = status.message or "loading the model and the data"
         what = "ended before its first event" if status.ended else loading
-    if status.state == "running" and history.step and history.step.seconds_left is not None:
-        rest.append(f"{duration(history.step.seconds_left)} left")
-    silence = time.time() - status.updated
+    if status.seconds_left is not None:
+        rest.append(f"{duration(status.seconds_left)} left")
+    silence, is_quiet = time.time() - status.updated, status.state == "running" and status.step <= history.last_step
     cursor = view.cursor or 0.0
     every = {
-        f"logged {duration(silence)} ago": status.state == "running" and silence > QUIET_SECONDS,
+        f"logged {duration(silence)} ago": is_quiet and silence > QUIET_SECONDS,
         **notes,
         view.share: view.share != "all steps",
         view.smoothing: view.smoothing != "not smoothed",

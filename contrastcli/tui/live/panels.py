@@ -1,7 +1,7 @@
 """The panels of Live: what each makes of a run's history. They draw only what has changed."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from textwrap import wrap
 
@@ -11,12 +11,12 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from contrastcli.runs.events import Step, System
+from contrastcli.runs.measured import Step, System
 from contrastcli.show.chart import number
 from contrastcli.show.pictures import Picture, Series, angle_histogram
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.history.history import History, Metric
-from contrastcli.tui.history.series import SeriesGroup
+from contrastcli.tui.history.series import Axis, SeriesGroup
 from contrastcli.tui.live.view import LiveView
 from contrastcli.tui.widgets import PlainText, styled
 
@@ -46,7 +46,7 @@ def histogram(history: History, view: LiveView, width: int) -> Picture:
 
 def dev(history: History, view: LiveView, width: int) -> Picture:
     """The dev score × 100 with the best marked, those of shorter embeddings, and the general score."""
-    title = f"Dev {history.evaluated.title if history.evaluated else 'score'}"
+    title = f"dev {history.evaluated.title if history.evaluated else 'score'}"
     shown = [name for name in history.series["evaluated"].by_name if name.startswith(("score", "general"))]
     names = tuple(shown) or ("score",)
     picture = view.over_steps(Metric(title, "evaluated", names), history, width)
@@ -110,10 +110,12 @@ def run_readings(history: History, view: LiveView) -> list[Reading]:
         row("gradient norm", history.series["step"], "grad_norm", number),
         row("batch accuracy", history.series["angles"], "satisfied", lambda value: f"{100 * value:.0f} %"),
         row("sentences/s", history.series["step"], "sentences_per_s", lambda value: f"{value:,.0f}"),
+        ("dimensions", _dimensions(history, end, axis), ""),
         *(row(f"dev at {k}", history.series["evaluated"], f"score@{k}", number) for k in dims),
         *(row(f"hardest at {k}", history.series["angles"], f"hardest@{k}", "{:.1f}°".format) for k in dims),
         ("epoch", f"{until / max(1, started.steps_per_epoch):.2f}", ""),
         ("memory", "–" if memory is None else f"{memory:,.0f} MB", ""),
+        *_takes(step.takes if step else {}),
         ("negatives", f"{started.negatives_per_anchor:,} per anchor", ""),
         ("batch", f"{started.batch_size:,} rows", ""),
         ("a step", f"{started.sentences_per_step:,} sentences", ""),
@@ -121,6 +123,22 @@ def run_readings(history: History, view: LiveView) -> list[Reading]:
         ("objective", started.objective, ""),
         ("backbone", started.backbone, ""),
     ]
+
+
+def _dimensions(history: History, end: float, axis: Axis) -> str:
+    """How many dimensions the embeddings use, and the norm of their mean."""
+    rank, mean = (history.series["evaluated"].at(name, end, axis) for name in ("rank", "mean_norm"))
+    width = history.evaluated.width if history.evaluated else 0
+    return "–" if rank is None or mean is None else f"{rank:.0f} of {width}; mean {mean:.2f}"
+
+
+def _takes(seconds: Mapping[str, float]) -> list[Reading]:
+    """What a step takes, and the shares of that, the largest first."""
+    total = sum(seconds.values())
+    shares = sorted(((spent / total, what) for what, spent in seconds.items() if spent >= total / 100), reverse=True)
+    takes = ("a step takes", f"{1000 * total:,.0f} ms" if total < 1 else f"{total:,.1f} s", "")
+    rows = [(f"  {what}", f"{100 * share:.0f} %", "━" * round(_SPARK_WIDTH * share)) for share, what in shares]
+    return [takes, *rows] if total else []
 
 
 def spark(values: Sequence[float]) -> str:

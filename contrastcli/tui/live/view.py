@@ -53,7 +53,8 @@ class LiveView:
         below = [replace(one, name="", ink=GREY) for one in below or () if one.x]
         title = metric.title
         if len(series) == 1:
-            title = "  ".join([title, *series[0].readings[:1]])
+            fitting = [text for text in series[0].readings if len(title) + len(text) + 7 <= width // 2]
+            title = "  ".join([title, *(fitting[:1] or series[0].readings[-1:])])
             series = [replace(series[0], name="")]
         shown = (*series, *below)
         return Picture(metric.kind, title, "lines", axis.name, "", shown, x_range=x_range, cursor=self.cursor)

@@ -8,7 +8,7 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 from contrastcli.runs.sweeps import short
-from contrastcli.runs.text import MISSING, excerpt, fixed
+from contrastcli.runs.text import MISSING, excerpt, fixed, shortened
 from contrastcli.settings.metrics import METRICS
 from contrastcli.settings.setting import Value, spell
 from contrastcli.show.format import size
@@ -157,8 +157,3 @@ def _test(word: str, columns: Mapping[str, RunColumn]) -> Callable[[Entry], bool
 def _named(word: str, columns: Mapping[str, RunColumn]) -> RunColumn | None:
     """The column with this title, else the first one with this word in it."""
     return columns.get(word) or next((c for title, c in columns.items() if word in re.split(r"[ .]", title)), None)
-
-
-def shortened(text: str, width: int) -> str:
-    """The end of a text that is too long, since names of runs begin alike."""
-    return text if len(text) <= width else "…" + text[len(text) - width + 1 :]

@@ -15,6 +15,7 @@ from contrastcli.errors import ContrastError
 from contrastcli.evaluation.run_scores import compare
 from contrastcli.runs.directory import Run
 from contrastcli.runs.results import Bootstrap
+from contrastcli.runs.text import shortened
 from contrastcli.show.chart import number
 from contrastcli.show.format import table
 from contrastcli.show.pictures import Picture
@@ -23,7 +24,6 @@ from contrastcli.tui import processes
 from contrastcli.tui.chart_view import INKS, ChartView
 from contrastcli.tui.history.feed import Feed
 from contrastcli.tui.history.history import metrics
-from contrastcli.tui.runs.columns import shortened
 from contrastcli.tui.runs.listing import Entry
 from contrastcli.tui.widgets import PlainText
 

@@ -9,8 +9,8 @@ from textual.coordinate import Coordinate
 from textual.events import Resize
 from textual.widgets import DataTable
 
-from contrastcli.runs.text import excerpt
-from contrastcli.tui.runs.columns import RunColumn, row_text, shortened
+from contrastcli.runs.text import excerpt, shortened
+from contrastcli.tui.runs.columns import RunColumn, row_text
 from contrastcli.tui.runs.tree import TreeItem
 from contrastcli.tui.widgets import hidden_key
 

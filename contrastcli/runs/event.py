@@ -1,0 +1,75 @@
+"""What every event has, and the decoder of all their kinds. Another package adds a kind by a subclass of Event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache, reduce
+from operator import or_
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+from msgspec import Meta
+
+from contrastcli.boundary import printable
+from contrastcli.runs.text import fixed
+
+# What charts and the system can take. A line with other values is no event.
+Count = Annotated[int, Meta(ge=0, lt=1 << 53)]
+Positive = Annotated[int, Meta(ge=1, lt=1 << 53)]
+Number = Annotated[float, Meta(ge=-3.4e38, le=3.4e38)]
+Time = Annotated[float, Meta(ge=0, lt=1e11)]
+Pid = Annotated[int, Meta(ge=1, lt=1 << 31)]
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=str.lower, omit_defaults=True):
+    """Every event has a step and a time (seconds since the epoch)."""
+
+    step: Count
+    time: Time = 0.0
+
+    routine: ClassVar[bool] = False
+    """Whether it is so frequent that a console need not show each one."""
+    titles: ClassVar[Mapping[str, str]] = {}
+    """Titles of charts, by the numbers that may be charted alone."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        decoder.cache_clear()
+
+    @classmethod
+    def kind(cls) -> str:
+        """Its name in `events.jsonl`, and that of the table of its numbers."""
+        return str(cls.__struct_config__.tag)
+
+    @property
+    def topic(self) -> str:
+        """Consoles may skip all but the latest of routine events with the same topic."""
+        return self.kind()
+
+    @property
+    def label(self) -> str:
+        """The first word of its line."""
+        return self.kind()
+
+    def numbers(self) -> Mapping[str, float | None]:
+        """Numbers to chart over the steps, by name, in the unit that is shown."""
+        return {}
+
+    def details(self, steps: int) -> str:
+        """Its line without the label, or nothing; `steps` is the number of steps of the run."""
+        return "  ".join([f"step {self.step:,}", *(f"{name} {fixed(x, 2)}" for name, x in self.numbers().items())])
+
+    def line(self, steps: int = 0) -> str:
+        """One line of text, or nothing."""
+        details = self.details(steps)
+        return printable(f"{self.label:<9} {details}").rstrip() if details else ""
+
+    def completes(self, steps: int) -> bool:
+        """Whether it is the last one of its topic, which is always shown."""
+        return self.step == steps
+
+
+@cache
+def decoder() -> msgspec.json.Decoder[Event]:
+    """Of the line of any kind of event that is defined by now."""
+    return msgspec.json.Decoder(reduce(or_, Event.__subclasses__()))
