@@ -1,6 +1,7 @@
 """`--dim N`: query, encode, eval and export by the first numbers of every embedding."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from contrastcli.runs.directory import Run
 from support.command import MODEL, Contrast, refused, sentences
 from support.contracts import dense, under
 from support.rounding import assert_near
-from support.sts_files import write_all
+from support.sts_files import write_all, write_stsb
 from support.tiny import Tiny, train
 
 TEXTS = ("ba den", "go bir")
@@ -58,6 +59,7 @@ def test_a_size_that_was_not_trained_is_said_where_it_is_known(contrast: Contras
 
 def test_each_size_is_measured_for_itself_and_leaves_the_runs_scores_alone(contrast: Contrast, nested: Run) -> None:
     write_all(Path("data"))
+    write_stsb(Path("data"), [(*pair, str(n * 7 % 5)) for n, pair in enumerate(pairwise(sentences()))])
     sizes = ("--dim", "8", "--dim", "32")
     answer = contrast("eval", "nested", *sizes, "--task", "STS12,STS-B", "--data-dir", "data", "--json", "--out", "out")
     small, whole = json.loads(answer.out)
