@@ -34,6 +34,7 @@ CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u
 
 _ASCII = str.maketrans(
     {"·": "-", "°": " deg", "–": "-", "−": "-", "—": "-", "…": "...", "≤": "<=", "≥": ">=", "τ": "tau", "λ": "lambda"}
+    | {"│": "|", "┤": "|", "┊": ":", "◆": "#", "●": "*", "○": "o"}
 )
 
 
@@ -66,6 +67,13 @@ def on_a_terminal() -> bool:
     """Whether this process can show a screen."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
     return all(stream.isatty() for stream in streams) and os.environ.get("TERM") != "dumb"
+
+
+def has_braille() -> bool:
+    """Whether the terminal is likely to show braille dots, as any but a console of Linux or a locale of ASCII does."""
+    locale = next((value for name in ("LC_ALL", "LANG") if (value := os.environ.get(name))), "")
+    encoding = getattr(sys.__stdout__, "encoding", None) or "utf-8"
+    return os.environ.get("TERM") != "linux" and locale not in ("C", "POSIX") and "utf" in encoding.lower()
 
 
 def run_on_host(host: str | None) -> None:

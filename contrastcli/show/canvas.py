@@ -1,25 +1,56 @@
-"""A grid of braille dots: lines and marks over ranges of x and y, as rows of text."""
+"""A grid of characters over ranges of x and y: lines and marks in braille dots, and areas in colours behind them."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from contrastcli.show.pictures import Range
+from contrastcli.show.pictures import Band, Range
 
-Glyphs = list[tuple[str, int]]
-"""One row: pieces of text, each with its ink. Ink 0 is for ticks and labels, 1 and up for lines."""
+
+class Glyph(NamedTuple):
+    """Neighbouring characters of a row with their ink, and the ink of what is behind them.
+
+    Ink 0 is for ticks and labels, or for nothing behind; 1 and up are for lines, TONES and up for areas.
+    """
+
+    text: str
+    ink: int = 0
+    ground: int = 0
+
+
+Glyphs = list[Glyph]
+"""One row."""
 
 _DOT_BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Of a braille character, by row and column."""
+_LETTERS = "*+ox%&$@"
+"""What lines are drawn in where there are no braille dots, by their ink."""
+
+
+@dataclass(frozen=True)
+class Face:
+    """What a terminal can show, besides letters."""
+
+    colours: bool = True
+    braille: bool = True
+
+    def letter(self, ink: int) -> str:
+        """What a line in this ink is drawn in without dots."""
+        return _LETTERS[(ink - 1) % len(_LETTERS)] if ink > 0 else "."
 
 
 class Canvas:
-    """A grid of braille dots, two by four a character, over ranges of x and y."""
+    """A grid of characters, each of two by four dots, over ranges of x and y."""
 
-    def __init__(self, width: int, height: int, x: Range, y: Range) -> None:
+    def __init__(self, width: int, height: int, x: Range, y: Range, face: Face = Face()) -> None:
         self._width, self._height = width, height
         self._x, self._y = x, y
+        self._face = face
         self._dots = [0] * (width * height)
         self._inks = [0] * (width * height)
+        self._grounds = [0] * (width * height)
         self._glyphs: dict[int, str] = {}
 
     def line(self, xs: Sequence[float], ys: Sequence[float], ink: int, dash: str = "1", joined: bool = True) -> None:
@@ -40,6 +71,23 @@ class Canvas:
                 self._set(*here, ink)
             before = here
 
+    def fill(self, band: Band) -> None:
+        """Colour what lies behind the characters whose middle is in a band."""
+        for column in range(self._width):
+            x = self._x[0] + (column + 0.5) / self._width * (self._x[1] - self._x[0])
+            first, second, limit = (interpolated(band.x, curve, x) for curve in (band.first, band.second, band.limit))
+            ends, ink = ((second, limit), band.alarm) if second < limit else ((first, second), band.ink)
+            for row in range(self._height):
+                y = self._y[1] - (row + 0.5) / self._height * (self._y[1] - self._y[0])
+                if min(ends) <= y <= max(ends):
+                    self._colour(row * self._width + column, ink, is_alarm=ink == band.alarm)
+
+    def _colour(self, cell: int, ink: int, is_alarm: bool) -> None:
+        if self._face.colours:
+            self._grounds[cell] = ink
+        elif is_alarm:
+            self._glyphs.setdefault(cell, ":")
+
     def mark(self, x: float, y: float, glyph: str, ink: int) -> None:
         self._set(*self._dot_at(x, y), ink, glyph)
 
@@ -53,15 +101,12 @@ class Canvas:
     def rows(self) -> Iterator[Glyphs]:
         """The characters, neighbours of one ink together."""
         for start in range(0, len(self._dots), self._width):
-            cells: Glyphs = []
-            for cell in range(start, start + self._width):
-                text = self._glyphs.get(cell) or (chr(0x2800 + self._dots[cell]) if self._dots[cell] else " ")
-                ink = self._inks[cell]
-                if cells and (cells[-1][1] == ink or text == " "):
-                    cells[-1] = (cells[-1][0] + text, cells[-1][1])
-                else:
-                    cells.append((text, ink))
-            yield cells
+            yield joined(self._glyph(cell) for cell in range(start, start + self._width))
+
+    def _glyph(self, cell: int) -> Glyph:
+        dots, ink = self._dots[cell], self._inks[cell]
+        text = chr(0x2800 + dots) if self._face.braille else self._face.letter(ink)
+        return Glyph(self._glyphs.get(cell) or (text if dots else " "), ink, self._grounds[cell])
 
     def _dot_at(self, x: float, y: float) -> tuple[int, int]:
         """Column and row of the dot at a point, counted from the top left; outside the grid where the point is."""
@@ -77,4 +122,27 @@ class Canvas:
             if glyph:
                 self._glyphs[cell] = glyph
             else:
+                self._glyphs.pop(cell, None)
                 self._dots[cell] |= _DOT_BITS[row % 4][column % 2]
+
+
+def joined(glyphs: Iterator[Glyph]) -> Glyphs:
+    """A row in which neighbours of one style are one."""
+    row: Glyphs = []
+    for glyph in glyphs:
+        if row and row[-1].ground == glyph.ground and (row[-1].ink == glyph.ink or glyph.text == " "):
+            row[-1] = row[-1]._replace(text=row[-1].text + glyph.text)
+        else:
+            row.append(glyph)
+    return row
+
+
+def interpolated(xs: Sequence[float], ys: Sequence[float], x: float) -> float:
+    """The value of a curve at x, by the straight line between its two points there; NaN beyond its ends."""
+    after = bisect_left(xs, x)
+    if not xs or not xs[0] <= x <= xs[-1]:
+        return math.nan
+    if xs[after] == x:
+        return ys[after]
+    share = (x - xs[after - 1]) / (xs[after] - xs[after - 1])
+    return ys[after - 1] + share * (ys[after] - ys[after - 1])

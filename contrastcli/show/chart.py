@@ -1,4 +1,4 @@
-"""A picture as a chart: rows of text with its lines and points in braille and glyphs, ticks and a legend.
+"""A picture as a chart: rows of text with its lines, points and areas, ticks and a legend.
 
 A screen colours the rows, a terminal prints them; lines differ in their dashes too, so that they are distinct
 without colour.
@@ -9,7 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from contrastcli.show.canvas import Canvas, Glyphs
+from contrastcli.show import axes
+from contrastcli.show.areas import Bars, HeatMap
+from contrastcli.show.axes import RowScale
+from contrastcli.show.canvas import Canvas, Face, Glyph, Glyphs
 from contrastcli.show.pictures import HARDEST, POSITIVE, Picture, Range, Series
 
 SHAPES = "●■▲◆○□△◇ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -21,12 +24,14 @@ _DASHES = ("1", "111100", "100", "1111001100", "11110000", "100000")
 _DASH_SAMPLES = ("━━", "╍╍", "┄┄", "━·", "━ ", "· ")
 """The same, as a legend shows it."""
 
-_ROWS_PER_TICK, _COLUMNS_PER_TICK = 3, 10
 _MARGIN = 0.04
-"""Free at either end of a range that is taken from the data, as a part of it."""
+"""Free at either end of a plane, as a part of it."""
 
 _CROWD = 100
 """Points of one series beyond which dots show more than glyphs."""
+
+
+_ANY = Face()
 
 
 @dataclass(frozen=True)
@@ -38,38 +43,70 @@ class Drawing:
     x: Range
 
 
-def draw(picture: Picture, width: int, height: int) -> Drawing:
+def draw(picture: Picture, width: int, height: int, face: Face = _ANY) -> Drawing:
     """A picture of any kind but bars in `height` rows of `width` characters.
 
     These are a legend, the plot with its y ticks, and the x ticks. Values that are not finite leave a gap in a line.
     """
-    scale = _log10 if picture.log else float
-    shown = _lines(picture)
-    lines = [(line.x, list(map(scale, line.y))) for line in shown]
-    marks = [(x, scale(y), glyph, ink) for x, y, glyph, ink in _marks(picture)]
-    xs = [x for line, _ in lines for x in line] or [x for x, *_ in marks]
-    ys = [y for _, line in lines for y in line] or [y for _, y, *_ in marks]
-    x_limits, y_limits = _limits(picture)
-    x_low, x_high = _range(xs, x_limits, _MARGIN if picture.kind in ("points", "path") else 0.0)
-    y_low, y_high = _range(ys, y_limits and (scale(y_limits[0]), scale(y_limits[1])), _MARGIN)
-    legend = _legend(shown, picture.kind != "points", width, height)
+    plot = _plot_of(picture, face)
+    legend = plot.legend(width, height)
     rows = max(1, height - 1 - len(legend))
-    labels = {
-        round((rows * 4 - 1) * (y_high - tick) / (y_high - y_low)) // 4: number(10**tick if picture.log else tick)
-        for tick in (_log_ticks if picture.log else ticks)(y_low, y_high, max(2, rows // _ROWS_PER_TICK))
-    }
-    gutter = max(map(len, labels.values()), default=0) + 1
-    canvas = Canvas(max(1, width - gutter), rows, (x_low, x_high), (y_low, y_high))
-    # Grey lines lie below the others.
-    for n in sorted(range(len(lines)), key=lambda n: shown[n].ink >= 0):
-        canvas.line(*lines[n], shown[n].ink or n + 1, _DASHES[n % len(_DASHES)], picture.kind != "points")
-    if picture.cursor is not None:
-        canvas.rule(picture.cursor)
-    for mark in marks:
-        canvas.mark(*mark)
-    plot = [[(labels.get(n, "").rjust(gutter - 1) + "│", 0), *cells] for n, cells in enumerate(canvas.rows())]
-    x_ticks = _x_ticks(x_low, x_high, gutter, width, picture.x_label)
-    return Drawing([*legend, *plot, x_ticks], gutter, (x_low, x_high))
+    scale = plot.scale(rows)
+    ticks = scale.ticks(rows)
+    texts = [f"{10**value:.3g}" for value in ticks.values()] if picture.log else axes.labels([*ticks.values()])
+    names = {row: f"{text}{picture.y_unit}" for row, text in zip(ticks, texts, strict=True)}
+    gutter = max(map(len, names.values()), default=0) + 1
+    drawn = []
+    for row, glyphs in enumerate(plot.paint(max(1, width - gutter), rows, scale)):
+        name = names.get(rows - 1 - row, "")
+        drawn.append([Glyph(name.rjust(gutter - 1) + ("┤" if name else "│")), *glyphs])
+    x_axis = axes.x_axis(*plot.x, max(1, width - gutter), picture.x_label)
+    return Drawing([*legend, *drawn, [Glyph(" " * gutter + x_axis)]], gutter, plot.x)
+
+
+def _plot_of(picture: Picture, face: Face) -> "_Lines | HeatMap | Bars":
+    if picture.heat is not None:
+        return HeatMap(picture, picture.heat, face)
+    is_filled = picture.kind == "histogram" and len(picture.series) == 2 and face.colours and face.braille
+    return Bars(picture) if is_filled else _Lines(picture, face)
+
+
+class _Lines:
+    """Series as lines of dots, and points as glyphs."""
+
+    def __init__(self, picture: Picture, face: Face) -> None:
+        self._picture, self._face = picture, face
+        self._shown = _outlines(picture)
+        scale = _log10 if picture.log else float
+        self._lines = [(line.x, list(map(scale, line.y))) for line in self._shown]
+        self._marks = [(x, scale(y), glyph, ink) for x, y, glyph, ink in _marks(picture)]
+        xs = [x for line, _ in self._lines for x in line] or [x for x, *_ in self._marks]
+        is_plane = picture.kind in ("points", "path")
+        occupied = picture.occupied() if picture.kind == "histogram" else None
+        self.x = _limits(picture.x_range or occupied) or axes.finite_range(xs, _MARGIN if is_plane else 0.0)
+
+    def legend(self, width: int, height: int) -> list[Glyphs]:
+        return _legend(self._shown, self._picture.kind != "points", width, height, self._face)
+
+    def scale(self, rows: int) -> RowScale:
+        ys = [y for _, line in self._lines for y in line] or [y for _, y, *_ in self._marks]
+        limits, log = self._picture.y_range, self._picture.log
+        given = limits and ((_log10(limits[0]), _log10(limits[1])) if log else limits)
+        return axes.round_rows(*(_limits(given) or axes.finite_range(ys)), rows)
+
+    def paint(self, width: int, rows: int, scale: RowScale) -> Iterator[Glyphs]:
+        canvas = Canvas(width, rows, self.x, scale.range(rows), self._face)
+        if self._picture.band:
+            canvas.fill(self._picture.band)
+        # Grey lines lie below the others.
+        for n in sorted(range(len(self._lines)), key=lambda n: self._shown[n].ink >= 0):
+            dash = _DASHES[n % len(_DASHES)]
+            canvas.line(*self._lines[n], self._shown[n].ink or n + 1, dash, self._picture.kind != "points")
+        if self._picture.cursor is not None:
+            canvas.rule(self._picture.cursor)
+        for mark in self._marks:
+            canvas.mark(*mark)
+        return canvas.rows()
 
 
 def has_shapes(picture: Picture) -> bool:
@@ -78,7 +115,7 @@ def has_shapes(picture: Picture) -> bool:
     return picture.kind == "points" and (len(series) > 1 or any(len(one.x) <= _CROWD for one in series))
 
 
-def _lines(picture: Picture) -> Sequence[Series]:
+def _outlines(picture: Picture) -> Sequence[Series]:
     """What is drawn as dots: of a histogram the outline of its bars."""
     if picture.kind == "histogram":
         return [
@@ -106,60 +143,15 @@ def _marks(picture: Picture) -> Iterator[tuple[float, float, str, int]]:
                 yield *point, SHAPES[n % len(SHAPES)], every[n].ink or n + 1
 
 
-def _limits(picture: Picture) -> tuple[Range | None, Range | None]:
-    """The ranges of x and y that do not follow from the points."""
-    if picture.kind != "histogram":
-        return picture.x_range, picture.y_range
-    top = max((y for s in picture.series for y in s.y), default=1.0)
-    return picture.x_range or picture.occupied(), (0.0, (1 + _MARGIN) * top)
-
-
-def number(value: float) -> str:
-    """A number in few characters: `0.05`, `1.5k`, `3e-05`."""
-    if value == 0 or not math.isfinite(value):
-        return "0" if value == 0 else "–"
-    if abs(value) >= 1e6 or abs(value) < 1e-3:
-        return f"{value:.2g}"
-    return f"{value / 1000:.4g}k" if abs(value) >= 10_000 else f"{value:.4g}"
-
-
-def ticks(low: float, high: float, count: int) -> list[float]:
-    """Round numbers within a range, at least two and about `count`, apart by 1, 2 or 5 times a power of ten."""
-    rough = (high - low) / max(count, 1)
-    power = 10.0 ** math.floor(math.log10(rough))
-    steps = [power * factor for factor in (0.1, 0.2, 0.5, 1, 2, 5, 10)]
-    widest = next(n for n, step in enumerate(steps) if step >= rough * 0.999)
-    ranges = [(step, math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)) for step in steps[widest::-1]]
-    step, first, last = next((one for one in ranges if one[2] > one[1]), ranges[-1])
-    return [n * step for n in range(first, last + 1)]
-
-
-def _log_ticks(low: float, high: float, count: int) -> list[float]:
-    """Logarithms of 1, 2 and 5 times powers of ten within a range of logarithms; of other numbers in a short one."""
-    powers = range(math.floor(low), math.ceil(high) + 1)
-    for factors in ((1,), (1, 2, 5)):
-        places = [n + math.log10(factor) for n in powers for factor in factors]
-        if len(inside := [place for place in places if low <= place <= high]) >= 2:
-            return inside
-    return [math.log10(tick) for tick in ticks(10**low, 10**high, count)]
-
-
 def _log10(value: float) -> float:
     return math.log10(value) if value > 0 else math.nan
 
 
-def _range(values: Sequence[float], limits: Range | None, margin: float) -> Range:
-    if limits and limits[0] < limits[1]:
-        return limits
-    finite = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
-    low, high = min(finite), max(finite)
-    if high - low <= 1e-9 * max(abs(low), abs(high)):
-        width = abs(low) * 0.1 or 1.0
-        return low - width, high + width
-    return low - margin * (high - low), high + margin * (high - low)
+def _limits(limits: Range | None) -> Range | None:
+    return limits if limits and limits[0] < limits[1] else None
 
 
-def _legend(series: Sequence[Series], joined: bool, width: int, height: int) -> list[Glyphs]:
+def _legend(series: Sequence[Series], joined: bool, width: int, height: int, face: Face) -> list[Glyphs]:
     """The names of the lines, what one wants to know of each where there is room, in at most a quarter of the rows.
 
     They may have two rows where that leaves the names whole.
@@ -173,28 +165,11 @@ def _legend(series: Sequence[Series], joined: bool, width: int, height: int) -> 
     for letters, which in [*shapes, *((n, least) for n in range(longest, 0, -1))]:
         rows = []
         for line, n in lines:
-            sample = _DASH_SAMPLES[n % len(_DASH_SAMPLES)] if joined else "∙"
-            entry = " ".join([sample, line.name[:letters], *line.readings[which : which + 1]])
-            if not rows or sum(len(text) for text, _ in rows[-1]) + len(entry) > width:
+            dashes = _DASH_SAMPLES[n % len(_DASH_SAMPLES)] if face.braille else 2 * face.letter(line.ink or n + 1)
+            entry = " ".join([dashes if joined else "∙", line.name[:letters], *line.readings[which : which + 1]])
+            if not rows or sum(len(glyph.text) for glyph in rows[-1]) + len(entry) > width:
                 rows.append([])
-            rows[-1].append((entry + (" " if which else "  "), line.ink or n + 1))
+            rows[-1].append(Glyph(entry + (" " if which else "  "), line.ink or n + 1))
         if len(rows) <= most or (len(rows) == 2 and height > 5 and (letters, which) == (longest, least - 1)):
             return rows
     return rows[:most]
-
-
-def _x_ticks(low: float, high: float, gutter: int, width: int, label: str) -> Glyphs:
-    room = width - gutter
-    row = [" "] * width
-    for tick in ticks(low, high, max(1, room // _COLUMNS_PER_TICK)):
-        text = number(tick)
-        start = gutter + round((room - 1) * (tick - low) / (high - low)) - len(text) // 2
-        start = min(max(start, gutter), width - len(text))
-        if all(cell == " " for cell in row[max(0, start - 1) : start + len(text) + 1]):
-            row[start : start + len(text)] = text
-    text = "".join(row)
-    if text.endswith(" " * (len(label) + 1)):
-        text = text[: width - len(label)] + label
-    elif text.startswith(" " * (len(label) + 1)):
-        text = label + text[len(label) :]
-    return [(text, 0)]

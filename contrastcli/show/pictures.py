@@ -22,8 +22,8 @@ from contrastcli.show.curve import ANGLES, curve
 GREY, POSITIVE, NEGATIVE, HARDEST = -1, 2, 3, 4
 """Inks of what is compared with, and of the three angles, the same in every picture."""
 
-PlotKind = Literal["lines", "path", "points", "histogram", "bars"]
-"""Curves over x; paths through a plane; points in it; heights between edges; one value each."""
+PlotKind = Literal["lines", "path", "points", "histogram", "bars", "heat"]
+"""Curves over x; paths through a plane; points in it; heights between edges; one value each; shares over a plane."""
 
 Events = Sequence[Event]
 Range = tuple[float, float]
@@ -54,11 +54,47 @@ class Series:
     readings: tuple[str, ...] = ()
 
 
+LEVELS = 5
+"""Of each hue of an area."""
+_TONES = 1000
+
+
+def tone(positive: int, negative: int) -> int:
+    """The ink of an area that has so much of positives and of negatives, each less than LEVELS."""
+    return _TONES + LEVELS * positive + negative
+
+
+def levels(ink: int) -> tuple[int, int] | None:
+    """What the ink of an area has of positives and of negatives; None for the ink of a line."""
+    return divmod(ink - _TONES, LEVELS) if ink >= _TONES else None
+
+
+@dataclass(frozen=True)
+class Band:
+    """The area between two curves over x; where the second is below the limit, in `alarm`, what is missing to that."""
+
+    x: Sequence[float]
+    first: Sequence[float]
+    second: Sequence[float]
+    limit: Sequence[float]
+    ink: int = tone(1, 0)
+    alarm: int = tone(0, 2)
+
+
+@dataclass(frozen=True)
+class Heat:
+    """How often positives and negatives lie in each bin between `edges` of y, for places of x at equal distances."""
+
+    edges: Sequence[float]
+    counts: Sequence[tuple[Sequence[int], Sequence[int]]]
+
+
 @dataclass(frozen=True)
 class Picture:
     """Series to draw. `name` is that of its files; `colours` says what the series' values are, if anything.
 
-    Ranges that are None are those of the data. `log` is for the y axis; `best` is a point to mark, `cursor` an x.
+    Ranges that are None are those of the data. `log` is for the y axis, `y_unit` of its ticks; `best` is a point to
+    mark, `cursor` an x; a `note` stands below. Behind lines there may be a `band`. Of `heat` the series are the names.
     """
 
     name: str
@@ -71,13 +107,17 @@ class Picture:
     x_range: Range | None = None
     y_range: Range | None = None
     log: bool = False
+    y_unit: str = ""
     best: tuple[float, float] | None = None
     cursor: float | None = None
+    note: str = ""
+    band: Band | None = None
+    heat: Heat | None = None
 
     @property
     def empty(self) -> bool:
         """Whether there is no point to show."""
-        return not any(math.isfinite(y) for series in self.series for y in series.y)
+        return self.heat is None and not any(math.isfinite(y) for series in self.series for y in series.y)
 
     def occupied(self) -> Range:
         """From the first to the last edge of a histogram's bins that are not empty; 0 to 1 if all are."""
@@ -193,7 +233,7 @@ def angle_histogram(
 ) -> Picture:
     """The angles of positive and of negative pairs over each other, from counts in the bins of EDGES."""
     series = (_shares(kinds[0], positive, POSITIVE), _shares(kinds[1], negative, NEGATIVE))
-    return Picture("angles", title, "histogram", "degrees", _SHARE, series, x_range=(0.0, 180.0))
+    return Picture("angles", title, "histogram", "degrees", _SHARE, series, y_unit="%")
 
 
 def labels(names: Sequence[str], longest: int | None = 40) -> dict[str, str]:

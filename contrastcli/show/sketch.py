@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from contrastcli.boundary import has_braille
+from contrastcli.show.canvas import Face
 from contrastcli.show.chart import SHAPES, draw, has_shapes
 from contrastcli.show.pictures import Picture
 
@@ -18,8 +20,9 @@ def text(picture: Picture, width: int, height: int) -> str:
         rows.append(f"{picture.y_label} over {picture.x_label}")
     if has_shapes(picture):
         rows += _legend(picture, width)
-    drawn = draw(replace(picture, x_label=""), width, max(height - len(rows), 6)).rows
-    return "\n".join([*rows, *("".join(piece for piece, _ in row).rstrip() for row in drawn)])
+    face = Face(colours=False, braille=has_braille())
+    drawn = draw(replace(picture, x_label=""), width, max(height - len(rows), 6), face).rows
+    return "\n".join([*rows, *("".join(glyph.text for glyph in row).rstrip() for row in drawn)])
 
 
 def _legend(picture: Picture, width: int) -> list[str]:

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.color import Color
 from textual.content import Content
 from textual.events import Click
 from textual.geometry import Size
@@ -13,9 +14,10 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from contrastcli.show.canvas import Glyphs
+from contrastcli.boundary import has_braille
+from contrastcli.show.canvas import Face, Glyph, Glyphs
 from contrastcli.show.chart import Drawing, draw
-from contrastcli.show.pictures import Picture
+from contrastcli.show.pictures import HARDEST, LEVELS, NEGATIVE, POSITIVE, Picture, levels
 
 _ANSI = (
     "blue green red yellow magenta cyan bright_red bright_blue bright_green bright_magenta bright_yellow bright_cyan"
@@ -46,6 +48,7 @@ class ChartView(Widget):
         self.picture = Picture("", title, "lines", "", "", ())
         self._drawing: Drawing | None = None
         self._strips: list[Strip] = []
+        self._styles: dict[tuple[int, int], Style] = {}
         self._drawn_at = Size()
 
     def show(self, picture: Picture, waiting: str | None = None) -> None:
@@ -53,6 +56,8 @@ class ChartView(Widget):
         waiting = self._waiting if waiting is None else waiting
         if picture.title != self.picture.title:
             self.border_title = Content(picture.title)  # plain: a name may hold brackets
+        if picture.note != self.picture.note:
+            self.border_subtitle = Content(picture.note)
         if picture != self.picture or waiting != self._waiting:
             self.picture, self._waiting, self._drawing = picture, waiting, None
             self.refresh()
@@ -62,8 +67,7 @@ class ChartView(Widget):
         if self._drawing is None or self._drawn_at != self.size:
             self._drawn_at = self.size
             self._drawing = self._draw(*self.size)
-            inks = self._inks()
-            self._strips = [self._strip(row, inks) for row in self._drawing.rows]
+            self._strips = [self._strip(row) for row in self._drawing.rows]
 
     def render_line(self, y: int) -> Strip:
         self.prepare()
@@ -78,24 +82,39 @@ class ChartView(Widget):
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self._drawing = None
+        self._styles.clear()
 
-    def _inks(self) -> list[Style]:
-        """The style of the axes, then that of each colour."""
-        theme = self.app.current_theme
-        colours = _ANSI if theme.ansi else _DARK if theme.dark else _LIGHT
-        styles = (self.rich_style + Style(color=colour) for colour in colours.split())
-        return [self.get_component_rich_style("chart--axis"), *styles]
+    @property
+    def _face(self) -> Face:
+        return Face(colours=not self.app.no_color, braille=has_braille())
 
-    def _strip(self, row: Glyphs, inks: list[Style]) -> Strip:
-        styles = (inks[(ink - 1) % INKS + 1 if ink > 0 else 0] for _, ink in row)
-        segments = [Segment(text, style) for (text, _), style in zip(row, styles, strict=True)]
+    def _strip(self, row: Glyphs) -> Strip:
+        segments = [Segment(glyph.text, self._style(glyph.ink, glyph.ground)) for glyph in row]
         return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
+
+    def _style(self, ink: int, ground: int) -> Style:
+        if (ink, ground) not in self._styles:
+            base = self.rich_style if ink > 0 else self.get_component_rich_style("chart--axis")
+            self._styles[ink, ground] = base + Style(color=self._colour(ink), bgcolor=self._colour(ground))
+        return self._styles[ink, ground]
+
+    def _colour(self, ink: int) -> str | None:
+        """The colour of a line by its number, or of an area by what it has of positives and negatives."""
+        theme, areas = self.app.current_theme, levels(ink)
+        names = (_ANSI if theme.ansi else _DARK if theme.dark else _LIGHT).split()
+        if areas is None:
+            return names[(ink - 1) % INKS] if ink > 0 else None
+        first = POSITIVE if areas[0] > areas[1] else NEGATIVE
+        if theme.ansi:
+            return names[(HARDEST if all(areas) else first) - 1]
+        mixed = Color.parse(names[first - 1]).blend(Color.parse(names[HARDEST - 1]), min(areas) / max(areas))
+        return self.background_colors[1].blend(mixed, max(areas) / (LEVELS - 1)).hex
 
     def _draw(self, width: int, height: int) -> Drawing:
         if width < 8 or height < 3:
             return Drawing([], 0, (0.0, 1.0))
         if not self.picture.empty:
-            return draw(self.picture, width, height)
+            return draw(self.picture, width, height, self._face)
         lines = wrap(self._waiting, width - 2)[:height]
         above: list[Glyphs] = [[] for _ in range((height - len(lines)) // 2)]
-        return Drawing([*above, *([(line.center(width), 0)] for line in lines)], 0, (0.0, 1.0))
+        return Drawing([*above, *([Glyph(line.center(width))] for line in lines)], 0, (0.0, 1.0))

@@ -11,7 +11,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.status import Digest, State, Status
 from contrastcli.runs.text import duration, score
 from contrastcli.settings.metrics import metric_title
-from contrastcli.show.chart import number
+from contrastcli.show.axes import number
 from contrastcli.tui.history.history import History
 from contrastcli.tui.live.view import LiveView
 from contrastcli.tui.run_screen import SHAPES, RunView

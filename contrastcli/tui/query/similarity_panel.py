@@ -28,7 +28,7 @@ def draw_dial(angle_deg: float, height: int = 8) -> str:
     canvas.line(*_arc(_ARC_RADIUS, angle_deg), 1)
     for angle in (0.0, math.radians(angle_deg)):
         canvas.line((0.0, math.cos(angle)), (0.0, math.sin(angle)), 1)
-    rows = ["".join(text for text, _ in cells).ljust(width) for cells in canvas.rows()]
+    rows = ["".join(glyph.text for glyph in row).ljust(width) for row in canvas.rows()]
     scale = "180°" + f"{angle_deg:.1f}°".center(width - 6) + "0°"
     return "\n".join([*rows, scale])
 

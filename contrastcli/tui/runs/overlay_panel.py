@@ -16,7 +16,7 @@ from contrastcli.evaluation.run_scores import compare
 from contrastcli.runs.directory import Run
 from contrastcli.runs.results import Bootstrap
 from contrastcli.runs.text import shortened
-from contrastcli.show.chart import number
+from contrastcli.show.axes import number
 from contrastcli.show.format import table
 from contrastcli.show.pictures import Picture
 from contrastcli.show.runs import bootstrap, by_method, run_details, side_by_side
