@@ -134,15 +134,20 @@ class HardNegative(msgspec.Struct, frozen=True, kw_only=True):
 class Angles(Event, frozen=True, kw_only=True):
     """Angles of the batch in degrees; histograms count pairs in bins of 5° from 0° to 180°.
 
-    `satisfied` is the fraction of positives whose angle is smaller than that of every negative by the margin or more,
-    the accuracy in the batch. `closest` are the hardest negatives as texts, the closest first, of some batches only.
+    `with_margin` is the mean angle of a positive and the margin, which every negative should exceed, None without a
+    margin; `satisfied` is the fraction of positives for which they all do, the accuracy in the batch. An anchor has so
+    many `negatives` on average, of which `effective` pull: e to the entropy of the softmax over them. `closest` are the
+    hardest negatives as texts, the closest first, of some batches only.
     `shorter` are positive, negative and hardest by shorter size, if some are trained.
     """
 
     positive: Number | None
     negative: Number | None
     hardest: Number | None
+    with_margin: Number | None = None
     satisfied: Number | None
+    negatives: Number | None = None
+    effective: Number | None = None
     positive_histogram: Histogram = field(default_factory=list)
     negative_histogram: Histogram = field(default_factory=list)
     closest: list[HardNegative] = field(default_factory=list)
@@ -157,7 +162,8 @@ class Angles(Event, frozen=True, kw_only=True):
 
     def numbers(self) -> Mapping[str, float | None]:
         shorter = {f"{name}@{dim}": angle for dim, own in self.shorter.items() for name, angle in own.items()}
-        return {name: getattr(self, name) for name in (*self.titles, "satisfied")} | shorter
+        others = [name for name in ("with_margin", "effective", "negatives") if getattr(self, name) is not None]
+        return {name: getattr(self, name) for name in (*self.titles, "satisfied", *others)} | shorter
 
     def details(self, steps: int) -> str:
         angles = [f"{name} {fixed(getattr(self, name), 1)}°" for name in self.titles]
@@ -210,8 +216,8 @@ class System(Event, frozen=True, kw_only=True):
 
     def in_words(self) -> list[tuple[str, str]]:
         """What the machine tells: a name, and the value with its unit."""
-        return [(self.units[name][0], self.in_unit(name, value)) for name, value in self.numbers().items()]
+        return [(self.units[name][0], f"{self.rounded(x)} {self.units[name][1]}") for name, x in self.numbers().items()]
 
-    @classmethod
-    def in_unit(cls, name: str, value: float) -> str:
-        return f"{fixed(value, 0 if value >= 10 else 1)} {cls.units[name][1]}"
+    @staticmethod
+    def rounded(value: float) -> str:
+        return fixed(value, 0 if value >= 10 else 1)

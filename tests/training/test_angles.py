@@ -1,6 +1,7 @@
 """The angles that are logged, against plain loops over pairs of rows."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -8,9 +9,14 @@ from torch import Tensor
 
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.measured import Angles
+from contrastcli.settings import config
+from contrastcli.settings.config import Layer
+from contrastcli.settings.similarity import SIMILARITIES
 from contrastcli.training import angles
+from contrastcli.training.angles import Scale
 
 MARGIN = 10.0
+SCALE = Scale(MARGIN, similarity=SIMILARITIES["angle"], tau=0.06)
 
 
 def degrees(a: Tensor, b: Tensor) -> float:
@@ -48,7 +54,7 @@ def by_loops(views: dict[str, Tensor], rows: Rows) -> dict[str, list[float]]:
 
 
 def measure(views: dict[str, Tensor], rows: Rows) -> Angles:
-    return angles.measure(3, views, rows, MARGIN)
+    return angles.measure(3, views, rows, SCALE)
 
 
 def batch(count: int, *names: str, texts: int = 1000) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -86,7 +92,7 @@ def test_angles_are_those_of_loops_over_pairs(
 def test_the_hardest_negatives_are_told_as_texts_each_two_once() -> None:
     views, ids = batch(40, "anchor", "positive", texts=60)
     texts = [f"text {number} " + "word " * 60 for number in range(60)]
-    event = angles.measure(3, views, Rows(ids), MARGIN, texts)
+    event = angles.measure(3, views, Rows(ids), SCALE, texts)
     pairs: dict[frozenset[int], tuple[float, float]] = {}
     for i, anchor in enumerate(ids["anchor"].tolist()):
         own = {anchor, ids["positive"][i].item()}
@@ -118,3 +124,59 @@ def test_a_batch_without_positives_or_negatives_has_no_mean() -> None:
     assert (contradictions.positive, contradictions.hardest, contradictions.satisfied) == (None, None, None)
     alone = measure(views, Rows({name: torch.zeros(4, dtype=torch.long) for name in ids}))
     assert (alone.negative, alone.hardest, alone.satisfied) == (None, None, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("scale", "shifted"),
+    [
+        (Scale(15.0), lambda angle: angle + 15),
+        (Scale(0.2, "cosine"), lambda angle: math.degrees(math.acos(max(-1.0, math.cos(math.radians(angle)) - 0.2)))),
+        (Scale(0.3, "distance"), lambda angle: math.degrees(2 * math.asin(min(1.0, chord(angle) / 2 + 0.15)))),
+    ],
+)
+def test_a_margin_in_any_unit_is_the_angle_that_negatives_must_exceed(
+    scale: Scale, shifted: Callable[[float], float]
+) -> None:
+    views, ids = batch(12, "anchor", "positive")
+    event = angles.measure(3, views, Rows(ids), scale)
+    own = [degrees(views["anchor"][i], views["positive"][i]) for i in range(12)]
+    against = [min(degrees(views["anchor"][i], views["positive"][j]) for j in range(12) if j != i) for i in range(12)]
+    limits = [min(180.0, shifted(angle)) for angle in own]
+    assert event.with_margin == pytest.approx(sum(limits) / 12, abs=2e-3)
+    assert event.satisfied == pytest.approx(sum(a < b for a, b in zip(limits, against, strict=True)) / 12, abs=1e-4)
+
+
+def chord(angle: float) -> float:
+    return 2 * math.sin(math.radians(angle) / 2)
+
+
+@pytest.mark.parametrize("same_side", [False, True])
+def test_effective_negatives_are_e_to_the_entropy_of_the_softmax_over_them(same_side: bool) -> None:
+    views, ids = batch(9, "anchor", "positive", "negative", texts=14)
+    tau, found = 0.3, []
+    scale = Scale(similarity=SIMILARITIES["cosine"], tau=tau, same_side=same_side)
+    given = 0
+    for i in range(9):
+        own = {int(ids["anchor"][i]), int(ids["positive"][i])}
+        names = ["positive", "negative", *(["anchor"] if same_side else [])]
+        others = [views[name][j] for name in names for j in range(9) if int(ids[name][j]) not in own]
+        given += len(others)
+        weights = [math.exp(math.cos(math.radians(degrees(views["anchor"][i], other))) / tau) for other in others]
+        shares = [weight / sum(weights) for weight in weights]
+        found.append(math.exp(-sum(share * math.log(share) for share in shares)))
+    event = angles.measure(3, views, Rows(ids), scale)
+    assert event.effective == pytest.approx(sum(found) / 9, rel=1e-4)
+    assert event.negatives == pytest.approx(given / 9, abs=0.01)
+    assert angles.measure(3, views, Rows(ids), Scale()).effective is None
+
+
+def test_the_scale_is_that_of_the_objective() -> None:
+    def scale(name: str, **settings: object) -> Scale:
+        values = {"objective.name": name} | {f"objective.{key}": value for key, value in settings.items()}
+        return Scale.of(config.resolve([Layer.of(values, "test")]))
+
+    assert (scale("simace").margin, scale("simace").unit, scale("simace").tau) == (10.0, "degrees", 0.06)
+    assert scale("simcse", margin=0.1).unit == "cosine" and not scale("simcse").same_side
+    assert scale("pairsupcon").same_side and scale("simcse", same_side=True).same_side
+    assert scale("met").unit == "distance" and scale("met").similarity is None
+    assert scale("supcon").similarity is None, "it compares by dot products"

@@ -47,7 +47,13 @@ def stop_at(monkeypatch: pytest.MonkeyPatch) -> Count:
 
 def record(run: Run) -> list[object]:
     """Every event of training as it is in the file, without times and rates."""
-    unmeasured = {"time": 0.0, "sentences_per_s": None, "seconds_left": None, "memory_mb": None, "takes": {}}
+    unmeasured: dict[str, object] = {
+        "time": 0.0,
+        "sentences_per_s": None,
+        "seconds_left": None,
+        "memory_mb": None,
+        "takes": {},
+    }
     events = [event for event in run.events() if isinstance(event, Step | Angles | Evaluated)]
     return [
         msgspec.structs.replace(event, **{key: unmeasured[key] for key in unmeasured if hasattr(event, key)})
