@@ -10,5 +10,6 @@ processes.py    `contrast …` in child processes
 dialogs.py      a question, a line to type, a list to order, and help
 chart_view.py   a widget that draws a picture
 widgets.py      plain text, the bar of keys, rows of a form, bars of progress
+screenshot.py   a screen as an SVG
 terminal.py     the end of the app when its terminal goes away
 """

@@ -9,6 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
+from rich.console import Console
+from rich.segment import Segment
 from textual import work
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
@@ -30,6 +32,7 @@ from contrastcli.tui.custom import customise, named
 from contrastcli.tui.dialogs import Help, Question
 from contrastcli.tui.keys import KeyQueue
 from contrastcli.tui.screen import SCREENS, ModeScreen
+from contrastcli.tui.screenshot import svg
 from contrastcli.tui.terminal import end_with_terminal
 from contrastcli.tui.widgets import WithoutControls, hidden_key
 
@@ -192,6 +195,14 @@ class ContrastApp(App[None]):
             self.notify("copied")
         else:
             self.notify(f"copied; also in {path}", markup=False)
+
+    def export_screenshot(self, *, title: str | None = None, simplify: bool = True) -> str:
+        """The screen as an SVG."""
+        update = self.screen._compositor.render_update(
+            full=True, screen_stack=self._background_screens, simplify=simplify
+        )
+        rows = Segment.split_lines(Console(width=self.size.width).render(update or ""))
+        return svg([*rows], self.size.width, title or self.title)
 
     def deliver_screenshot(
         self, filename: str | None = None, path: str | None = None, time_format: str | None = None
