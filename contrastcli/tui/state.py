@@ -26,6 +26,7 @@ class State(msgspec.Struct):
     panels: tuple[str, ...] = ()
     axis: str = "step"
     smoothing: str = "not smoothed"
+    one_batch: bool = False
     baseline: str = ""
 
     # Runs

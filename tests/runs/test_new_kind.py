@@ -76,5 +76,5 @@ async def test_live_has_it_in_the_log_and_a_panel(tmp_path: Path, monkeypatch: p
     app = ContrastApp(tmp_path, list_runs(tmp_path)[0])
     async with show(app) as pilot:
         await until(pilot, lambda: not panel.picture.empty and "recall    step 600" in screen_text(app))
-        assert "─ recall at 1, %  60 (+40.00) ─" in screen_text(app)
+        assert "─ recall at 1, %  60.00 (+40.00) ─" in screen_text(app)
         assert [round(y) for y in panel.picture.series[0].y] == [20, 40, 60]

@@ -122,6 +122,8 @@ def angles(step: int) -> Angles:
         negative=negative,
         hardest=negative - 26 + _noise(step, 1.2),
         satisfied=0.97 - 0.5 * _left(step),
+        negatives=126.0,
+        effective=9 + 60 * _left(step),
         positive_histogram=_bell(positive, 9, _BATCH),
         negative_histogram=_bell(negative, 11, _BATCH * (_BATCH - 1)),
         closest=[_hard_negative(step, row) for row in range(5)],

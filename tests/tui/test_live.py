@@ -2,12 +2,14 @@
 
 import gc
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 import pytest
 from msgspec.structs import asdict
+from rich.color_triplet import ColorTriplet
 from textual.widget import Widget
 
 from contrastcli.runs.directory import Run
@@ -152,7 +154,7 @@ async def test_shorter_embeddings_have_their_scores_and_angles_in_words(tmp_path
     append(run, msgspec.structs.replace(angles(10), shorter={64: {"hardest": 52.25}}))
     append(run, msgspec.structs.replace(evaluated(10, best=True), shorter={64: 0.61}))
     async with show(opened(run), (140, 60)) as page:
-        await until(page, lambda: says(page, "dev at 64 61", "hardest at 64 52.2°", "score@64"))
+        await until(page, lambda: says(page, "dev at 64 61", "hardest at 64 52.2 °", "score@64"))
 
 
 @SIZES
@@ -179,12 +181,12 @@ async def test_z_lets_a_panel_fill_the_screen_and_that_is_remembered(size: tuple
     async with show(opened(run), size) as page:
         await until(page, lambda: "loss" in charts(page))
         await page.press("tab", "tab", "z")
-        await until(page, lambda: says(page, "Angles, degrees") and not says(page, "─ Loss"))
+        await until(page, lambda: says(page, "Angles · 3 % violated") and not says(page, "─ Loss"))
         assert page.app.screen.query_one("#angles").size.height > size[1] - 9
     async with show(opened(run), size) as page:
         await until(page, lambda: charts(page) == {"angles"})
         await page.press("tab")
-        await until(page, lambda: says(page, "dev Spearman · starter", "◆") and not says(page, "Angles, degrees"))
+        await until(page, lambda: says(page, "dev Spearman · starter", "◆") and not says(page, "Angles · 3"))
         await page.press("escape")
         await until(page, lambda: says(page, "─ Loss"))
         assert page.app.focused is None
@@ -224,6 +226,7 @@ async def test_plus_and_minus_choose_how_many_of_the_steps_are_shown(tmp_path: P
 
 async def test_brackets_and_a_click_read_values_at_an_earlier_place(tmp_path: Path) -> None:
     async with show(opened(recorded(tmp_path, "finished"))) as page:
+        await page.press("w")
         await until(page, lambda: says(page, "% of pairs, step 600", "accuracy 97 %", "loss 0.9629 (-2.68)"))
         await page.press(*["left_square_bracket"] * 3)
         await until(page, lambda: says(page, "values at step 555", "% of pairs, step 550", "epoch 5.50"))
@@ -234,6 +237,63 @@ async def test_brackets_and_a_click_read_values_at_an_earlier_place(tmp_path: Pa
         await until(page, lambda: says(page, "% of pairs, step 600") and not says(page, "values at"))
         await page.click("#dev", offset=(20, 5))
         await until(page, lambda: says(page, "values at step 2"))
+
+
+async def test_the_gap_between_positives_and_hardest_negatives_is_shown_with_the_margin(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "starting")
+    append(run, started(this_process()))
+    for step in range(10, 210, 10):
+        hardest, satisfied = (30.0, 0.25) if step <= 100 else (60.0, 0.75)
+        changed = {"positive": 35.0, "hardest": hardest, "with_margin": 45.0, "satisfied": satisfied}
+        append(run, msgspec.structs.replace(angles(step), effective=9.2, **changed))
+    async with show(opened(run), (140, 45)) as page:
+        words = ("Angles · 25 % violated", "positive + m 45.00", "126 negatives given, 9 that pull")
+        await until(page, lambda: says(page, *words))
+        panel = page.app.screen.query_one("#angles", Panel)
+        red, green = (ground(panel, x) for x in (12, panel.size.width - 4))
+        assert red.red > red.green and green.green > green.red
+        await page.press(*["left_square_bracket"] * 24)
+        await until(page, lambda: says(page, "Angles · 75 % violated"))
+
+
+def ground(panel: Panel, x: int) -> ColorTriplet:
+    """The one colour behind the characters of a column, besides that of the panel."""
+    styles = [next(iter(panel.render_line(y).crop(x, x + 1))).style for y in range(panel.size.height)]
+    found = {style.bgcolor for style in styles if style and style.bgcolor} - {panel.rich_style.bgcolor}
+    (colour,) = (one.get_truecolor() for one in found if one)
+    return colour
+
+
+@SIZES
+async def test_the_waterfall_shows_pairs_by_angle_over_all_steps_and_w_those_of_one_batch(
+    size: tuple[int, int], tmp_path: Path
+) -> None:
+    run = recorded(tmp_path, "finished")
+    async with show(opened(run), size) as page:
+        panel = page.app.screen.query_one("#histogram", Panel)
+        await page.press(*["tab"] * 5)
+        await until(page, lambda: panel.picture.heat is not None and says(page, "Pairs by angle", "both", "600 step"))
+        assert panel.picture.heat and panel.picture.x_range == (0, 600)
+        (first, *_, last), begin = panel.picture.heat.counts, 600 - 600 / len(panel.picture.heat.counts)
+        steps = [step for step in range(10, 601, 10) if step >= begin]
+        assert [sum(kind) for kind in last] == [counted(kind, steps) for kind in ("positive", "negative")]
+        middles = [[mean(kind) for kind in both] for both in (first, last)]
+        assert middles[0][0] > middles[1][0] and middles[0][1] < middles[1][1], "positives fall and negatives rise"
+        await page.press("w")
+        await until(page, lambda: says(page, "% of pairs, step 600", "w all steps") and panel.picture.heat is None)
+    async with show(opened(run), size) as page:
+        await page.press(*["tab"] * 5)
+        await until(page, lambda: says(page, "% of pairs, step 600"))
+
+
+def counted(kind: str, steps: Sequence[int]) -> int:
+    """The pairs of some batches."""
+    return sum(sum(getattr(angles(step), f"{kind}_histogram")) for step in steps)
+
+
+def mean(counts: Sequence[int]) -> float:
+    """The mean bin of a histogram."""
+    return sum(n * count for n, count in enumerate(counts)) / sum(counts)
 
 
 async def test_curves_are_drawn_over_time_sentences_or_epochs_and_smoothed(tmp_path: Path) -> None:

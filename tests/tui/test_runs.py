@@ -292,7 +292,7 @@ async def test_a_note_is_written_on_a_run_and_found_by(place: Path) -> None:
 
 
 @pytest.mark.parametrize("error", ["", "out exists"])
-async def test_w_merges_what_is_selected_with_its_backbone(
+async def test_m_in_capitals_merges_what_is_selected_with_its_backbone(
     place: Path, monkeypatch: pytest.MonkeyPatch, error: str
 ) -> None:
     commands = answer_commands(monkeypatch, Finished("α 0.4 is better than starter\nwrote out\n", error))
@@ -300,7 +300,7 @@ async def test_w_merges_what_is_selected_with_its_backbone(
         for name in ("starter-stopped", "starter-finished"):
             at(table, name)
             await pilot.press("space")
-        await pilot.press("w")
+        await pilot.press("M")
         await until(pilot, lambda: "between starter and 2 runs" in " ".join(screen_text(pilot.app).split()))
         await pilot.press("ctrl+u", *"out", "enter")
         await until(pilot, lambda: (error or "α 0.4 is better than starter") in screen_text(pilot.app))

@@ -18,7 +18,7 @@ SAMPLES = 800
 """Events of a kind that are kept whole: of more, every second one is dropped, so that they still cover all steps."""
 
 _ALL = (0.0, math.inf)
-_INKS = {"positive": POSITIVE, "negative": NEGATIVE, "hardest": HARDEST}
+_INKS = {"positive": POSITIVE, "negative": NEGATIVE, "hardest": HARDEST, "with_margin": POSITIVE}
 
 
 E = TypeVar("E", bound=Event)

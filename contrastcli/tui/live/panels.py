@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from textwrap import wrap
+from typing import NamedTuple
 
 from rich.segment import Segment
 from textual.content import Content
@@ -12,15 +13,15 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from contrastcli.runs.measured import Step, System
-from contrastcli.show.chart import number
-from contrastcli.show.pictures import Picture, Series, angle_histogram
+from contrastcli.show.axes import number
+from contrastcli.show.pictures import EDGES, Band, Heat, Picture, Series, angle_histogram
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.history.history import History, Metric
-from contrastcli.tui.history.series import Axis, SeriesGroup
 from contrastcli.tui.live.view import LiveView
 from contrastcli.tui.widgets import PlainText, styled
 
-_SPARK = "▁▂▃▄▅▆▇█"
+_SPARK = "▁▂▃▄▅▆"
+"""Without the highest, so that those of two rows do not touch."""
 _SPARK_WIDTH = 8
 
 
@@ -32,16 +33,56 @@ def loss(history: History, view: LiveView, width: int) -> Picture:
 
 
 def angles(history: History, view: LiveView, width: int) -> Picture:
-    """Mean positive, mean negative and hardest negative angle."""
-    return view.over_steps(Metric("Angles, degrees", "angles", ("positive", "negative", "hardest")), history, width)
+    """Mean positive, mean negative and hardest negative angle, and the gap between the first and the last."""
+    group = history.series["angles"]
+    margin = ("with_margin",) if "with_margin" in group.by_name else ()
+    metric = Metric("Angles", "angles", ("positive", "negative", "hardest", *margin))
+    picture = replace(view.over_steps(metric, history, width), y_unit="°")
+    positive, _, hardest, *with_margin = picture.series[: len(metric.names)]
+    limit = with_margin[0] if with_margin else positive
+    named = [replace(one, name="positive + m") if one in with_margin else one for one in picture.series]
+    measured = (view.value("angles", name, history) for name in ("satisfied", "negatives", "effective"))
+    satisfied, given, effective = measured
+    title = "Angles" if satisfied is None else f"Angles · {100 * (1 - satisfied):.0f} % violated"
+    pull = "" if effective is None else f", {effective:,.0f} that pull"
+    return replace(
+        picture,
+        title=title,
+        note="" if given is None else f"{given:,.0f} negatives given{pull}",
+        series=tuple(named),
+        band=Band(positive.x, positive.y, hardest.y, limit.y),
+    )
 
 
 def histogram(history: History, view: LiveView, width: int) -> Picture:
-    """The angles of one batch, the newest or the last of the view: the share of its pairs in each 5°, in per cent."""
+    """The angles over steps as a heat map, or those of one batch: the newest, or that at the cursor."""
+    if not view.one_batch:
+        return waterfall(history, view, width // 2)
     batch = view.sample(history.histograms, history)
     if batch is None or not batch.positive_histogram:
         return Picture("angles", "% of pairs by angle", "histogram", "", "", ())
-    return angle_histogram(f"% of pairs, step {batch.step:,}", batch.positive_histogram, batch.negative_histogram)
+    title = f"% of pairs, step {batch.step:,}"
+    return replace(angle_histogram(title, batch.positive_histogram, batch.negative_histogram), note="w all steps")
+
+
+def waterfall(history: History, view: LiveView, columns: int) -> Picture:
+    """How many pairs have which angle, over what is shown of the x axis."""
+    first, last = view.x_range(history)
+    axis, group = history.axis(view.axis), history.series["angles"]
+    counts: list[tuple[list[int], list[int]]] = [([], []) for _ in range(columns)]
+    for batch in history.histograms.kept:
+        column = int((group.place(batch.step, axis) - first) / (last - first) * columns)
+        if 0 <= column <= columns and batch.positive_histogram:
+            kinds = counts[min(column, columns - 1)]
+            for kind, more in zip(kinds, (batch.positive_histogram, batch.negative_histogram), strict=True):
+                kind[:] = map(sum, zip(kind or [0] * len(more), more, strict=True))
+    begun = next((both for both in counts if both[0]), None)
+    for n, both in enumerate(counts):
+        counts[n] = begun = both if both[0] else begun or both
+    heat = Heat(EDGES, counts) if begun and begun[0] else None
+    names = (Series("positive", (), ()), Series("negative", (), ()))
+    shown = Picture("angles", "Pairs by angle", "heat", axis.name, "", names, x_range=(first, last), y_unit="°")
+    return replace(shown, heat=heat, note="w one batch", cursor=view.cursor)
 
 
 def dev(history: History, view: LiveView, width: int) -> Picture:
@@ -86,59 +127,59 @@ class Panel(ChartView, can_focus=True):
         return True
 
 
-Reading = tuple[str, str, str]
-"""A name, a value, and what is drawn behind it."""
+class Reading(NamedTuple):
+    """A name, a number with its unit or a few words, and what is drawn behind them."""
+
+    name: str
+    value: str
+    unit: str = ""
+    drawn: str = ""
 
 
 def run_readings(history: History, view: LiveView) -> list[Reading]:
-    """What Live shows as numbers: a name, the value at the end of the view, and what may be drawn behind it."""
+    """What Live shows as numbers, as of the end of the view."""
     started, step = history.started, history.step
     if started is None:
         return []
-    axis, (first, end) = history.axis(view.axis), view.x_range(history)
-    end = end if view.cursor is None else view.cursor
-    until = history.step_at(end, axis)
+    axis, (_, end) = history.axis(view.axis), view.x_range(history)
+    until = history.step_at(end if view.cursor is None else view.cursor, axis)
 
-    def row(name: str, group: SeriesGroup, series: str, form: Callable[[float], str]) -> Reading:
-        value, drawn = group.at(series, end, axis), spark(group.sampled(series, (first, end), _SPARK_WIDTH, axis))
-        return name, "–" if value is None else form(value), drawn
+    def row(name: str, kind: str, series: str, form: Callable[[float], str], unit: str = "") -> Reading:
+        value, group = view.value(kind, series, history), history.series[kind]
+        drawn = spark(group.sampled(series, view.x_range(history), _SPARK_WIDTH, axis))
+        return Reading(name, "–" if value is None else form(value), unit, drawn)
 
-    memory = step.memory_mb if step else None
     dims = history.histograms.newest.shorter if history.histograms.newest else ()
+    mean = view.value("evaluated", "mean_norm", history)
+    width = f"of {history.evaluated.width}, mean {mean:.2f}" if history.evaluated and mean is not None else ""
+    whole = "{:,.0f}".format
     return [
-        row("learning rate", history.series["step"], "lr", number),
-        row("gradient norm", history.series["step"], "grad_norm", number),
-        row("batch accuracy", history.series["angles"], "satisfied", lambda value: f"{100 * value:.0f} %"),
-        row("sentences/s", history.series["step"], "sentences_per_s", lambda value: f"{value:,.0f}"),
-        ("dimensions", _dimensions(history, end, axis), ""),
-        *(row(f"dev at {k}", history.series["evaluated"], f"score@{k}", number) for k in dims),
-        *(row(f"hardest at {k}", history.series["angles"], f"hardest@{k}", "{:.1f}°".format) for k in dims),
-        ("epoch", f"{until / max(1, started.steps_per_epoch):.2f}", ""),
-        ("memory", "–" if memory is None else f"{memory:,.0f} MB", ""),
+        row("learning rate", "step", "lr", number),
+        row("gradient norm", "step", "grad_norm", number),
+        row("batch accuracy", "angles", "satisfied", lambda share: f"{100 * share:.0f}", "%"),
+        row("sentences", "step", "sentences_per_s", whole, "/s"),
+        row("dimensions", "evaluated", "rank", whole)._replace(unit=width, drawn=""),
+        *(row(f"dev at {k}", "evaluated", f"score@{k}", number) for k in dims),
+        *(row(f"hardest at {k}", "angles", f"hardest@{k}", "{:.1f}".format, "°") for k in dims),
+        Reading("epoch", f"{until / max(1, started.steps_per_epoch):.2f}"),
+        Reading("memory", "–" if step is None or step.memory_mb is None else f"{step.memory_mb:,.0f}", "MB"),
         *_takes(step.takes if step else {}),
-        ("negatives", f"{started.negatives_per_anchor:,} per anchor", ""),
-        ("batch", f"{started.batch_size:,} rows", ""),
-        ("a step", f"{started.sentences_per_step:,} sentences", ""),
-        ("device", f"{started.device} in {started.precision}", ""),
-        ("objective", started.objective, ""),
-        ("backbone", started.backbone, ""),
+        Reading("negatives", f"{started.negatives_per_anchor:,}", "per anchor"),
+        Reading("batch", f"{started.batch_size:,}", "rows"),
+        Reading("a step", f"{started.sentences_per_step:,}", "sentences"),
+        Reading("device", started.device, f"in {started.precision}"),
+        Reading("objective", "", started.objective),
+        Reading("backbone", "", started.backbone),
     ]
-
-
-def _dimensions(history: History, end: float, axis: Axis) -> str:
-    """How many dimensions the embeddings use, and the norm of their mean."""
-    rank, mean = (history.series["evaluated"].at(name, end, axis) for name in ("rank", "mean_norm"))
-    width = history.evaluated.width if history.evaluated else 0
-    return "–" if rank is None or mean is None else f"{rank:.0f} of {width}; mean {mean:.2f}"
 
 
 def _takes(seconds: Mapping[str, float]) -> list[Reading]:
     """What a step takes, and the shares of that, the largest first."""
     total = sum(seconds.values())
     shares = sorted(((spent / total, what) for what, spent in seconds.items() if spent >= total / 100), reverse=True)
-    takes = ("a step takes", f"{1000 * total:,.0f} ms" if total < 1 else f"{total:,.1f} s", "")
-    rows = [(f"  {what}", f"{100 * share:.0f} %", "━" * round(_SPARK_WIDTH * share)) for share, what in shares]
-    return [takes, *rows] if total else []
+    takes = (f"{1000 * total:,.0f}", "ms") if total < 1 else (f"{total:,.1f}", "s")
+    rows = [Reading(f"  {what}", f"{100 * one:.0f}", "%", "━" * round(_SPARK_WIDTH * one)) for one, what in shares]
+    return [Reading("a step takes", *takes), *rows] if total else []
 
 
 def spark(values: Sequence[float]) -> str:
@@ -152,12 +193,13 @@ def spark(values: Sequence[float]) -> str:
 
 def system_readings(history: History, view: LiveView) -> list[Reading]:
     """The machine that trains, as far as it tells."""
-    group, axis, (first, end) = history.series["system"], history.axis(view.axis), view.x_range(history)
-    end = end if view.cursor is None else view.cursor
+    group, shown = history.series["system"], view.x_range(history)
     return [
-        (name, System.in_unit(key, value), spark(group.sampled(key, (first, end), _SPARK_WIDTH, axis)))
-        for key, (name, _) in System.units.items()
-        if (value := group.at(key, end, axis)) is not None
+        Reading(
+            name, System.rounded(value), unit, spark(group.sampled(key, shown, _SPARK_WIDTH, history.axis(view.axis)))
+        )
+        for key, (name, unit) in System.units.items()
+        if (value := view.value("system", key, history)) is not None
     ]
 
 
@@ -177,11 +219,14 @@ class ReadingsPanel(PlainText, can_focus=True):
         self._shown = numbers
         self.set_class(not numbers, "-waiting")
         rows = Content("\n").join(
-            styled((f" {name:<15}", "$text-muted"), f"{value:<8}", (drawn, "$text-primary"))
-            for name, value, drawn in numbers
+            styled((f" {one.name:<15}", "$text-muted"), f"{one.value:>8} ", *_behind(one)) for one in numbers
         )
         self.update(rows if numbers else self._waiting, layout=False)
         return True
+
+
+def _behind(reading: Reading) -> tuple[tuple[str, str], tuple[str, str]]:
+    return (f"{reading.unit:<3}", "$text-muted"), (reading.drawn, "$text-primary")
 
 
 def negatives(history: History, view: LiveView) -> tuple[str, list[str]]:

@@ -28,6 +28,11 @@ POLL_SECONDS = 1.0
 
 _FRAME_SECONDS = 0.02  # so that none draws two panels
 
+_VIEWING = {
+    *("zoom", "log", "one_batch", "share", "go", "panel", "leave_field", "smooth", "axis", "baseline", "choose"),
+}
+"""Actions on the view of a run."""
+
 NO_RUN = "No run is shown.\n\nPress 1 to set up and start a run, or 3 to choose one."
 
 
@@ -132,12 +137,9 @@ class LiveScreen(ViewScreen):
         return self.contrast.run_shown is None or self._snapshot is not None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        match action:
-            case "pause" | "detach":
-                return self._snapshot is not None and self._snapshot.is_live
-            case "zoom" | "log" | "share" | "go" | "panel" | "leave_field" | "smooth" | "axis" | "baseline" | "choose":
-                return self._run is not None
-        return super().check_action(action, parameters)
+        if action in ("pause", "detach"):
+            return self._snapshot is not None and self._snapshot.is_live
+        return self._run is not None if action in _VIEWING else super().check_action(action, parameters)
 
     def action_detach(self) -> None:
         if self._run:
@@ -148,7 +150,9 @@ class LiveScreen(ViewScreen):
         if not (self.feed and self._snapshot):
             return ""
         history = self.feed.history
-        numbers = "\n".join(f"{name:<14} {value}" for name, value, _ in run_readings(history, self.view))
+        numbers = "\n".join(
+            f"{one.name:<14} {one.value} {one.unit}".rstrip() for one in run_readings(history, self.view)
+        )
         return "\n\n".join([summary(self._snapshot), numbers, "\n".join(history.log)])
 
     def _show_no_run(self) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from contrastcli.show.chart import number
+from contrastcli.show.axes import number
 from contrastcli.show.pictures import GREY, Picture, Range
 from contrastcli.tui.history.history import E, History, Metric, Samples
 from contrastcli.tui.history.series import STEPS
@@ -22,6 +22,8 @@ class LiveView:
     share: str = "all steps"
     smoothing: str = "not smoothed"
     axis: str = STEPS.name
+    one_batch: bool = False
+    """Whether the angles of one batch are shown in place of those over all steps."""
     cursor: float | None = None
     """The place of the x axis at which values are read; None for the newest."""
     baseline: History | None = field(default=None, compare=False)
@@ -34,6 +36,11 @@ class LiveView:
         begin = 0.0 if axis.timed else min(history.begin * axis.unit, end - axis.unit)
         least = 1 / 60 if axis.timed else axis.unit
         return max(end * (1 - SHARES[self.share]), begin), max(end, least)
+
+    def value(self, kind: str, name: str, history: History) -> float | None:
+        """A number of a kind of event at the cursor, or the newest."""
+        last = self.x_range(history)[1] if self.cursor is None else self.cursor
+        return history.series[kind].at(name, last, history.axis(self.axis))
 
     def sample(self, samples: Samples[E], history: History) -> E | None:
         """The event at the cursor, or the newest."""
@@ -74,4 +81,5 @@ class LiveView:
             before = next(iter(history.series[metric.kind].by_name[name].values), value)
         sign, change = "Δ" if self.baseline else "", value - before
         shown = f"{change:+.2f}" if 0.1 <= abs(change) < 1000 else f"{change:+.2g}"
-        return f"{number(value)} ({sign}{shown})", number(value), f"{value:#.3g}"
+        whole = f"{value:#.4g}" if 0.001 <= abs(value) < 1000 else number(value)
+        return f"{whole} ({sign}{shown})", whole, f"{value:#.3g}"

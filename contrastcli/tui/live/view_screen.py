@@ -36,6 +36,7 @@ class ViewScreen(RunScreen):
         hidden_key("minus", "share(-1)", "more steps", "show more of the steps", "-"),
         hidden_key("left_square_bracket", "go(-1)", "cursor back", "read values at an earlier place; or click", "["),
         hidden_key("right_square_bracket", "go(1)", "cursor forward", "and forward again", "]"),
+        hidden_key("w", "one_batch", "one batch", "show the angles of one batch, or of all steps"),
         hidden_key("a", "smooth", "smooth", "average the curves over a part of what is shown"),
         hidden_key("h", "axis", "x axis", "have steps, minutes, sentences or epochs along x"),
         hidden_key("b", "baseline", "baseline", "compare every chart with another run"),
@@ -59,7 +60,7 @@ class ViewScreen(RunScreen):
     def on_mount(self) -> None:
         last = self.contrast.remembered
         smoothing, axis = known(last.smoothing, SMOOTHING), known(last.axis, AXES)
-        self.view = LiveView(last.log_scale, smoothing=smoothing, axis=axis)
+        self.view = LiveView(last.log_scale, smoothing=smoothing, axis=axis, one_batch=last.one_batch)
         self._arrange()
         self._compare_with(last.baseline)
         self._zoom(last.zoomed if last.zoomed in self._area.shown else "")
@@ -84,6 +85,9 @@ class ViewScreen(RunScreen):
 
     def action_smooth(self) -> None:
         self._change_view(smoothing=after(self.view.smoothing, SMOOTHING))
+
+    def action_one_batch(self) -> None:
+        self._change_view(one_batch=not self.view.one_batch)
 
     def action_axis(self) -> None:
         self._change_view(axis=after(self.view.axis, AXES), cursor=None)
@@ -151,6 +155,7 @@ class ViewScreen(RunScreen):
     def _change_view(self, **changes: Any) -> None:
         self.view, last = replace(self.view, **changes), self.contrast.remembered
         last.log_scale, last.smoothing, last.axis = self.view.log, self.view.smoothing, self.view.axis
+        last.one_batch = self.view.one_batch
         self._news.set()
 
     def _zoom(self, name: str) -> None:
