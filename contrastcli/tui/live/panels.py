@@ -102,7 +102,8 @@ def plane(history: History, view: LiveView, width: int) -> Picture:
     until, axis = (0.0, math.inf if view.cursor is None else view.cursor), history.axis(view.axis)
     group = history.series["evaluated"]
     (_, x), (_, y) = (group.line(name, until, width, axis) for name in ("uniformity", "alignment"))
-    return Picture("plane", "Alignment, uniformity", "path", "uniformity", "alignment", (Series("", x, y),))
+    path = (Series("", x, y),)
+    return Picture("plane", "Alignment, uniformity", "path", "uniformity", "alignment", path, note="○ start  ● now")
 
 
 class Panel(ChartView, can_focus=True):
