@@ -12,11 +12,14 @@ from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.message import Message
 from textual.screen import ModalScreen
-from textual.widgets import Input, OptionList, Static
+from textual.widget import Widget
+from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
+from contrastcli.runs.text import shortened
 from contrastcli.tui.widgets import PlainText, has_words, hidden_key, styled
 
 Choices = Sequence[tuple[str, str]]
@@ -24,11 +27,13 @@ Choices = Sequence[tuple[str, str]]
 FOLDER = "folder"
 """What is said of a value that is one, and may be typed on."""
 
+_LEAST_VALUE = 8
+"""Characters of a value that are shown in any case."""
 _DIALOG_COLUMNS, _FRAME_COLUMNS = 104, 8
 """The widest dialog, as the style sheet has it, and what of it is around its lines."""
 
 
-class ChoiceField(Static, can_focus=True):
+class ChoiceField(Widget, can_focus=True):
     """A value and the list that it is chosen from: Enter or a click opens the list, ← and → step through a short one.
 
     `blank` stands for the empty value. With `complete`, a value that is not in the list may be typed: it is called, not
@@ -65,7 +70,7 @@ class ChoiceField(Static, can_focus=True):
         other: str = "as typed",
         id: str | None = None,
     ) -> None:
-        super().__init__(id=id, classes="value", markup=False)
+        super().__init__(id=id, classes="value")
         self.title, self._choices, self._steps = title, choices, steps
         self.note = ""  # shown after the value
         self.blank, self.complete, self.other = blank, complete, other
@@ -74,8 +79,13 @@ class ChoiceField(Static, can_focus=True):
     def show(self, value: str) -> None:
         """Show a value without a message."""
         self.value = value
-        arrow, note = "" if self.disabled else " ▾", f"  {self.note}" if self.note else ""
-        self.update(styled(value or self.blank, (arrow + note, "$foreground-muted")))
+        self.refresh()
+
+    def render(self) -> Content:
+        """The value, of a long one its end, and what follows it."""
+        rest = ("" if self.disabled else " ▾") + (f"  {self.note}" if self.note else "")
+        room = max(self.content_size.width - cell_len(rest), _LEAST_VALUE)
+        return styled(shortened(self.value or self.blank, room), (rest, "$foreground-muted"))
 
     def choose(self, value: str | None) -> None:
         """Show a value and post it if it is another one; None leaves the present one."""
