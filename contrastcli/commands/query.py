@@ -54,7 +54,10 @@ def answer(
     encoder = load_model(ref, pooling=pooling, precision=precision, dim=dim)
     if corpus is None:
         for pairs in read_pairs(stdin) if len(texts) == 1 else [[(texts[0], texts[1])]]:
-            yield answers.similarities(search.similarities(encoder, pairs, ref.name), json)
+            measured = search.similarities(encoder, pairs, ref.name)
+            if len(texts) == 2 and not json:
+                narrate_all(measured[0].cuts)
+            yield answers.similarities(measured, json)
         return
     with console.progress() as advance:
         index = search.Index(encoder, corpus, partial(advance, "encoding"), columns, blank)

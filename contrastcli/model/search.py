@@ -25,7 +25,8 @@ def similarities(encoder: SentenceEncoder, pairs: Sequence[tuple[str, str]], mod
     """The similarity of each pair; identical sentences have 1.0 and 0.0°. `model` names the encoder in the results."""
     texts = list(dict.fromkeys(text for pair in pairs for text in pair))
     vectors = dict(zip(texts, encoder.encode(texts), strict=True))
-    return [Similarity(a, b, *_compare(vectors[a], vectors[b]), model) for a, b in pairs]
+    counts, limit = dict(zip(texts, encoder.count_tokens(texts), strict=True)), encoder.max_length
+    return [Similarity(a, b, *_compare(vectors[a], vectors[b]), model, (counts[a], counts[b]), limit) for a, b in pairs]
 
 
 def _compare(a: Floats, b: Floats) -> tuple[float, float]:

@@ -95,13 +95,24 @@ class Suggested(msgspec.Struct, frozen=True):
 
 
 class Similarity(msgspec.Struct, frozen=True):
-    """The similarity of two sentences to a model: cosine in −1..1, and angle in degrees."""
+    """The similarity of two sentences to a model: cosine in −1..1, and angle in degrees.
+
+    `tokens` are those of both sentences, of which the model reads the first `limit`.
+    """
 
     a: str
     b: str
     cosine: float
     angle_deg: float
     model: str
+    tokens: tuple[int, int] = (0, 0)
+    limit: int = 0
+
+    @property
+    def cuts(self) -> list[str]:
+        """What the model did not read, in words."""
+        named = zip("AB", self.tokens, strict=True)
+        return [f"{name} is cut after {self.limit:,} of {n:,} tokens" for name, n in named if n > self.limit]
 
 
 class Neighbour(msgspec.Struct, frozen=True):

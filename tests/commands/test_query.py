@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer
 
 import contrastcli
 from contrastcli.commands.query import read_pairs, read_questions
@@ -31,11 +32,23 @@ def test_two_sentences_have_a_cosine_and_an_angle(contrast: Contrast) -> None:
     degrees = math.degrees(math.acos(expected))
     assert shown.out.split()[:2] == [f"{expected:.4f}", f"{degrees:.1f}°"]
     answer = json.loads(contrast("query", first, second, *MODEL, "--json").out)
-    assert list(answer) == ["a", "b", "cosine", "angle_deg", "model"]
+    assert list(answer) == ["a", "b", "cosine", "angle_deg", "model", "tokens", "limit"]
     assert (answer["a"], answer["b"], answer["model"]) == (first, second, "tiny/backbone")
     assert answer["cosine"] == pytest.approx(expected, abs=1e-12)
     assert answer["angle_deg"] == pytest.approx(degrees, abs=1e-6)
     assert answer["cosine"] != round(answer["cosine"], 6)
+
+
+def test_a_text_of_more_tokens_than_the_model_reads_is_said_to_be_cut(contrast: Contrast) -> None:
+    tokenizer = Tokenizer.from_file("tiny/backbone/tokenizer.json")
+    tokenizer.no_truncation()
+    short, long = sentences()[0], " ".join(sentences())
+    tokens = [len(tokenizer.encode(text).ids) for text in (short, long)]
+    limit = json.loads(Path("tiny/backbone/config.json").read_text())["max_position_embeddings"]
+    answer = json.loads(contrast("query", short, long, *MODEL, "--json").out)
+    assert (answer["tokens"], answer["limit"]) == (tokens, limit)
+    assert f"note: B is cut after {limit} of {tokens[1]:,} tokens\n" == contrast("query", short, long, *MODEL).err
+    assert contrast("query", short, short, *MODEL).err == ""
 
 
 def test_pairs_of_stdin_are_answered_in_order(contrast: Contrast) -> None:

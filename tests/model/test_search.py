@@ -47,6 +47,10 @@ class Fixed:
 
     def __init__(self, vectors: dict[str, list[float]]) -> None:
         self.vectors = vectors
+        self.max_length = 0
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return [0] * len(texts)
 
     def encode(self, texts: Sequence[str]) -> Floats:
         return np.array([self.vectors[text] for text in texts], dtype=np.float32)

@@ -11,13 +11,16 @@ import time
 from pathlib import Path
 
 LOG = "FAKE_QUERY_LOG"
+LIMIT = 12
+"""Words that it reads, as it says."""
 CORPUS = ("a puppy sprints over the grass", "interest rates rose", "no puppy is playing [red]chess[/red]")
 
 
 def likeness(a: str, b: str) -> dict[str, float]:
-    """Cosine and angle of two bags of words."""
+    """Cosine and angle of two bags of words; to the starter, some more."""
     first, second = set(a.split()), set(b.split())
     cosine = len(first & second) / math.sqrt(len(first) * len(second))
+    cosine += 0.0625 * (sys.argv[-1] == "starter")
     return {"cosine": cosine, "angle_deg": math.degrees(math.acos(min(cosine, 1.0)))}
 
 
@@ -25,7 +28,8 @@ def answer(line: str, words: list[str]) -> dict[str, object]:
     """What the command prints for a line of input."""
     if "--corpus" not in words:
         a, b = line.split("\t")
-        return {"a": a, "b": b, **likeness(a, b)}
+        tokens = [len(text.split()) for text in (a, b)]
+        return {"a": a, "b": b, **likeness(a, b), "tokens": tokens, "limit": LIMIT}
     count = int(words[words.index("-k") + 1])
     order = sorted(range(len(CORPUS)), key=lambda row: -likeness(line, CORPUS[row])["cosine"])
     neighbours = [{"row": row + 1, "text": CORPUS[row], **likeness(line, CORPUS[row])} for row in order]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -143,12 +144,23 @@ async def test_a_second_model_answers_next_to_the_first(place: Path, models: Mod
     async with show(ContrastApp(place), size) as pilot:
         await pilot.press("5", "b")
         await until(pilot, lambda: len(models.list()) == 2 and models.list()[1].asked)
-        await until(pilot, lambda: screen_text(pilot.app).count("0.3333") == 2 or size == NARROW)
         await until(pilot, lambda: "Second model" in screen_text(pilot.app))
+        change = math.degrees(math.acos(1 / 3 + 1 / 16) - math.acos(1 / 3))
+        for text in ("0.3958", "second − first", "+0.0625", f"{change:+.1f}°"):
+            await until(pilot, lambda: text in screen_text(pilot.app))  # noqa: B023
         await pilot.press("b")
         await until(pilot, lambda: any(model.closed for model in models.list()))
         await until(pilot, lambda: "Second model" not in screen_text(pilot.app))
     assert sorted(model.name for model in models.list()) == ["one-run", "starter"]
+
+
+async def test_a_text_of_more_tokens_than_the_model_reads_is_said_to_be_cut(place: Path, models: Models) -> None:
+    async with show(ContrastApp(place), NARROW) as pilot:
+        await pilot.press("5")
+        await write(pilot, "second", "a puppy sprints " * 5)
+        await until(pilot, lambda: "B is cut after 12 of 15 tokens" in screen_text(pilot.app))
+        await write(pilot, "second", "a puppy")
+        await until(pilot, lambda: "0.4082" in screen_text(pilot.app) and "is cut" not in screen_text(pilot.app))
 
 
 async def test_another_model_replaces_the_one_before(place: Path, models: Models) -> None:
@@ -194,7 +206,7 @@ async def test_without_any_model_it_says_how_to_get_one(tmp_path: Path, models: 
         await until(pilot, lambda: "No model to use" in screen_text(pilot.app))
         assert "none yet" in screen_text(pilot.app) and "Press 1, then s" in screen_text(pilot.app)
         await choose_model(pilot, "starter")
-        await until(pilot, lambda: "0.3333" in screen_text(pilot.app))
+        await until(pilot, lambda: "0.3958" in screen_text(pilot.app))
     assert [model.name for model in models.list()] == ["starter"]
 
 

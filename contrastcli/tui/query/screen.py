@@ -37,7 +37,7 @@ class QueryScreen(ModeScreen):
     def body(self) -> ComposeResult:
         last, directory = self.contrast.remembered, self.contrast.directory
         self._first = SimilarityPanel(directory, "Cosine and angle", last.model, id="one")
-        self._second = SimilarityPanel(directory, "Second model", last.second_model, id="other")
+        self._second = SimilarityPanel(directory, "Second model", last.second_model, "other", self._first)
         self._second.display = last.show_second_model
         self._corpus = CorpusPanel(directory, lambda: self._first.field.model, last)
         with VerticalScroll(id="query", can_focus=False):
@@ -92,6 +92,7 @@ class QueryScreen(ModeScreen):
     def action_second_model(self) -> None:
         self._second.display = self.contrast.remembered.show_second_model = not self._second.display
         if self._second.display:
+            self.call_after_refresh(self._second.scroll_visible, animate=False)
             self._ask()
         else:
             self._second.close_process()

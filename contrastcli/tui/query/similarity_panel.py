@@ -1,29 +1,35 @@
 """How similar two sentences are to one model: their cosine, and their angle as a picture."""
 
+from __future__ import annotations
+
 import math
 from pathlib import Path
 
 import msgspec
 from textual import on
 from textual.containers import Horizontal
+from textual.content import Content
+from textual.reactive import reactive
+from textual.visual import VisualType
 
 from contrastcli.runs.results import Similarity
 from contrastcli.show.canvas import Canvas
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.fields.model_field import NO_MODEL, ModelField
 from contrastcli.tui.query.query_panel import QueryPanel
-from contrastcli.tui.widgets import FormRow, PlainText
+from contrastcli.tui.widgets import FormRow, PlainText, styled
 
 BLANK = "Press s and type two sentences."
 
-_NUMBERS_WIDTH = 24
+_DIAL_HEIGHT = 8
+"""Rows: two panels next to each other have room for their dials in 100 columns."""
 _ARC_RADIUS = 0.35
 
 
-def draw_dial(angle_deg: float, height: int = 8) -> str:
+def draw_dial(angle_deg: float) -> str:
     """Two vectors from one point, over half a circle: 0° lies to the right, 180° to the left."""
-    width = 4 * (height - 1)  # characters are twice as high
-    canvas = Canvas(width, height - 1, (-1.0, 1.0), (0.0, 1.0))
+    width = 4 * (_DIAL_HEIGHT - 1)  # characters are twice as high
+    canvas = Canvas(width, _DIAL_HEIGHT - 1, (-1.0, 1.0), (0.0, 1.0))
     canvas.line(*_arc(1.0, 180.0), 1, "100")
     canvas.line(*_arc(_ARC_RADIUS, angle_deg), 1)
     for angle in (0.0, math.radians(angle_deg)):
@@ -39,15 +45,24 @@ def _arc(radius: float, angle_deg: float) -> tuple[list[float], list[float]]:
 
 
 class SimilarityPanel(QueryPanel):
-    """A model to choose, and its cosine and angle for the sentences that were asked last."""
+    """A model to choose, and its cosine and angle for the sentences that were asked last.
 
-    def __init__(self, directory: Path, title: str, model: str, id: str) -> None:
+    With another panel as `base`, their difference from its answer too.
+    """
+
+    answer: reactive[Similarity | None] = reactive(None, init=False, repaint=False)
+
+    def __init__(self, directory: Path, title: str, model: str, id: str, base: SimilarityPanel | None = None) -> None:
         self.field = ModelField(directory, model, id=f"{id}-model")
-        answer = Horizontal(PlainText(classes="message"), PlainText(classes="dial"), classes="similarity")
-        super().__init__(directory, title, id, FormRow("Model", self.field), answer)
+        numbers = Horizontal(PlainText(classes="message"), PlainText(classes="dial"), classes="similarity")
+        super().__init__(directory, title, id, FormRow("Model", self.field), numbers, PlainText(classes="cuts"))
         self._line = ""
         self._failed = False
-        self._answer: Similarity | None = None
+        self._base = base
+
+    def on_mount(self) -> None:
+        if self._base:
+            self.watch(self._base, "answer", self.watch_answer, init=False)
 
     def ask(self, line: str, again: bool = False) -> None:
         """Answer this line once the model is known; with `again`, load a model that failed before."""
@@ -63,7 +78,7 @@ class SimilarityPanel(QueryPanel):
 
     def close_process(self) -> None:
         super().close_process()
-        self._answer, self._failed = None, False
+        self.answer, self._failed = None, False
 
     @on(ChoiceField.Changed)
     def _ask_other_model(self) -> None:
@@ -75,24 +90,34 @@ class SimilarityPanel(QueryPanel):
         self.show_message(f"{reason}\nEnter tries again.")
 
     def show_answer(self, line: str) -> None:
-        self._answer = answer = msgspec.json.decode(line, type=Similarity)
-        if self._line:
-            self._draw_answer(answer)
+        answer = msgspec.json.decode(line, type=Similarity)
+        self.answer = answer if self._line else None
 
-    def _draw_answer(self, answer: Similarity) -> None:
-        super().show_message(f"cosine {answer.cosine:9.4f}\nangle {answer.angle_deg:8.1f}°")
-        room = self.query_one(".similarity").size
-        height = max(4, min(room.height, (room.width - _NUMBERS_WIDTH) // 4 + 1))
-        self.query_one(".dial", PlainText).update(draw_dial(answer.angle_deg, height))
-
-    def on_resize(self) -> None:
-        if self._answer:
-            self._draw_answer(self._answer)
+    def watch_answer(self) -> None:
+        """Show the answer, until a message takes its place."""
+        if not (here := self.answer):
+            return
+        lines, there = _numbers(here.cosine, here.angle_deg), self._base and self._base.answer
+        if there and (there.a, there.b) == (here.a, here.b):
+            difference = _numbers(here.cosine - there.cosine, here.angle_deg - there.angle_deg, "+")
+            lines += [styled(), styled(("second − first", "$foreground-muted")), *difference]
+        self._show(Content("\n").join(lines), draw_dial(here.angle_deg), "\n".join(here.cuts))
 
     def show_message(self, text: str) -> None:
-        super().show_message(text)
-        self.query_one(".dial", PlainText).update()
+        self.answer = None
+        self._show(text)
+
+    def _show(self, message: VisualType, dial: str = "", cuts: str = "") -> None:
+        for name, text in (("message", message), ("dial", dial), ("cuts", cuts)):
+            place = self.query_one(f".{name}", PlainText)
+            place.update(text)
+            place.display = bool(text)
 
     def clipboard_text(self) -> str:
-        answer = self._answer
+        answer = self.answer
         return f"{answer.cosine:.4f}  {answer.angle_deg:.1f}°  {answer.model}" if answer else ""
+
+
+def _numbers(cosine: float, angle_deg: float, sign: str = "") -> list[Content]:
+    values = (("cosine", f"{cosine:{sign}10.4f}", ""), ("angle ", f"{angle_deg:{sign}10.1f}", "°"))
+    return [styled((name, "$foreground-muted"), value, (unit, "$text-muted")) for name, value, unit in values]
