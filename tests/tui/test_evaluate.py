@@ -241,6 +241,24 @@ async def test_the_results_are_scrolled_by_keys(place: Path, commands: Commands,
         await until(pilot, lambda: "Suites" in screen_text(pilot.app))
 
 
+@SIZES
+async def test_a_mark_at_the_end_of_a_wide_table_is_read_with_a_key(
+    place: Path, commands: Commands, size: tuple[int, int]
+) -> None:
+    task = STS["STS12"] | {"pairs": 300, "partial": True}
+    write(place / "one-run", sts=STS | {"STS12": task})
+    async with show(ContrastApp(place), size) as pilot:
+        await ready(pilot)
+        await until(pilot, lambda: "63.81" in texts(pilot))
+        await pilot.press("end")
+        await until(pilot, lambda: "STS13" in screen_text(pilot.app))
+        assert "partial, of 3,108" not in screen_text(pilot.app), "else this shows nothing"
+        await pilot.press("right")
+        await until(pilot, lambda: "partial, of 3,108" in screen_text(pilot.app))
+        await pilot.press("left")
+        await until(pilot, lambda: "partial, of 3,108" not in screen_text(pilot.app))
+
+
 async def test_scores_of_a_folder_and_of_another_pooling_are_kept_apart(place: Path, tmp_path: Path) -> None:
     ref, other = ModelRef(str(tmp_path)), ModelRef("run", Run(place / "one-run"))
     paths = {ref.scores_path(), ref.scores_path("cls"), other.scores_path(), other.scores_path("cls")}

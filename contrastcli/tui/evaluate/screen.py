@@ -73,6 +73,8 @@ class EvaluateScreen(ModeScreen):
         hidden_key("up", "scroll(-0.1)", "results up"),
         hidden_key("end", "scroll(1000)", "end of the results", "to the end of the results"),
         hidden_key("home", "scroll(-1000)", "start of the results", "to the start of the results"),
+        hidden_key("right", "scroll_tables(8)", "tables right", "right in tables that are wider than the screen"),
+        hidden_key("left", "scroll_tables(-8)", "tables left", "left in the tables"),
     ]
 
     measuring: reactive[Worker[None] | None] = reactive(None, init=False, repaint=False, bindings=True)
@@ -114,7 +116,7 @@ class EvaluateScreen(ModeScreen):
                 yield FormRow("Pooling", self._pooling)
                 yield self._status
             with VerticalScroll(id="results") as results:
-                results.border_title, results.border_subtitle = "Results", "PgDn PgUp scroll"
+                results.border_title, results.border_subtitle = "Results", "PgDn PgUp ← → scroll"
                 yield self._nothing
                 yield Vertical(id="tables")
                 with Container(id="pictures"):
@@ -229,6 +231,9 @@ class EvaluateScreen(ModeScreen):
         """Scroll the results: in their own panel, and where it is narrow the whole screen."""
         for place in (self.query_one("#results"), self.query_one("#evaluate")):
             place.scroll_relative(y=round(pages * place.size.height), animate=False)
+
+    def action_scroll_tables(self, columns: int) -> None:
+        self.query_one("#tables").scroll_relative(x=columns, animate=False)
 
     def watch_measuring(self) -> None:
         self._explain_nothing()
