@@ -131,6 +131,19 @@ async def test_without_a_run_it_says_how_to_get_one(tmp_path: Path) -> None:
         assert says(page, "No run is shown.")
 
 
+@pytest.mark.parametrize("shown", ["starter-running", "starter-stopped"])
+async def test_without_a_run_the_newest_that_trains_is_shown_else_the_newest(tmp_path: Path, shown: str) -> None:
+    recorded(tmp_path, "finished")
+    if shown == "starter-running":
+        recorded(tmp_path, "running")
+    recorded(tmp_path, "stopped")
+    async with show(ContrastApp(tmp_path), NARROW) as page:
+        await page.press("2")
+        await until(page, lambda: says(page, shown, "/600"))
+        await page.press("3", "2")
+        assert page.app.screen.here.run.name == shown  # type: ignore[attr-defined]
+
+
 @SIZES
 async def test_the_panel_of_the_machine_has_a_row_for_what_it_tells(size: tuple[int, int], tmp_path: Path) -> None:
     run = recorded(tmp_path, "running")
