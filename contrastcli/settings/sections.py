@@ -290,6 +290,13 @@ def hold_secret(values: Mapping[str, object]) -> bool:
     return any(value and key in all_settings() and all_settings()[key].secret for key, value in values.items())
 
 
+def masked(word: str) -> str:
+    """A word of a command line as others may see it: of KEY=VALUE, where that is a secret, the host."""
+    key, _, value = word.partition("=")
+    setting = all_settings().get(key)
+    return f"{key}={setting.shown(value)}" if setting and setting.secret else word
+
+
 def find_setting(key: str, source: str = "") -> Setting:
     """The setting with that key, of any objective. Raises UsageError, with the source of the key."""
     known = all_settings()

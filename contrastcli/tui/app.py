@@ -29,7 +29,7 @@ from contrastcli.show.console import notification
 from contrastcli.show.format import Fields
 from contrastcli.tui import processes, state
 from contrastcli.tui.custom import customise, named
-from contrastcli.tui.dialogs import Help, Question
+from contrastcli.tui.dialogs import CommandLog, Help, Question
 from contrastcli.tui.keys import KeyQueue
 from contrastcli.tui.screen import SCREENS, ModeScreen
 from contrastcli.tui.screenshot import svg
@@ -113,6 +113,7 @@ class ContrastApp(App[None]):
                 for number, (mode, title) in enumerate(SCREENS.items(), 1)
             ),
             hidden_key("y", "copy", "copy", "copy the content of the screen, also to a file"),
+            hidden_key("semicolon", "commands", "commands", "the commands that the app ran, to copy", ";"),
             Binding("q", "leave", "leave", tooltip="leave the app; training may continue"),
             hidden_key("ctrl+q", "leave", "leave in any case", "leave the app; training may continue"),
             Binding("question_mark", "help", "help", key_display="?", tooltip="what this screen shows, and its keys"),
@@ -182,8 +183,12 @@ class ContrastApp(App[None]):
         return run.name if run.path.resolve().parent == self.directory.resolve() else str(run.path)
 
     def action_copy(self) -> None:
+        if isinstance(self.screen, ModeScreen):
+            self.copy(self.screen.clipboard_text())
+
+    def copy(self, text: str | None) -> None:
         """Copy to the terminal's clipboard (OSC 52) and to a file: not every terminal has a clipboard."""
-        if not isinstance(self.screen, ModeScreen) or not (text := self.screen.clipboard_text()):
+        if not text:
             return
         text = escaped(text)  # it may reach a terminal
         self.copy_to_clipboard(text)
@@ -224,6 +229,9 @@ class ContrastApp(App[None]):
                 if one.action not in _NOT_IN_HELP
             )
             self.push_screen(Help(SCREENS[self.screen.mode], self.screen.help_text, lines))
+
+    def action_commands(self) -> None:
+        self.push_screen(CommandLog(), self.copy)
 
     def alert(self, text: str) -> None:
         """Ring the bell, notify the desktop, and say it on the screen."""

@@ -3,8 +3,11 @@
 import asyncio
 import contextlib
 import os
+import shlex
+import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +15,10 @@ import msgspec
 
 from contrastcli.boundary import PROGRESS
 from contrastcli.errors import ErrorRecord, in_words
+from contrastcli.runs.directory import runs_dir
 from contrastcli.runs.events import Progress
 from contrastcli.runs.process import CONTRAST
+from contrastcli.settings.sections import masked
 from contrastcli.tui.widgets import Bars
 
 OnProgress = Callable[[str], None]
@@ -22,6 +27,8 @@ OnProgress = Callable[[str], None]
 _LONGEST_LINE = 1 << 24  # bytes of a line of output
 _MOST_LINES = 6
 """Of what a process printed that ended without an error of its own."""
+
+_MOST_COMMANDS = 200
 
 _STDERR = msgspec.json.Decoder(Progress | ErrorRecord)
 
@@ -32,6 +39,35 @@ class Finished:
 
     stdout: str
     error: str = ""
+
+
+@dataclass
+class Command:
+    """A command that the app has started on a runs directory; its words have no secrets, its times are Unix times."""
+
+    directory: Path
+    words: Sequence[str]
+    process: Process
+    began: float
+    ended: float | None = None
+
+    @property
+    def line(self) -> str:
+        """The command as it may be typed here; it names the runs directory where that is not the usual one."""
+        place = [] if self.directory.resolve() == runs_dir(None).resolve() else ["--runs-dir", str(self.directory)]
+        return shlex.join(["contrast", *place, *self.words])
+
+    @property
+    def about(self) -> str:
+        """When it began, how long it took, and its exit code."""
+        began = time.strftime("%H:%M:%S", time.localtime(self.began))
+        if self.ended is None:
+            return f"{began}  ● running"
+        return f"{began}  exit {self.process.returncode:<4} {self.ended - self.began:6.1f} s"
+
+
+COMMANDS: deque[Command] = deque(maxlen=_MOST_COMMANDS)
+"""The last commands of the app, the newest last."""
 
 
 async def run_command(directory: Path, *args: str, on_progress: OnProgress | None = None) -> Finished:
@@ -85,11 +121,15 @@ async def start_process(directory: Path, *args: str, stdin: int = DEVNULL) -> Pr
     )
     starting = asyncio.ensure_future(made)
     try:
-        return await asyncio.shield(starting)
+        process = await asyncio.shield(starting)
     # Cancelled while it starts, when nobody else knows of it yet.
     except asyncio.CancelledError:
         await end_process(await starting)
         raise
+    started = Command(directory, [*map(masked, args)], process, time.time())
+    COMMANDS.append(started)
+    asyncio.ensure_future(process.wait()).add_done_callback(lambda _: setattr(started, "ended", time.time()))
+    return process
 
 
 async def end_process(process: Process) -> None:

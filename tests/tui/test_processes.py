@@ -1,6 +1,9 @@
 """What the app reads from a child process: its progress, and an error whose options it shows as fields."""
 
 import asyncio
+import shlex
+import sys
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import msgspec
@@ -8,7 +11,7 @@ import pytest
 
 from contrastcli.errors import ErrorRecord, Use
 from contrastcli.tui import processes
-from contrastcli.tui.processes import Finished
+from contrastcli.tui.processes import Command, Finished
 
 NO_DATA = ErrorRecord("no data", ["get some", Use("--dev", "none")])
 BAD_FILE = ErrorRecord("τ is 0", ["raise it"], source="runs/2026-11-23-simcse/config.toml")
@@ -54,3 +57,39 @@ async def test_a_process_that_dies_is_quoted(printed: bytes, error: str) -> None
     stream.feed_data(printed)
     stream.feed_eof()
     assert await processes.read_error(stream, None) == error
+
+
+async def ended(*commands: Command) -> None:
+    while any(command.ended is None for command in commands):
+        await asyncio.sleep(0)
+
+
+async def test_every_command_is_in_the_log_to_type_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its line runs in a shell here; a webhook's secret is not in it; the exit code is that of the process."""
+    monkeypatch.setattr(processes, "CONTRAST", (sys.executable, "-c", "import sys; sys.exit(3 * ('eval' in sys.argv))"))
+    monkeypatch.setenv("CONTRAST_RUNS", str(tmp_path / "runs"))
+    secret = "https://hooks.example.org/T0/B1"
+    for directory, words in {
+        tmp_path / "runs": ("train", "--set", f"alerts.webhook={secret}", "--name", "two words"),
+        tmp_path / "other runs": ("eval", "it's"),
+    }.items():
+        await processes.run_command(directory, *words)
+    first, second = list(processes.COMMANDS)[-2:]
+    await ended(first, second)
+    shown = "alerts.webhook=https://hooks.example.org/…"
+    assert shlex.split(first.line) == ["contrast", "train", "--set", shown, "--name", "two words"]
+    assert shlex.split(second.line) == ["contrast", "--runs-dir", str(tmp_path / "other runs"), "eval", "it's"]
+    assert " exit 0 " in first.about and " exit 3 " in second.about
+
+
+async def test_a_process_that_stays_is_marked_as_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "CONTRAST", (sys.executable, "-c", "input()"))
+    process = await processes.start_process(tmp_path, "query", "-", stdin=PIPE)
+    [*_, command] = processes.COMMANDS
+    assert command.about.endswith("● running") and command.line.endswith(" query -")
+    await processes.end_process(process)
+    await ended(command)
+    assert " exit -15 " in command.about
+    for _ in range(300):
+        processes.COMMANDS.append(command)
+    assert len(processes.COMMANDS) == 200

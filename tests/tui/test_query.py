@@ -114,6 +114,21 @@ async def test_the_remembered_sentences_are_answered_by_the_newest_run(
     assert model.closed
 
 
+async def test_the_log_has_the_commands_that_run_and_copies_one(place: Path, models: Models) -> None:
+    app = ContrastApp(place)
+    async with show(app, NARROW) as pilot:
+        await pilot.press("5")
+        await until(pilot, lambda: models.list() and models.list()[0].asked)
+        await pilot.press("semicolon")
+        await until(pilot, lambda: "Commands that the app ran" in screen_text(pilot.app))
+        assert "● running" in screen_text(pilot.app)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.clipboard)
+        assert app.clipboard == f"contrast --runs-dir {place} query - --json --model one-run"
+        await pilot.press("semicolon", "escape", "s")
+        await until(pilot, lambda: isinstance(pilot.app.focused, Input))
+
+
 async def test_an_answer_follows_the_typing(place: Path, models: Models) -> None:
     async with show(ContrastApp(place)) as pilot:
         await pilot.press("5", "s")
