@@ -129,14 +129,22 @@ def _alike(word: str, runs_dir: Path | None) -> str:
 
 
 def default_word(runs_dir: Path) -> str:
-    """CONTRAST_MODEL, else the name of the newest run that finished or was stopped. Raises DataError without either."""
+    """CONTRAST_MODEL, else the name of the newest run that finished or was stopped. Raises DataError without either.
+
+    One that was stopped before its first evaluation is meant only where there is no other.
+    """
     if word := os.environ.get("CONTRAST_MODEL"):
         return word
+    unmeasured = ""
     for run in list_runs(runs_dir):
         # One that cannot be read is not meant.
         with suppress(ContrastError, OSError):
-            if run.status().state in ("finished", "stopped") and run.checkpoints():
+            state, saved = run.status().state, run.checkpoints()
+            if saved and (state == "finished" or (state == "stopped" and "best" in saved)):
                 return run.name
+            unmeasured = unmeasured or (run.name if saved and state == "stopped" else "")
+    if unmeasured:
+        return unmeasured
     raise DataError(f"there is no model: no run in {runs_dir} has ended", "contrast train --preset starter --no-ui")
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from contrastcli.errors import DataError
 from contrastcli.model.locate import STARTER, ModelRef, resolve, revision
-from contrastcli.runs.directory import Run, create
+from contrastcli.runs.directory import Run, create, list_runs
+from support.recorded import recorded
 from support.tiny import Tiny
 
 TEXTS = ["ba den", "go", "lum ka"]
@@ -64,6 +65,15 @@ def test_without_a_word_the_newest_run_that_has_ended_is_meant(trained: Run, tin
     assert resolve(None, folder).name == str(folder / "simple-b")
     shutil.rmtree(folder / "simple-b")
     assert resolve(None, folder).name == str(folder / "simple-a")
+
+
+def test_a_run_that_stopped_before_its_first_evaluation_is_meant_where_there_is_no_other(tmp_path: Path) -> None:
+    early = recorded(tmp_path, "stopped", "b-early")
+    early.checkpoints_path.write_text('{"last": "000350"}')
+    assert resolve(None, tmp_path).run == early
+    measured = recorded(tmp_path, "stopped", "a-measured")
+    assert list_runs(tmp_path) == [early, measured], "the first is the newest"
+    assert resolve(None, tmp_path).run == measured
 
 
 def test_the_word_precedes_the_environment_which_precedes_the_newest_run(
