@@ -4,6 +4,7 @@ import gc
 import time
 from asyncio import to_thread
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -24,12 +25,14 @@ from textual.screen import Screen
 from contrastcli.boundary import escaped
 from contrastcli.errors import ContrastError, error_text
 from contrastcli.files import atomic_write, state_dir
-from contrastcli.runs.directory import Run
+from contrastcli.runs.directory import Run, list_runs
+from contrastcli.runs.status import IN_PROGRESS
 from contrastcli.show.console import notification
 from contrastcli.show.format import Fields
 from contrastcli.tui import processes, state
 from contrastcli.tui.custom import customise, named
-from contrastcli.tui.dialogs import CommandLog, Help, Question
+from contrastcli.tui.dialogs import Help, Question
+from contrastcli.tui.fields.choice_field import ChoiceField, ChoiceList
 from contrastcli.tui.keys import KeyQueue
 from contrastcli.tui.screen import SCREENS, ModeScreen
 from contrastcli.tui.screenshot import svg
@@ -93,6 +96,15 @@ def _by_effect(pairs: Iterable[tuple[str, str]]) -> Fields:
     for key, effect in pairs:
         keys.setdefault(effect, {})[key] = None
     return [(" ".join(names), effect) for effect, names in keys.items() if effect]
+
+
+def newest(directory: Path) -> Run | None:
+    """The newest run that is in progress, else the newest that can be read; None without any."""
+    states = {}
+    for run in list_runs(directory):
+        with suppress(ContrastError, OSError):
+            states[run] = run.status().state
+    return next((run for run in states if states[run] in IN_PROGRESS), next(iter(states), None))
 
 
 class ContrastApp(App[None]):
@@ -170,7 +182,12 @@ class ContrastApp(App[None]):
             self.warn(f"[keys] of app.toml: another command has the key of {name}\ngive one of them another key")
 
     async def action_mode(self, mode: str) -> None:
-        if not self.screen.is_modal:
+        """Go to a screen; to Live, where no run was chosen, with the newest that trains, else the newest."""
+        if self.screen.is_modal:
+            return
+        if mode == "live" and not self.run_shown and (run := await to_thread(newest, self.directory)):
+            await self.open_run(run)
+        else:
             await self.switch_mode(mode)
 
     async def open_run(self, run: Run, mode: str = "live") -> None:
@@ -186,7 +203,7 @@ class ContrastApp(App[None]):
         if isinstance(self.screen, ModeScreen):
             self.copy(self.screen.clipboard_text())
 
-    def copy(self, text: str | None) -> None:
+    def copy(self, text: str) -> None:
         """Copy to the terminal's clipboard (OSC 52) and to a file: not every terminal has a clipboard."""
         if not text:
             return
@@ -231,7 +248,12 @@ class ContrastApp(App[None]):
             self.push_screen(Help(SCREENS[self.screen.mode], self.screen.help_text, lines))
 
     def action_commands(self) -> None:
-        self.push_screen(CommandLog(), self.copy)
+        """List the commands that the app ran, the newest last; the one that is chosen is copied."""
+        lines = {f"{command.about}  {command.line}": command.line for command in processes.COMMANDS}
+        field = ChoiceField("Commands that the app ran; Enter copies one", list, next(reversed(lines), ""))
+        self.push_screen(
+            ChoiceList(field, [(line, "") for line in lines]), lambda one: self.copy(lines.get(one or "", ""))
+        )
 
     def alert(self, text: str) -> None:
         """Ring the bell, notify the desktop, and say it on the screen."""

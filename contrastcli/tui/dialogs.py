@@ -1,10 +1,8 @@
 """What opens over a screen: a question, a line to type, and help."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -12,11 +10,7 @@ from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, OptionList
 
-from contrastcli.tui.processes import COMMANDS, Command
-from contrastcli.tui.widgets import PlainText, styled
-
-_ABOUT_WIDTH = 30
-"""Characters of what the log says of a command before its line."""
+from contrastcli.tui.widgets import PlainText
 
 
 class Question(ModalScreen[str]):
@@ -108,56 +102,6 @@ class Chooser(ModalScreen[tuple[str, ...]]):
         options.clear_options()
         options.add_options([f"{'●' if name in self._shown else '○'} {name}" for name in self._names])
         options.highlighted = here
-
-
-class CommandLog(ModalScreen[str]):
-    """The commands that the app ran; returns the line of one that is to be copied, empty for Esc."""
-
-    AUTO_FOCUS = "OptionList"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,semicolon,q", "dismiss('')", "back"),
-        Binding("y", "copy", "copy"),
-    ]
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._rows: list[tuple[str, Command]] = []
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog choices"):
-            yield PlainText("Commands that the app ran", classes="title")
-            yield OptionList(markup=False, compact=True)
-            yield PlainText("none so far", id="about-choice")
-            yield PlainText("↑ ↓  go     Enter y  copy     Esc  back", classes="muted")
-
-    def on_mount(self) -> None:
-        self.query_one(OptionList).styles.max_height = self.app.size.height // 2
-        self._list()
-        self.set_interval(1.0, self._list)
-
-    def _list(self) -> None:
-        rows = [(command.about, command) for command in COMMANDS]
-        if rows == self._rows:
-            return
-        self._rows, options = rows, self.query_one(OptionList)
-        here = options.highlighted
-        options.clear_options()
-        lines = ((about, shlex.join(command.words)) for about, command in rows)
-        options.add_options([styled((f"{about:<{_ABOUT_WIDTH}}", "dim"), words) for about, words in lines])
-        options.highlighted = len(rows) - 1 if here is None else here
-
-    @on(OptionList.OptionHighlighted)
-    def _show_whole(self) -> None:
-        self.query_one("#about-choice", PlainText).update(self._line)
-
-    @on(OptionList.OptionSelected)
-    def action_copy(self) -> None:
-        self.dismiss(self._line)
-
-    @property
-    def _line(self) -> str:
-        here = self.query_one(OptionList).highlighted
-        return "" if here is None else self._rows[here][1].line
 
 
 class Help(ModalScreen[None]):

@@ -28,8 +28,6 @@ _LONGEST_LINE = 1 << 24  # bytes of a line of output
 _MOST_LINES = 6
 """Of what a process printed that ended without an error of its own."""
 
-_MOST_COMMANDS = 200
-
 _STDERR = msgspec.json.Decoder(Progress | ErrorRecord)
 
 
@@ -43,7 +41,7 @@ class Finished:
 
 @dataclass
 class Command:
-    """A command that the app has started on a runs directory; its words have no secrets, its times are Unix times."""
+    """A command that was started; its words have no secrets, its times are in seconds since the epoch."""
 
     directory: Path
     words: Sequence[str]
@@ -53,20 +51,18 @@ class Command:
 
     @property
     def line(self) -> str:
-        """The command as it may be typed here; it names the runs directory where that is not the usual one."""
-        place = [] if self.directory.resolve() == runs_dir(None).resolve() else ["--runs-dir", str(self.directory)]
-        return shlex.join(["contrast", *place, *self.words])
+        """The command to type; it names the runs directory where that is not the usual one."""
+        elsewhere = self.directory.resolve() != runs_dir(None).resolve()
+        return shlex.join(["contrast", *["--runs-dir", str(self.directory)] * elsewhere, *self.words])
 
     @property
     def about(self) -> str:
         """When it began, how long it took, and its exit code."""
-        began = time.strftime("%H:%M:%S", time.localtime(self.began))
-        if self.ended is None:
-            return f"{began}  ● running"
-        return f"{began}  exit {self.process.returncode:<4} {self.ended - self.began:6.1f} s"
+        end = f"exit {self.process.returncode:<4} {self.ended - self.began:6.1f} s" if self.ended else "● running"
+        return f"{time.strftime('%H:%M:%S', time.localtime(self.began))}  {end}"
 
 
-COMMANDS: deque[Command] = deque(maxlen=_MOST_COMMANDS)
+COMMANDS: deque[Command] = deque(maxlen=200)
 """The last commands of the app, the newest last."""
 
 

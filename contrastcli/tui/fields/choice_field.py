@@ -27,8 +27,6 @@ Choices = Sequence[tuple[str, str]]
 FOLDER = "folder"
 """What is said of a value that is one, and may be typed on."""
 
-_LEAST_VALUE = 8
-"""Characters of a value that are shown in any case."""
 _DIALOG_COLUMNS, _FRAME_COLUMNS = 104, 8
 """The widest dialog, as the style sheet has it, and what of it is around its lines."""
 
@@ -84,7 +82,7 @@ class ChoiceField(Widget, can_focus=True):
     def render(self) -> Content:
         """The value, of a long one its end, and what follows it."""
         rest = ("" if self.disabled else " ▾") + (f"  {self.note}" if self.note else "")
-        room = max(self.content_size.width - cell_len(rest), _LEAST_VALUE)
+        room = max(self.content_size.width - cell_len(rest), 8)
         return styled(shortened(self.value or self.blank, room), (rest, "$foreground-muted"))
 
     def choose(self, value: str | None) -> None:

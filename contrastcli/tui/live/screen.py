@@ -2,10 +2,8 @@
 
 import asyncio
 import time
-from contextlib import suppress
 from copy import copy
 from dataclasses import replace
-from pathlib import Path
 from typing import ClassVar
 
 from textual import work
@@ -14,7 +12,7 @@ from textual.binding import BindingType
 
 from contrastcli.errors import ContrastError
 from contrastcli.runs.alerts import notice
-from contrastcli.runs.directory import Run, list_runs
+from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Alert
 from contrastcli.runs.status import IN_PROGRESS, State, Status
 from contrastcli.settings.sections import Alerts
@@ -51,7 +49,6 @@ class LiveScreen(ViewScreen):
         super().__init__()
         self._run: Run | None = None
         self._snapshot: Snapshot | None = None
-        self._has_looked = False  # for a run to show
         self._header = RunHeader()
 
     @property
@@ -68,17 +65,6 @@ class LiveScreen(ViewScreen):
         if self.contrast.run_shown:
             self.choose(self.contrast.run_shown)
         self._draw()
-
-    def on_screen_resume(self) -> None:
-        if self._run is None:
-            self._show_newest()
-
-    @work(group="newest", exclusive=True)
-    async def _show_newest(self) -> None:
-        run = await asyncio.to_thread(newest, self.contrast.directory)
-        if run and self._run is None:
-            self.choose(run)
-        self._has_looked = True
 
     def choose(self, run: Run) -> None:
         """Follow a run, in progress or ended; one that is followed already stays as it is."""
@@ -148,7 +134,7 @@ class LiveScreen(ViewScreen):
 
     @property
     def is_ready(self) -> bool:
-        return self._snapshot is not None or (self.contrast.run_shown is None and self._has_looked)
+        return self.contrast.run_shown is None or self._snapshot is not None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("pause", "detach"):
@@ -175,17 +161,6 @@ class LiveScreen(ViewScreen):
         self.contrast.run_shown, self.contrast.watched = None, ""
         self.add_class("-empty")
         self.refresh_bindings()
-
-
-def newest(directory: Path) -> Run | None:
-    """The newest run of a directory that is in progress, else the newest that can be read; None without any."""
-    ended = None
-    for run in list_runs(directory):
-        with suppress(ContrastError, OSError):
-            if run.status().state in IN_PROGRESS:
-                return run
-            ended = ended or run
-    return ended
 
 
 class Notices:

@@ -51,6 +51,7 @@ class QueryScreen(ModeScreen):
             yield self._corpus
 
     def on_mount(self) -> None:
+        self.watch(self._first, "answer", self._second.watch_answer, init=False)
         self._ask()
 
     def on_screen_resume(self) -> None:

@@ -1,7 +1,5 @@
 """How similar two sentences are to one model: their cosine, and their angle as a picture."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 
@@ -10,7 +8,6 @@ from textual import on
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.reactive import reactive
-from textual.visual import VisualType
 
 from contrastcli.runs.results import Similarity
 from contrastcli.show.canvas import Canvas
@@ -21,15 +18,14 @@ from contrastcli.tui.widgets import FormRow, PlainText, styled
 
 BLANK = "Press s and type two sentences."
 
-_DIAL_HEIGHT = 8
-"""Rows: two panels next to each other have room for their dials in 100 columns."""
 _ARC_RADIUS = 0.35
+_MUTED = "$foreground-muted"
 
 
-def draw_dial(angle_deg: float) -> str:
+def draw_dial(angle_deg: float, height: int = 8) -> str:
     """Two vectors from one point, over half a circle: 0° lies to the right, 180° to the left."""
-    width = 4 * (_DIAL_HEIGHT - 1)  # characters are twice as high
-    canvas = Canvas(width, _DIAL_HEIGHT - 1, (-1.0, 1.0), (0.0, 1.0))
+    width = 4 * (height - 1)  # characters are twice as high
+    canvas = Canvas(width, height - 1, (-1.0, 1.0), (0.0, 1.0))
     canvas.line(*_arc(1.0, 180.0), 1, "100")
     canvas.line(*_arc(_ARC_RADIUS, angle_deg), 1)
     for angle in (0.0, math.radians(angle_deg)):
@@ -45,24 +41,17 @@ def _arc(radius: float, angle_deg: float) -> tuple[list[float], list[float]]:
 
 
 class SimilarityPanel(QueryPanel):
-    """A model to choose, and its cosine and angle for the sentences that were asked last.
-
-    With another panel as `base`, their difference from its answer too.
-    """
+    """A model to choose, and its cosine and angle for the sentences asked last; with a `base`, less those of it too."""
 
     answer: reactive[Similarity | None] = reactive(None, init=False, repaint=False)
 
-    def __init__(self, directory: Path, title: str, model: str, id: str, base: SimilarityPanel | None = None) -> None:
+    def __init__(self, directory: Path, title: str, model: str, id: str, base: "SimilarityPanel | None" = None) -> None:
         self.field = ModelField(directory, model, id=f"{id}-model")
         numbers = Horizontal(PlainText(classes="message"), PlainText(classes="dial"), classes="similarity")
-        super().__init__(directory, title, id, FormRow("Model", self.field), numbers, PlainText(classes="cuts"))
+        super().__init__(directory, title, id, FormRow("Model", self.field), numbers)
         self._line = ""
         self._failed = False
         self._base = base
-
-    def on_mount(self) -> None:
-        if self._base:
-            self.watch(self._base, "answer", self.watch_answer, init=False)
 
     def ask(self, line: str, again: bool = False) -> None:
         """Answer this line once the model is known; with `again`, load a model that failed before."""
@@ -94,30 +83,25 @@ class SimilarityPanel(QueryPanel):
         self.answer = answer if self._line else None
 
     def watch_answer(self) -> None:
-        """Show the answer, until a message takes its place."""
-        if not (here := self.answer):
-            return
-        lines, there = _numbers(here.cosine, here.angle_deg), self._base and self._base.answer
-        if there and (there.a, there.b) == (here.a, here.b):
-            difference = _numbers(here.cosine - there.cosine, here.angle_deg - there.angle_deg, "+")
-            lines += [styled(), styled(("second − first", "$foreground-muted")), *difference]
-        self._show(Content("\n").join(lines), draw_dial(here.angle_deg), "\n".join(here.cuts))
+        here, there = self.answer, self._base and self._base.answer
+        self.query_one(".dial", PlainText).update(draw_dial(here.angle_deg) if here else "")
+        self.border_subtitle = " · ".join(here.cuts) if here else ""
+        if here:
+            lines = _numbers(here.cosine, here.angle_deg)
+            if there and (there.a, there.b) == (here.a, here.b):
+                difference = _numbers(here.cosine - there.cosine, here.angle_deg - there.angle_deg, "+")
+                lines += ["", styled(("second − first", _MUTED)), *difference]
+            self.query_one(".message", PlainText).update(Content("\n").join(lines))
 
     def show_message(self, text: str) -> None:
         self.answer = None
-        self._show(text)
-
-    def _show(self, message: VisualType, dial: str = "", cuts: str = "") -> None:
-        for name, text in (("message", message), ("dial", dial), ("cuts", cuts)):
-            place = self.query_one(f".{name}", PlainText)
-            place.update(text)
-            place.display = bool(text)
+        super().show_message(text)
 
     def clipboard_text(self) -> str:
         answer = self.answer
         return f"{answer.cosine:.4f}  {answer.angle_deg:.1f}°  {answer.model}" if answer else ""
 
 
-def _numbers(cosine: float, angle_deg: float, sign: str = "") -> list[Content]:
-    values = (("cosine", f"{cosine:{sign}10.4f}", ""), ("angle ", f"{angle_deg:{sign}10.1f}", "°"))
-    return [styled((name, "$foreground-muted"), value, (unit, "$text-muted")) for name, value, unit in values]
+def _numbers(cosine: float, angle_deg: float, sign: str = "") -> list[Content | str]:
+    angle = styled(("angle ", _MUTED), f"{angle_deg:{sign}10.1f}", ("°", _MUTED))
+    return [styled(("cosine", _MUTED), f"{cosine:{sign}10.4f}"), angle]
