@@ -6,7 +6,6 @@ A cell that diverges or fails does not end the sweep, nor does a lost terminal.
 import os
 import time
 from collections.abc import Sequence
-from itertools import groupby
 from pathlib import Path
 
 from msgspec import structs
@@ -17,8 +16,7 @@ from contrastcli.commands.job import Job
 from contrastcli.errors import UsageError
 from contrastcli.evaluation.run_scores import member
 from contrastcli.runs import cells, process, sweeps
-from contrastcli.runs.cells import WAITING, Cell, Signals
-from contrastcli.runs.methods import Member, method
+from contrastcli.runs.cells import Cell, Signals
 from contrastcli.runs.results import SweepScores
 from contrastcli.runs.sweeps import Sweep
 from contrastcli.settings.config import conflicts
@@ -176,11 +174,4 @@ def _print_result(cell: Cell, title: str) -> None:
 
 def results(sweep: Sweep, runs_dir: Path) -> SweepScores:
     """The scores of each point of the grid over its seeds, so far. Raises DataError."""
-    methods = []
-    for point, every in groupby(sweep.cells(runs_dir), key=lambda cell: cell.point):
-        members = [
-            member(cell.run) if cell.run.exists() else Member(cell.name, cell.config.shown(), WAITING, {})
-            for cell in every
-        ]
-        methods.append(method(point, members))
-    return SweepScores(sweep.name, dict(sweep.grid), sweep.seeds, tuple(methods))
+    return sweep.scores({cell.name: member(cell.run) for cell in sweep.cells(runs_dir) if cell.run.exists()})

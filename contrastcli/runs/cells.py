@@ -9,7 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -25,7 +25,6 @@ from contrastcli.runs.status import STARTING_GRACE
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections
 from contrastcli.settings.config import Config
-from contrastcli.settings.setting import Value
 
 WAITING = "waiting"
 """The state of a cell that has no run yet."""
@@ -38,15 +37,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Cell:
-    """A run that may not exist yet, its settings, and the title that tells it from the other cells.
-
-    `point` has the values of the settings that vary in a sweep, other than the seed.
-    """
+    """A run that may not exist yet, its settings, and the title that tells it from the other cells."""
 
     run: Run
     title: str
     config: Config
-    point: Mapping[str, Value] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -9,9 +9,10 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 
 import msgspec
@@ -19,8 +20,10 @@ import msgspec
 from contrastcli.errors import ContrastError, RunError, UsageError
 from contrastcli.runs import cells
 from contrastcli.runs import directory as runs
-from contrastcli.runs.cells import Cell
+from contrastcli.runs.cells import WAITING, Cell
 from contrastcli.runs.directory import Run
+from contrastcli.runs.methods import Member, method
+from contrastcli.runs.results import SweepScores
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections
 from contrastcli.settings.config import Layer
@@ -51,8 +54,16 @@ class Sweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name, point, own in self.points():
             config = configs.resolve([shared, Layer.of(own, f"sweep {self.name}", strict=True)])
             words = [*(f"{short(key)}={spell(value)}" for key, value in point.items()), f"seed={config.train.seed}"]
-            made.append(Cell(Run(directory / name), " ".join(words), config, point))
+            made.append(Cell(Run(directory / name), " ".join(words), config))
         return made
+
+    def scores(self, members: Mapping[str, Member]) -> SweepScores:
+        """The scores of each point of the grid over its seeds, from the runs that there are, by name."""
+        methods = []
+        for point, runs_of in itertools.groupby(self.points(), key=itemgetter(1)):
+            every = [members.get(name) or Member(name, own, WAITING, {}) for name, _, own in runs_of]
+            methods.append(method(point, every))
+        return SweepScores(self.name, self.grid, self.seeds, tuple(methods))
 
     def points(self) -> Iterator[tuple[str, dict[str, Value], dict[str, Value]]]:
         """The name of each cell, its values of the settings that vary, and all of its own. Raises UsageError."""
@@ -173,14 +184,13 @@ def find_sweep(word: str, directory: Path) -> Sweep:
     return cells.read_request(_file(name, directory), Sweep, name=name)
 
 
-def run_names(directory: Path) -> dict[str, set[str]]:
-    """The names of the runs of each sweep that can be read, those too that are not there yet."""
-    names = {}
+def list_sweeps(directory: Path) -> list[Sweep]:
+    """The sweeps of a directory that can be read, by name."""
+    found = []
     for path in sorted(directory.glob(f"*{_SUFFIX}")):
         with suppress(ContrastError):
-            sweep = find_sweep(path.name.removesuffix(_SUFFIX), directory)
-            names[sweep.name] = {name for name, *_ in sweep.points()}
-    return names
+            found.append(find_sweep(path.name.removesuffix(_SUFFIX), directory))
+    return found
 
 
 def _file(name: str, directory: Path) -> Path:

@@ -18,7 +18,7 @@ from contrastcli.runs.events import Verdict
 from contrastcli.runs.measured import Angles
 from contrastcli.runs.results import Bootstrap, Check, Comparison, Method, ScoreName, SweepScores, Welch
 from contrastcli.runs.text import MISSING, Numeral, duration, fixed, score
-from contrastcli.settings.metrics import METRICS
+from contrastcli.settings.metrics import METRICS, metric_title
 from contrastcli.show.format import TABLES, Grid, as_json, names_and_values, points_aligned, size, table
 from contrastcli.show.settings import value_text
 
@@ -65,7 +65,8 @@ def run_details(run: Run, to_json: bool) -> str:
         details |= {"note": run.note(), "checkpoints": paths}
         environment = read_json(run.environment_path, dict[str, Any])
         return as_json(details | {"settings": config.shown(), "scores": run.scores(), "environment": environment})
-    best = f"{score(status.best)} at step {status.best_step:,}" if status.best_step is not None else None
+    dev = metric_title(status.metric, config.dev.data)
+    best = f"{dev} {score(status.best)} at step {status.best_step:,}" if status.best_step is not None else None
     measured = headlines(run.scores())
     facts = [
         ("run", str(run.path)),
@@ -73,7 +74,7 @@ def run_details(run: Run, to_json: bool) -> str:
         ("step", f"{status.step:,} of {status.steps:,}"),
         ("note", run.note() or None),
         ("loss", fixed(status.loss, 4)),
-        (f"best dev {status.title}", best),
+        ("best dev", best),
         *((f"at {dim} numbers", score(value)) for dim, value in status.shorter.items()),
         *(("verdict", event.details(status.steps)) for event in islice(run.latest(Verdict), 1)),
         *((name, fixed(measured[name], 2)) for name in summary(measured)),

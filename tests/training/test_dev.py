@@ -40,7 +40,8 @@ def test_the_logged_recall_is_the_share_of_held_out_anchors_whose_positive_is_am
 
     monkeypatch.setenv("CONTRAST_RUNS", str(place.parent))
     shown = f"{100 * status.best:.2f}"
-    assert f"best dev recall@10  {shown} at step {status.best_step}\n" in contrast("runs", "show", run.path).out
+    best = f"recall@10 · split:20% {shown} at step {status.best_step}\n"
+    assert best in contrast("runs", "show", run.path).out
     assert f" {shown} recall@10 " in contrast("runs").out
     assert all("  recall@10 · split:20% " in event.line() for event in events), "and names the set"
 

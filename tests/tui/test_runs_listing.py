@@ -37,7 +37,8 @@ def test_details_name_the_run_that_is_gone(tmp_path: Path) -> None:
 
 def test_the_details_of_one_run_are_its_status_and_settings(tmp_path: Path) -> None:
     lines = [line.split() for line in details([recorded(tmp_path, "stopped")]).splitlines()]
-    for row in ("step 350 of 600", "loss 1.1714", "best dev Spearman 72.85 at step 300", "objective.name pairsupcon"):
+    best = "best dev Spearman · starter 72.85 at step 300"
+    for row in ("step 350 of 600", "loss 1.1714", best, "last checkpoint checkpoints/000350", "train.lr 5e-05"):
         assert row.split() in lines
 
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 
 from contrastcli.runs import directory as runs
 from contrastcli.runs import sweeps
@@ -11,10 +12,11 @@ from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.runs.runs_table import RunsTable
+from contrastcli.tui.widgets import PlainText
 from support.commands import answer_commands
 from support.recorded import Kind, end, recorded
 from support.runs_screen import at, names, opened
-from support.screens import screen_text, until
+from support.screens import NARROW, says, screen_text, until
 from support.settings import preset
 from support.sweeps import make_sweep
 
@@ -85,6 +87,44 @@ async def test_g_shows_the_runs_of_a_sweep_below_a_heading_which_unfolds_and_is_
         await pilot.press("slash", *"tau=0.1")
         await until(pilot, lambda: names(table) == ["▾ s  1 of 1", "  s-tau=0.1-seed=42"])
     assert state.load().grouping == "sweeps" and state.load().unfolded == {("s",)}
+
+
+def cells(pilot: Pilot[None]) -> list[list[str]]:
+    """The words of the table of a sweep, a list for each of its lines."""
+    table = pilot.app.screen.query_one("#heat-map-text", PlainText)
+    return [line.split() for line in str(table.content).splitlines() if table.parent and table.parent.display]
+
+
+async def test_a_sweep_is_a_table_of_two_settings_in_which_the_cell_of_the_run_is_marked(swept: Path) -> None:
+    async with opened(ContrastApp(swept)) as (pilot, table):
+        await pilot.press("o", "g")
+        assert cells(pilot) == []
+        await pilot.press("g", "down")
+        one_row = [["tau", "0.05", "0.1"], ["72.0", "±2.8◆", "60.0", "1/2"]]
+        await until(pilot, lambda: cells(pilot) == one_row)
+        await until(pilot, lambda: "dev Spearman · starter" in screen_text(pilot.app))
+        await pilot.press("enter", *["down"] * 2)
+        await until(pilot, lambda: cells(pilot)[1:] == [["72.0", "±2.8◆", "▸", "60.0", "1/2"]])
+        await pilot.press("up")
+        await until(pilot, lambda: cells(pilot)[1:] == [["▸", "72.0", "±2.8◆", "60.0", "1/2"]])
+        await pilot.press("g")
+        await until(pilot, lambda: not cells(pilot))
+
+
+async def test_a_sweep_of_many_values_scrolls_to_the_cell_of_the_run(tmp_path: Path) -> None:
+    """Forty learning rates go downwards; of the third setting only the value of the run is shown."""
+    rates = ",".join(f"{n}e-5" for n in range(1, 41))
+    grid = ("objective.tau=0.05,0.1", f"train.lr={rates}", "train.warmup=0.0,0.1")
+    sweep = make_sweep(tmp_path, preset("starter").flat(), *grid)
+    sweeps.save(sweep, tmp_path)
+    last = sweep.cells(tmp_path)[-1]
+    end(runs.create(last.config, tmp_path, last.name), 0.5)
+    async with opened(ContrastApp(tmp_path), NARROW) as (pilot, table):
+        await pilot.press("g", "g", "enter", "down")
+        await until(pilot, lambda: len(cells(pilot)) == 41)
+        assert cells(pilot)[0] == ["lr", "╲", "tau", "0.05", "0.1"]
+        await until(pilot, lambda: cells(pilot)[40] == ["0.0004", "0/1", "▸", "50.0◆"])
+        await until(pilot, lambda: says(pilot, "dev Spearman · starter, warmup=0.1", "▸ 50.0◆"))
 
 
 async def test_the_keys_for_several_runs_take_all_of_a_heading(swept: Path) -> None:

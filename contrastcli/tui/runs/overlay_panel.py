@@ -3,18 +3,21 @@
 import asyncio
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
 from msgspec import convert, structs
 from textual import work
-from textual.containers import Container, ScrollableContainer
+from textual.containers import Container, ScrollableContainer, Vertical
+from textual.content import Content
+from textual.geometry import Region
 
 from contrastcli.errors import ContrastError
 from contrastcli.evaluation.run_scores import compare
 from contrastcli.runs.directory import Run
 from contrastcli.runs.results import Bootstrap
+from contrastcli.runs.sweeps import Sweep
 from contrastcli.runs.text import shortened
 from contrastcli.show.axes import number
 from contrastcli.show.format import table
@@ -24,6 +27,7 @@ from contrastcli.tui import processes
 from contrastcli.tui.chart_view import INKS, ChartView
 from contrastcli.tui.history.feed import Feed
 from contrastcli.tui.history.history import metrics
+from contrastcli.tui.runs.heat_map import heat_map
 from contrastcli.tui.runs.listing import Entry
 from contrastcli.tui.widgets import PlainText
 
@@ -42,7 +46,9 @@ class OverlayPanel(Container):
         self._chart = ChartView(_NO_RUN, id="curves")
         self._text = PlainText(id="details-text")
         self._details = ScrollableContainer(self._text, id="details")
-        super().__init__(self._chart, self._details, id="overlay")
+        self._table = PlainText(id="heat-map-text")
+        self._sweep = ScrollableContainer(self._table, id="heat-map")
+        super().__init__(Vertical(self._sweep, self._chart, id="drawn"), self._details, id="overlay")
         self._metric = next(iter(metrics().values()))
         self._chosen: tuple[Run, ...] = ()
         self._described: tuple[Entry, ...] = ()
@@ -63,6 +69,17 @@ class OverlayPanel(Container):
         if (described := tuple(entries[: len(LETTERS)])) != self._described:
             self._described = described
             self._describe()
+
+    @work(group="sweep", exclusive=True)
+    async def show_sweep(self, sweep: Sweep | None, entries: Sequence[Entry], here: Set[str]) -> None:
+        """Show the scores of a sweep, of which these runs are chosen, or none."""
+        if sweep:
+            members = {entry.name: entry.member for entry in entries if entry.member}
+            title, table, line = await asyncio.to_thread(heat_map, sweep, members, here)
+            self._sweep.border_title = Content(title)
+            self._table.update(table)
+            self._sweep.scroll_to_region(Region(0, line, 1, 1), animate=False)
+        self._sweep.display = sweep is not None
 
     def show_metric(self, metric: str) -> None:
         self._metric = metrics()[metric]
@@ -115,8 +132,10 @@ class OverlayPanel(Container):
             drawn = metric.series(feed.history, 2 * max(1, width))[0]
             last = next((y for y in reversed(drawn.y) if math.isfinite(y)), None)
             series.append(replace(drawn, name=name, ink=0, readings=() if last is None else (number(last),)))
+        titles = {f"dev {feed.history.evaluated.title}" for feed in self._feeds.values() if feed.history.evaluated}
+        title = titles.pop() if metric.names == ("score",) and len(titles) == 1 else metric.title
         count = f", {INKS} of {len(self._chosen)} runs" if len(self._chosen) > INKS else ""
-        return Picture(metric.kind, metric.title + count, "lines", "step", "", tuple(series))
+        return Picture(metric.kind, title + count, "lines", "step", "", tuple(series))
 
 
 def labels(names: Sequence[str], width: int) -> list[str]:
@@ -131,7 +150,7 @@ def details(chosen: Sequence[Run]) -> str:
     """The details of one run, or the differences of several: settings, results, scores."""
     try:
         if len(chosen) < 2:
-            return run_details(chosen[0], to_json=False) if chosen else ""
+            return run_details(chosen[0], to_json=False).replace(f"{chosen[0].path}/", "") if chosen else ""
         compared = compare(chosen)
     except ContrastError as error:
         return f"{error.what}\n{error.hint}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from contrastcli.runs.methods import group
 from contrastcli.runs.results import Method
-from contrastcli.runs.sweeps import run_names, short
+from contrastcli.runs.sweeps import Sweep, list_sweeps, short
 from contrastcli.settings.setting import spell
 from contrastcli.tui import processes
 from contrastcli.tui.runs.listing import Entry
@@ -113,9 +113,11 @@ class Groupings:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._names: dict[str, Names] = {"": {}, "sweeps": {}, "tables": {}}
+        self.sweeps: Mapping[str, Sweep] = {}
 
     def read_sweeps(self) -> None:
-        self._names["sweeps"] = run_names(self._directory)
+        self.sweeps = {sweep.name: sweep for sweep in list_sweeps(self._directory)}
+        self._names["sweeps"] = {title: {name for name, *_ in one.points()} for title, one in self.sweeps.items()}
 
     async def find_tables(self) -> None:
         """Find the runs of the papers' tables and figures that were started here."""
