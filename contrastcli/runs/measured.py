@@ -1,4 +1,4 @@
-"""Events that measure: steps, the dev set, the angles of a batch, and the machine that trains."""
+"""Events that measure: steps, the dev set and probes, the angles of a batch, and the machine that trains."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
@@ -80,6 +80,24 @@ class Evaluated(Event, frozen=True, kw_only=True):
         dev += f", general {metric_title(self.general.metric)} {score(self.general.after)}" if self.general else ""
         plane = f"alignment {fixed(self.alignment, 2)}  uniformity {fixed(self.uniformity, 2)}"
         return f"step {self.step:,}  {dev}  {plane}"
+
+
+class Probed(Event, frozen=True, kw_only=True):
+    """The angles in degrees of the pairs of dev.probes, by their texts with ` | ` between them."""
+
+    angles: dict[str, Number | None]
+
+    def numbers(self) -> Mapping[str, float | None]:
+        return self.angles
+
+    def details(self, steps: int) -> str:
+        angles = (f"{self.short(pair, 12)} {fixed(angle, 1)}°" for pair, angle in self.angles.items())
+        return "  ".join([f"step {self.step:,}", *angles])
+
+    @staticmethod
+    def short(pair: str, letters: int) -> str:
+        """A pair of texts, each of so many characters at most."""
+        return " | ".join(excerpt(text, letters) for text in pair.split(" | "))
 
 
 class Step(Event, frozen=True, kw_only=True):

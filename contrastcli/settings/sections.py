@@ -1,5 +1,6 @@
 """The settings that every run has: model, data, dev, train, and the choice of an objective, which has others."""
 
+import re
 from collections.abc import Mapping
 from functools import cache, partial
 from typing import Annotated, Literal
@@ -37,6 +38,10 @@ POOLINGS: Mapping[Pooling, str] = {
 
 
 _SIZE = r"[1-9]\d{0,5}(=\d+(\.\d+)?)?"
+_TEXT = r"\s*[^|;\s][^|;\n]*"
+_PAIR = rf"{_TEXT}\|{_TEXT}"
+
+MOST_PROBES = 5
 
 
 class Model(Section, frozen=True, kw_only=True):
@@ -193,6 +198,20 @@ class Dev(Section, frozen=True, kw_only=True):
     ] = 0.0
     every: Annotated[int, about("steps between evaluations", ge=1, unit="steps", flag="")] = 125
     patience: Annotated[int, about("evaluations without a new best before stopping; 0: off", ge=0, flag="")] = 0
+    probes: Annotated[
+        str,
+        about_execution(
+            "pairs of your own, whose angles each evaluation measures",
+            pattern=rf"^\s*({_PAIR}([;\n]{_PAIR}){{0,{MOST_PROBES - 1}}})?[;\s]*\Z",
+            form=f"at most {MOST_PROBES} pairs of texts: A | B; C | D",
+        ),
+    ] = ""
+
+    @property
+    def probe_pairs(self) -> list[tuple[str, str]]:
+        """The two texts of each of the `probes`."""
+        pairs = [pair.partition("|") for pair in re.split("[;\n]", self.probes) if pair.strip()]
+        return [(first.strip(), second.strip()) for first, _, second in pairs]
 
 
 class Train(Section, frozen=True, kw_only=True):

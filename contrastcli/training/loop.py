@@ -211,23 +211,23 @@ class Trainer:
     def _evaluate(self) -> bool:
         """Measure the dev set, if there is one; whether the score is the best of all since the first update."""
         position = self.position
-        if self.dev is None:
-            position.to_evaluate = False
-            return False
-        advance = self.session.progress(position.step, "encoding the dev set", len(self.dev))
-        event = replace(self.dev.evaluate(self.encoder, position.step, advance), data=self.config.dev.data)
+        if self.dev is not None:
+            advance = self.session.progress(position.step, "encoding the dev set", len(self.dev))
+            event = replace(self.dev.evaluate(self.encoder, position.step, advance), data=self.config.dev.data)
+        for auxiliary in self.stepper.auxiliaries:
+            auxiliary.after_evaluation(position.step)
         position.to_evaluate = False
-        if position.step == 0:
-            self.session.emit(event)
+        if self.dev is None:
             return False
-        counts = self.dev.keeps_general(self.config.dev.keep_general)
+        counts = position.step > 0 and self.dev.keeps_general(self.config.dev.keep_general)
         before, score = position.best, self.session.world.broadcast_number(event.score if counts else None)
         best = score is not None and (before is None or score > before)
         self.session.emit(replace(event, best=best))
         if best:
             self.dev.keep_best()
             position.best, position.best_step = score, position.step
-        position.evaluations_without_best = 0 if best else position.evaluations_without_best + 1
+        since_best = position.evaluations_without_best + (position.step > 0)
+        position.evaluations_without_best = 0 if best else since_best
         return best
 
     def _is_out_of_patience(self) -> bool:

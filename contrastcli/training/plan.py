@@ -17,6 +17,7 @@ from contrastcli.settings.objective import Form, no_negatives
 from contrastcli.settings.sections import Train
 from contrastcli.training.auxiliaries.auxiliary import Auxiliary, make_auxiliaries
 from contrastcli.training.auxiliaries.mining import MinedNegatives
+from contrastcli.training.auxiliaries.probes import Probes
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ def make_plan(config: Config) -> Plan:
     corpus = Corpus.of(examples)
     if config.data.mine_every:
         auxiliaries.append(MinedNegatives(corpus, config.data))
+    if pairs := config.dev.probe_pairs:
+        auxiliaries.append(Probes(pairs))
     groups = corpus.views["anchor"] if config.spec.grouped else None
     mix = _mix(config, examples)
     if mix:

@@ -1,6 +1,7 @@
 """What the app remembers from one session to the next."""
 
 import contextlib
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -51,10 +52,14 @@ class State(msgspec.Struct):
     nearest: Annotated[str, msgspec.Meta(pattern=r"^\d{0,3}\Z")] = "10"
     sentences: tuple[str, str] = ("a dog runs", "a puppy sprints")
 
-    def keep_draft(self, directory: str, draft: tuple[str, dict[str, str]]) -> None:
+    def draft(self, directory: Path) -> tuple[str, dict[str, str]]:
+        """The draft of a runs directory, at first the preset for the first minute."""
+        return self.drafts.get(str(directory.resolve()), ("starter", {}))
+
+    def keep_draft(self, directory: Path, draft: tuple[str, dict[str, str]]) -> None:
         """Remember the draft of a runs directory, and those of the last few others."""
-        self.drafts.pop(directory, None)
-        self.drafts[directory] = draft
+        self.drafts.pop(str(directory.resolve()), None)
+        self.drafts[str(directory.resolve())] = draft
         for oldest in list(self.drafts)[:-_MOST_DRAFTS]:
             del self.drafts[oldest]
 

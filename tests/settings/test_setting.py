@@ -20,7 +20,7 @@ SIMCSE = sections.settings_of(catalogue.find_objective("simcse"))
 ALERTS = {f"alerts.{name}" for name in ("webhook", "evaluations", "collapse", "disk", "gpu", "ring")}
 EXECUTION = {
     f"train.{name}" for name in ("seed", "device", "compile", "token_budget", "log_every", "save_every", "keep")
-} | ALERTS
+} | {"dev.probes", *ALERTS}
 RESUMABLE = EXECUTION - {"train.seed"} | {"train.epochs", "train.max_steps"}
 
 
@@ -43,10 +43,8 @@ def other(setting: Setting) -> Value:
     if isinstance(default, bool):
         return not default
     if isinstance(default, str):
-        return next(
-            (choice for choice in setting.choices if choice != default),
-            "https://another" if setting.secret else "8" if setting.form else "another",
-        )
+        formed = {"alerts.webhook": "https://another", "dev.probes": "a | b"}.get(setting.key, "8")
+        return next((choice for choice in setting.choices if choice != default), formed if setting.form else "another")
     return default + (1 if isinstance(default, int) else 0.5)
 
 

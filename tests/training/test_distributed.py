@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from contrastcli.errors import UsageError
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Note, Saved, Started
-from contrastcli.runs.measured import Evaluated, Step
+from contrastcli.runs.measured import Evaluated, Probed, Step
 from contrastcli.training import distributed, process
 from contrastcli.training.distributed import World
 from contrastcli.training.plan import make_plan
@@ -25,7 +25,7 @@ from support.tiny import Tiny, on_step, told, train
 from support.waiting import wait_until
 
 CASES: dict[str, tuple[str, str, dict[str, object]]] = {
-    "pairs": ("simcse", "pairs", {}),
+    "pairs": ("simcse", "pairs", {"dev__probes": "ba | da; ba da | den"}),
     "hard-negatives": ("simcse", "triplets", {"train__token_budget": 240, "model__head": "keep"}),
     "several-negatives": ("simcse", "negatives", {"train__token_budget": 240, "model__head": "train-only"}),
     "mined": ("simcse", "pairs", {"data__mine_every": 2, "data__mine_below": 0}),
@@ -97,6 +97,10 @@ def test_two_processes_equal_one(tiny: Tiny, tmp_path: Path, by_two: dict[str, R
         assert shared.loss == pytest.approx(expected.loss, rel=EXACT)
         assert shared.parts == pytest.approx(expected.parts, rel=10 * EXACT)
         assert shared.grad_norm == pytest.approx(expected.grad_norm, rel=10 * EXACT)
+    probed = [[list(event.angles.values()) for event in told(run, Probed)] for run in (one, two)]
+    assert len(probed[0]) == 2 * (case == "pairs")
+    for angles, shared_angles in zip(*probed, strict=True):
+        assert shared_angles == pytest.approx(angles, abs=1e-2)
     model = "adapter_model.safetensors" if case == "adapter" else "model.safetensors"
     for name in (model, "training/heads.safetensors"):
         expected_weights, shared_weights = (load_file(run.checkpoint("last") / name) for run in (one, two))

@@ -16,7 +16,7 @@ from contrastcli.model.bert.packed import PackedBert
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Note, Saved
-from contrastcli.runs.measured import Angles, Evaluated, Step
+from contrastcli.runs.measured import Angles, Evaluated, Probed, Step
 from contrastcli.training.session import StopRequested
 from contrastcli.training.step import Stepper
 from support.resuming import assert_same
@@ -54,7 +54,7 @@ def record(run: Run) -> list[object]:
         "memory_mb": None,
         "takes": {},
     }
-    events = [event for event in run.events() if isinstance(event, Step | Angles | Evaluated)]
+    events = [event for event in run.events() if isinstance(event, Step | Angles | Probed | Evaluated)]
     return [
         msgspec.structs.replace(event, **{key: unmeasured[key] for key in unmeasured if hasattr(event, key)})
         for event in events
@@ -64,7 +64,7 @@ def record(run: Run) -> list[object]:
 @pytest.mark.parametrize(
     ("objective", "form", "passes", "changes"),
     [
-        ("simcse", "pairs", 20, {"model__head": "keep"}),
+        ("simcse", "pairs", 20, {"model__head": "keep", "dev__probes": "ba | da; ba da | den"}),
         ("pcl", "sentences", 45, {"train__token_budget": 400, "model__head": "train-only", "train__save_every": 3}),
         ("simcse", "triplets", 30, {"objective__mlm_weight": 0.1, "dev__patience": 2}),
     ],

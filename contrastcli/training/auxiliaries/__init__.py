@@ -6,4 +6,5 @@ views.py      PCL's perturbed views and its second encoder
 template.py   PromptBERT's template denoising
 mlm.py        the masked-language-model term
 mining.py     hard negatives that are mined again every few steps
+probes.py     the angles of one's own pairs at every evaluation
 """

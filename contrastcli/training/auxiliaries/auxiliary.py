@@ -61,6 +61,9 @@ class Auxiliary:
     def before_step(self, step: int) -> None:
         """Called before the batch of each step, from 1, is made. Its time is not counted as the step's."""
 
+    def after_evaluation(self, step: int) -> None:
+        """Called at the end of each evaluation, which no stop interrupts any more. May emit an event."""
+
     def extend(self, batch: Batch) -> Batch:
         """The batch with further views."""
         return batch

@@ -9,7 +9,7 @@ from contrastcli.tui.live.panels import AnyPanel, LinesPanel, all_panels
 _LEAST_COLUMNS, _LEAST_ROWS = 38, 8
 _TALL_SCREEN_ROWS, _WIDE_SCREEN_COLUMNS = 34, 110
 """From here on panels of lines are higher, and two of them share a row."""
-_HIDDEN_UNLESS_CHOSEN = ("system", "dev-pairs")
+_HIDDEN_UNLESS_CHOSEN = ("system", "dev-pairs", "probes")
 _ROWS_AROUND_PANELS = 4
 
 
@@ -18,8 +18,14 @@ class PanelArea(VerticalScroll, can_focus=False, inherit_bindings=False):
 
     def __init__(self) -> None:
         self.panels: dict[str, AnyPanel] = {panel.id or "": panel for panel in all_panels()}
-        self.shown = self._usual = [name for name in self.panels if name not in _HIDDEN_UNLESS_CHOSEN]
+        self.has_probes = False
+        self.shown = self._usual
         super().__init__(*self.panels.values(), id="panels")
+
+    @property
+    def _usual(self) -> list[str]:
+        hidden = set(_HIDDEN_UNLESS_CHOSEN) - ({"probes"} if self.has_probes else set())
+        return [name for name in self.panels if name not in hidden]
 
     def lay_out(self, chosen: Sequence[str], width: int, height: int) -> None:
         """Show the chosen panels in their order, the usual ones where there is none, on a screen of this size.

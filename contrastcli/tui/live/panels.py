@@ -12,7 +12,8 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from contrastcli.runs.measured import Step, System
+from contrastcli.runs.measured import Probed, Step, System
+from contrastcli.runs.text import fixed
 from contrastcli.show.axes import number
 from contrastcli.show.pictures import EDGES, Band, Heat, Picture, Series, angle_histogram
 from contrastcli.tui.chart_view import ChartView
@@ -95,6 +96,19 @@ def dev(history: History, view: LiveView, width: int) -> Picture:
         return picture
     place = history.series["evaluated"].place(best.step, history.axis(view.axis))
     return replace(picture, best=(place, 100 * best.score))
+
+
+def probes(history: History, view: LiveView, width: int) -> Picture:
+    """The angle of each probe, with what it was at first."""
+    group, axis, (first, last) = history.series["probed"], history.axis(view.axis), view.x_range(history)
+    metric = Metric("Probes, degrees", "probed", tuple(group.by_name))
+    picture, letters = view.over_steps(metric, history, width), max(6, width // 4 - 12)
+    named = []
+    for name, one in zip(metric.names, picture.series, strict=False):
+        before, now = (group.at(name, x, axis) for x in (first, last if view.cursor is None else view.cursor))
+        angles = f"{fixed(before, 1)}° → {fixed(now, 1)}°"
+        named.append(replace(one, name=Probed.short(name, letters), readings=(angles, f"{fixed(now, 0)}°")))
+    return replace(picture, title=metric.title, series=(*named, *picture.series[len(named) :]))
 
 
 def plane(history: History, view: LiveView, width: int) -> Picture:
@@ -329,4 +343,5 @@ def all_panels() -> list[AnyPanel]:
         LinesPanel("negatives", negatives, f"anchors with their closest negatives, {logged}", legend),
         LinesPanel("dev-pairs", dev_pairs, "the pairs that the model ranks worst, from the first evaluation on"),
         LinesPanel("log", log, "evaluations, checkpoints and notes", follows=True),
+        Panel("probes", "probed", probes, "the angles of the pairs in dev.probes, a point each evaluation"),
     ]

@@ -114,6 +114,9 @@ class LiveScreen(ViewScreen):
             feed, snapshot = self.feed, self._snapshot
             if feed and snapshot and self.is_current:
                 self._draw_header(feed, snapshot)
+                if self._area.has_probes != (has_probes := bool(feed.history.series["probed"].steps)):
+                    self._area.has_probes = has_probes
+                    self._arrange()
                 for panel in self._area.visible_panels():
                     if self._paused or feed is not self.feed:
                         break

@@ -10,13 +10,15 @@ from textual.containers import Container, Vertical, VerticalScroll
 from textual.widgets import Input
 
 from contrastcli.runs.directory import Run
+from contrastcli.settings.sections import MOST_PROBES
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.fields.model_field import ModelField
 from contrastcli.tui.query.corpus_panel import CorpusPanel
 from contrastcli.tui.query.query_panel import query_line
 from contrastcli.tui.query.similarity_panel import SimilarityPanel
 from contrastcli.tui.screen import ModeScreen
-from contrastcli.tui.widgets import FormRow
+from contrastcli.tui.setup.draft import Draft
+from contrastcli.tui.widgets import FormRow, hidden_key
 
 PAUSE_SECONDS = 0.2  # without a key
 
@@ -32,6 +34,7 @@ class QueryScreen(ModeScreen):
         Binding("c", "open_list('file')", "corpus", tooltip="choose the file that is searched"),
         Binding("n", "edit('question')", "question", tooltip="type a question to the corpus; Enter searches"),
         Binding("x", "stop", "stop", tooltip="stop the search of the corpus"),
+        hidden_key("P", "probe", "probe", "have the next training measure the two sentences at each evaluation"),
     ]
 
     def body(self) -> ComposeResult:
@@ -97,6 +100,21 @@ class QueryScreen(ModeScreen):
             self._ask()
         else:
             self._second.close_process()
+
+    @work
+    async def action_probe(self) -> None:
+        """Add the two sentences to the probes of what Setup trains next."""
+        last, folder, new = self.contrast.remembered, self.contrast.directory, self._sentences
+        draft = await asyncio.to_thread(Draft, *last.draft(folder))
+        pairs = [pair for pair in draft.config.dev.probe_pairs if pair != new] + [new]
+        draft.type("dev.probes", "; ".join(map(" | ".join, pairs[-MOST_PROBES:])))
+        if wrong := draft.wrong.get("dev.probes"):
+            self.contrast.fail(f"these are no probe: {wrong}")
+            return
+        last.keep_draft(folder, (draft.preset, draft.typed))
+        dropped = "".join(f"\nno longer: {' | '.join(pair)}" for pair in pairs[:-MOST_PROBES])
+        added = f"probe {min(len(pairs), MOST_PROBES)} of the next training, which 1 sets up: {' | '.join(new)}"
+        self.app.notify(f"{added}{dropped}", markup=False)
 
     def action_stop(self) -> None:
         self._corpus.close_process()

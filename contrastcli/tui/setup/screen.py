@@ -81,10 +81,11 @@ class SetupScreen(ModeScreen):
     def on_mount(self) -> None:
         self._open()
 
-    @property
-    def _folder(self) -> str:
-        """The runs directory, each of which has a draft of its own."""
-        return str(self.contrast.directory.resolve())
+    def on_screen_resume(self) -> None:
+        """Take over what another screen has added to the draft."""
+        last = self.contrast.remembered.draft(self.contrast.directory)
+        if self._is_open and (self.draft.preset, self.draft.typed) != last:
+            self._open()
 
     def clipboard_text(self) -> str:
         return self.draft.command(self.contrast.directory) if self._is_open else ""
@@ -104,7 +105,7 @@ class SetupScreen(ModeScreen):
         """Read presets and settings, those of a run or the last ones, not on the UI's thread."""
         last, self._is_open = self.contrast.remembered, False
         try:
-            given = (draft_of, run) if run else (Draft, *last.drafts.get(self._folder, ("starter", {})))
+            given = (draft_of, run) if run else (Draft, *last.draft(self.contrast.directory))
             self.draft = await asyncio.to_thread(*given)
         except ContrastError as error:
             self.contrast.fail(error)
@@ -203,7 +204,7 @@ class SetupScreen(ModeScreen):
 
     def _show(self, typing: str = "") -> None:
         draft = self.draft
-        self.contrast.remembered.keep_draft(self._folder, (draft.preset, dict(draft.typed)))
+        self.contrast.remembered.keep_draft(self.contrast.directory, (draft.preset, dict(draft.typed)))
         self._form.show(draft, self.contrast.remembered.more, typing)
         self._show_about()
         self.query_one("#command", PlainText).update(self.clipboard_text())
