@@ -197,6 +197,30 @@ class Angles(Event, frozen=True, kw_only=True):
         return "\n".join([super().line(steps), *told])
 
 
+class ViolatedAnchor(msgspec.Struct, frozen=True, kw_only=True):
+    """An anchor to which its hardest negative was closer than its positive, so many times.
+
+    Texts as of the last time, and the last angles to positive and negative in degrees, in their order.
+    """
+
+    anchor: str
+    positive: str
+    negative: str
+    times: Count
+    angles: list[tuple[Number, Number]]
+
+
+class Violated(Event, frozen=True, kw_only=True):
+    """The anchors that were violated again since the last evaluation, and often by now, the most often first."""
+
+    anchors: list[ViolatedAnchor]
+
+    def details(self, steps: int) -> str:
+        one = self.anchors[0]
+        worst = f"{excerpt(one.anchor, 30)} | {excerpt(one.negative, 30)} {one.times} times"
+        return f"step {self.step:,}  {len(self.anchors)} anchors have a closer negative again and again: {worst}"
+
+
 class System(Event, frozen=True, kw_only=True):
     """The machine that trains: its GPU, the processors and memory of the process, the disk of the run.
 

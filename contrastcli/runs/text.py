@@ -8,6 +8,10 @@ MISSING = "–"
 """Shown for a missing value."""
 
 
+LENGTH = 200
+"""Characters of a text in an event, at most."""
+
+
 class Numeral(str):
     """A number as text, perhaps with its deviation or unit; tables align it by its digits."""
 

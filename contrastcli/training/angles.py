@@ -13,15 +13,15 @@ from contrastcli.objectives.functional import BLOCK
 from contrastcli.objectives.rows import Rows, candidates
 from contrastcli.objectives.similarity import cosines
 from contrastcli.runs.measured import HISTOGRAM_BINS, Angles, HardNegative
-from contrastcli.runs.text import excerpt
+from contrastcli.runs.text import LENGTH, excerpt
 from contrastcli.settings.config import Config
 from contrastcli.settings.objective import all_other_texts, no_negatives
 from contrastcli.settings.similarity import Similarity
 from contrastcli.training.batch import Batch
 from contrastcli.training.plan import Plan
 
-TEXTS, LENGTH = 5, 200
-"""Hardest negatives of a batch that are shown as texts, and the characters of each text, at most."""
+TEXTS = 5
+"""Hardest negatives of a batch that are shown as texts, at most."""
 BATCHES = 200
 """Batches of a run, about, of which they are shown, so that its events stay few bytes."""
 

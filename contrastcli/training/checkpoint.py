@@ -137,7 +137,8 @@ def restore(folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer, d
         if not (training / name).is_file():
             raise DataError(f"{training / name} is missing", _start_from(folder))
     try:
-        extras.load_state_dict(load_file(training / "heads.safetensors"))
+        # Earlier versions kept fewer buffers.
+        extras.load_state_dict(dict(extras.named_buffers()) | load_file(training / "heads.safetensors"))
         state: dict[int, dict[str, Tensor]] = {}
         for name, tensor in load_file(training / "optimizer.safetensors").items():
             number, _, key = name.partition(".")

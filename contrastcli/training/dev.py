@@ -24,9 +24,9 @@ from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import alignment, cosine, ranks, spearman, spread, uniformity
 from contrastcli.runs.events import Verdict
 from contrastcli.runs.measured import SINGULAR, DevPair, Evaluated
-from contrastcli.runs.text import excerpt
+from contrastcli.runs.text import LENGTH, excerpt
 from contrastcli.runs.verdict import Change
-from contrastcli.training.angles import LENGTH, TEXTS
+from contrastcli.training.angles import TEXTS
 
 _UNKNOWN = np.full(1 + RESAMPLES, np.nan)
 

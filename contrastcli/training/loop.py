@@ -20,7 +20,7 @@ from contrastcli.files import atomic_write, json_bytes
 from contrastcli.model.devices import is_out_of_memory, memory_mb
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Note, Saved
+from contrastcli.runs.events import Saved
 from contrastcli.runs.measured import Step
 from contrastcli.settings.config import Config
 from contrastcli.training import angles, checkpoint
@@ -81,8 +81,7 @@ class Trainer:
             self.stepper.mark = clock.mark
             for step, epoch, rows in self.plan.batches(self.position.step):
                 if self._is_out_of_patience():
-                    text = f"stopped early: {self.config.dev.patience} evaluations without a best"
-                    self.session.emit(Note(step=self.position.step, text=text))
+                    self.session.note(step - 1, f"stopped early: {self.config.dev.patience} evaluations without a best")
                     break
                 self._run_step(step, epoch, rows, clock)
             return "finished"
@@ -101,6 +100,8 @@ class Trainer:
         batch = self.make_batch(step, rows)
         self.stepper.mark("batch")
         outcome, norm = self.update(batch)
+        for auxiliary in self.stepper.auxiliaries:
+            auxiliary.after_step(batch, outcome.views)
         last = step == self.plan.steps
         self.position.step = step
         self.position.to_evaluate = last or step % self.config.dev.every == 0
@@ -109,6 +110,7 @@ class Trainer:
         by_number = last or step == 1 or step % self.config.train.log_every == 0
         if by_number or self.session.world.any(clock.unlogged > MOST_UNLOGGED_SECONDS):
             self._log(batch, outcome, norm, lr, epoch, clock)
+        self.stepper.mark("logging")
         if self.position.to_evaluate or self._save_is_due():
             with clock.paused("saving"):
                 self._evaluate_and_save(last)
@@ -145,8 +147,7 @@ class Trainer:
         return self.update(batch)
 
     def _take_step(self, outcome: Outcome, step: int) -> Tensor:
-        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-        norm = gradient_norm(parameters, self.config.train.clip)
+        norm = gradient_norm([p for one in self.optimizer.param_groups for p in one["params"]], self.config.train.clip)
         # Remembered here without waiting for the device.
         bad = ~(outcome.loss.isfinite() & norm.isfinite())
         seen = self._bad_step.to(bad.device)
@@ -162,12 +163,13 @@ class Trainer:
             raise RunError(f"memory ran out with {2 * budget} tokens at once", "use a smaller batch or backbone")
         self.stepper.token_budget = self.position.token_budget = budget
         torch.cuda.empty_cache()
-        text = f"memory ran out: the step starts again with at most {budget} tokens at once"
-        self.session.emit(Note(step=step, text=text))
+        self.session.note(step, f"memory ran out: the step starts again with at most {budget} tokens at once")
 
-    def _raise_if_diverged(self) -> None:
-        """Stop a run that diverged, and write down the batch that it diverged on. Waits for the device."""
+    def _settle(self) -> None:
+        """Wait for the device; stop a run that diverged, and write down the batch that it diverged on."""
         if not (step := int(self._bad_step)):
+            for auxiliary in self.stepper.auxiliaries:
+                auxiliary.settle()
             return
         _, _, rows = next(self.plan.batches(step - 1))
         path = self.run.path / "diverged.json"
@@ -183,7 +185,7 @@ class Trainer:
         raise DivergedError(what, f"start again with a lower rate: {lower}{kept}")
 
     def _log(self, batch: Batch, outcome: Outcome, norm: Tensor, lr: float, epoch: float, clock: Clock) -> None:
-        self._raise_if_diverged()
+        self._settle()
         event = Step(
             step=batch.step,
             loss=float(outcome.loss),
@@ -198,11 +200,10 @@ class Trainer:
         )
         self.session.emit(event)
         self.session.emit(angles.of_batch(self.plan, batch, outcome.views, self.encoder.contract.dims))
-        self.stepper.mark("logging")
 
     def _evaluate_and_save(self, last: bool) -> None:
         """Evaluate if it is time; save if it is time, at a new best and at the end."""
-        self._raise_if_diverged()
+        self._settle()
         best = self.position.to_evaluate and self._evaluate()
         self.stepper.mark("evaluation")
         if best or last or self._save_is_due() or self._is_out_of_patience():
@@ -223,11 +224,10 @@ class Trainer:
         before, score = position.best, self.session.world.broadcast_number(event.score if counts else None)
         best = score is not None and (before is None or score > before)
         self.session.emit(replace(event, best=best))
+        position.evaluations_without_best += position.step > 0
         if best:
             self.dev.keep_best()
-            position.best, position.best_step = score, position.step
-        since_best = position.evaluations_without_best + (position.step > 0)
-        position.evaluations_without_best = 0 if best else since_best
+            position.best, position.best_step, position.evaluations_without_best = score, position.step, 0
         return best
 
     def _is_out_of_patience(self) -> bool:
@@ -237,7 +237,7 @@ class Trainer:
         return self.position.step % (self.config.train.save_every or self.config.dev.every) == 0
 
     def _save(self, *, best: bool) -> None:
-        self._raise_if_diverged()
+        self._settle()
         self.session.check_place()
         # A GPU that has lost another one continues with what it has: this fails then, before that is saved.
         self.session.world.sum(torch.zeros((), device=self.encoder.device))

@@ -18,6 +18,7 @@ from contrastcli.settings.sections import Train
 from contrastcli.training.auxiliaries.auxiliary import Auxiliary, make_auxiliaries
 from contrastcli.training.auxiliaries.mining import MinedNegatives
 from contrastcli.training.auxiliaries.probes import Probes
+from contrastcli.training.auxiliaries.violations import Violations
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,7 @@ def make_plan(config: Config) -> Plan:
     examples, dev = load_dev(config.dev, config.data, examples, config.train.seed)
     examples = check_leaks(examples, dev.texts, config.data.leaks) if dev else examples
     corpus = Corpus.of(examples)
-    if config.data.mine_every:
-        auxiliaries.append(MinedNegatives(corpus, config.data))
-    if pairs := config.dev.probe_pairs:
-        auxiliaries.append(Probes(pairs))
+    auxiliaries += _further_auxiliaries(config, corpus)
     groups = corpus.views["anchor"] if config.spec.grouped else None
     mix = _mix(config, examples)
     if mix:
@@ -88,6 +86,16 @@ def make_plan(config: Config) -> Plan:
     steps = _count_steps(config.train, order)
     plan = Plan(config, examples, corpus, dev, load_general(config.dev, config.data), order, steps, auxiliaries)
     return replace(plan, examples=replace(examples, notes=(*examples.notes, *_notes(plan))))
+
+
+def _further_auxiliaries(config: Config, corpus: Corpus) -> Iterator[Auxiliary]:
+    """Those that no objective declares."""
+    if config.data.mine_every:
+        yield MinedNegatives(corpus, config.data)
+    if pairs := config.dev.probe_pairs:
+        yield Probes(pairs)
+    if config.spec.negatives is not no_negatives:
+        yield Violations(corpus)
 
 
 def _notes(plan: Plan) -> Iterator[str]:

@@ -76,13 +76,13 @@ def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | Non
             session.emit(started)
             write_environment(run.environment_path, plan, device, world.size)
             for text in (*config.notes, *plan.examples.notes):
-                session.emit(Note(step=started.step, text=text))
+                session.note(started.step, text)
             session.emit = _with_alerts(session.emit, run, config, device)
         trainer = make_trainer(run, plan, device, session)
         interrupts.in_loop = True
         status = trainer.run_steps()
         if status == "finished" and world.is_main and (text := check_adapter(trainer)):
-            session.emit(Note(step=trainer.position.step, text=text))
+            session.note(trainer.position.step, text)
         if world.is_main and (status == "finished" or trainer.position.best_step is not None):
             _judge(trainer, run, session.emit)
         preempted = status == "stopped" and world.any(interrupts.preempted)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from contrastcli.runs.event import Event
-from contrastcli.runs.events import Progress
+from contrastcli.runs.events import Note, Progress
 from contrastcli.runs.status import Pulse
 from contrastcli.training.distributed import World
 
@@ -25,6 +25,9 @@ class Session:
     check_place: Callable[[], None] = lambda: None
     world: World = field(default_factory=World)
     pulse: Pulse = field(default_factory=Pulse)
+
+    def note(self, step: int, text: str) -> None:
+        self.emit(Note(step=step, text=text))
 
     def should_stop(self) -> bool:
         """Whether a stop was asked for. Raises RunError where the run was moved or removed."""

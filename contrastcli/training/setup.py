@@ -27,7 +27,6 @@ from contrastcli.objectives.functional import HiddenInput, Result, Views, check_
 from contrastcli.objectives.matryoshka import Loss, at_sizes
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Note
 from contrastcli.settings.catalogue import built_in
 from contrastcli.settings.objective import ObjectiveSettings, Spec
 from contrastcli.settings.sections import Model
@@ -72,12 +71,12 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
         _compile(one)
     optimizer = make_optimizer(config.train, [*stepper.encoders.values()], stepper.extras)
     for text in _notes(plan, context, is_new=folder is None):
-        session.emit(Note(step=0, text=text))
+        session.note(0, text)
     dev = DevSet.of(plan.dev, encoder, plan.general) if plan.dev else None
     restored = checkpoint.restore(folder, stepper.extras, optimizer, dev) if folder else None
     position = restored or Position(to_evaluate=True)
     stepper.token_budget = _continue_under(position, stepper.token_budget, device, session)
-    encoder.note = lambda text: session.emit(Note(step=position.step, text=text))
+    encoder.note = lambda text: session.note(position.step, text)
     return Trainer(run, plan, stepper, optimizer, position, inputs, dev, session)
 
 
@@ -135,17 +134,15 @@ def _continue_under(position: Position, budget: int, device: torch.device, sessi
     position.processes, position.first_budget = processes, budget
     position.token_budget = was if memory_ran_out else budget
 
-    def note(text: str) -> None:
-        session.emit(Note(step=position.step, text=text))
-
     other = "other chunks, which draw other dropout"
     if was_processes not in (0, processes):
         chunks = "the same chunks and dropout, equal to 1e-6" if device.type == "cpu" else other
-        note(f"{processes} processes instead of {was_processes}: {chunks}")
+        session.note(position.step, f"{processes} processes instead of {was_processes}: {chunks}")
     if memory_ran_out:
-        note(f"at most {was:,} tokens at once, since memory ran out with more; --token-budget N sets another budget")
+        reason = "since memory ran out with more; --token-budget N sets another budget"
+        session.note(position.step, f"at most {was:,} tokens at once, {reason}")
     elif was not in (0, budget):
-        note(f"at most {budget:,} tokens at once instead of {was:,}: {other}")
+        session.note(position.step, f"at most {budget:,} tokens at once instead of {was:,}: {other}")
     return position.token_budget
 
 

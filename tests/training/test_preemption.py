@@ -16,7 +16,7 @@ from contrastcli.model.bert.packed import PackedBert
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Note, Saved
-from contrastcli.runs.measured import Angles, Evaluated, Probed, Step
+from contrastcli.runs.measured import Angles, Evaluated, Probed, Step, Violated
 from contrastcli.training.session import StopRequested
 from contrastcli.training.step import Stepper
 from support.resuming import assert_same
@@ -54,7 +54,7 @@ def record(run: Run) -> list[object]:
         "memory_mb": None,
         "takes": {},
     }
-    events = [event for event in run.events() if isinstance(event, Step | Angles | Probed | Evaluated)]
+    events = [event for event in run.events() if isinstance(event, Step | Angles | Probed | Violated | Evaluated)]
     return [
         msgspec.structs.replace(event, **{key: unmeasured[key] for key in unmeasured if hasattr(event, key)})
         for event in events
@@ -67,6 +67,12 @@ def record(run: Run) -> list[object]:
         ("simcse", "pairs", 20, {"model__head": "keep", "dev__probes": "ba | da; ba da | den"}),
         ("pcl", "sentences", 45, {"train__token_budget": 400, "model__head": "train-only", "train__save_every": 3}),
         ("simcse", "triplets", 30, {"objective__mlm_weight": 0.1, "dev__patience": 2}),
+        (
+            "simcse",
+            "triplets",
+            30,
+            {"data__limit": 16, "train__epochs": 9, "train__max_steps": 9, "train__log_every": 3},
+        ),
     ],
 )
 def test_stops_at_any_chunk_change_nothing(
@@ -86,6 +92,7 @@ def test_stops_at_any_chunk_change_nothing(
     assert [(end.status, end.code) for end in ends[1:-1]] == [("stopped", 0)] * (len(ends) - 2)
     assert_same(stopped, undisturbed)
     assert record(stopped) == record(undisturbed)
+    assert bool(told(stopped, Violated)) == ("data__limit" in changes)
 
 
 @pytest.mark.parametrize(("number", "step"), [(1, 0), (2, 0), (26, 1)])

@@ -7,4 +7,5 @@ template.py   PromptBERT's template denoising
 mlm.py        the masked-language-model term
 mining.py     hard negatives that are mined again every few steps
 probes.py     the angles of one's own pairs at every evaluation
+violations.py  the anchors whose hardest negative is closer than their positive
 """

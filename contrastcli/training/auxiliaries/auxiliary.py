@@ -61,6 +61,12 @@ class Auxiliary:
     def before_step(self, step: int) -> None:
         """Called before the batch of each step, from 1, is made. Its time is not counted as the step's."""
 
+    def after_step(self, batch: Batch, views: Mapping[str, Tensor]) -> None:
+        """Called after each update with the embeddings of its batch. May not wait for the device."""
+
+    def settle(self) -> None:
+        """Called once the device was waited for: at logged steps, before evaluations and before the state is saved."""
+
     def after_evaluation(self, step: int) -> None:
         """Called at the end of each evaluation, which no stop interrupts any more. May emit an event."""
 

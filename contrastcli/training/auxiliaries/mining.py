@@ -5,7 +5,7 @@ import torch
 
 from contrastcli.data.batching import Corpus
 from contrastcli.model.mining import Pool, Rule, mine, read_ranks
-from contrastcli.runs.events import Note, Progress
+from contrastcli.runs.events import Progress
 from contrastcli.settings.sections import Data
 from contrastcli.training.auxiliaries.auxiliary import Auxiliary, AuxiliaryContext
 
@@ -47,8 +47,7 @@ class MinedNegatives(Auxiliary):
         session.world.sum(torch.from_numpy(mined))
         changed, missing = np.mean(mined != self.negatives), int((mined[:, 0] < 0).sum())
         self.negatives[:] = mined
-        text = f"hard negatives mined: {changed:.0%} changed, {missing:,} rows have none"
-        session.emit(Note(step=step - 1, text=text))
+        session.note(step - 1, f"hard negatives mined: {changed:.0%} changed, {missing:,} rows have none")
 
     def _mine_into(self, mined: np.ndarray, step: int) -> None:
         session, inputs = self.context.session, self.context.inputs
