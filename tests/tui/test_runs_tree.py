@@ -96,7 +96,7 @@ def cells(pilot: Pilot[None]) -> list[list[str]]:
 
 
 async def test_a_sweep_is_a_table_of_two_settings_in_which_the_cell_of_the_run_is_marked(swept: Path) -> None:
-    async with opened(ContrastApp(swept)) as (pilot, table):
+    async with opened(ContrastApp(swept)) as (pilot, _):
         await pilot.press("o", "g")
         assert cells(pilot) == []
         await pilot.press("g", "down")
@@ -119,7 +119,7 @@ async def test_a_sweep_of_many_values_scrolls_to_the_cell_of_the_run(tmp_path: P
     sweeps.save(sweep, tmp_path)
     last = sweep.cells(tmp_path)[-1]
     end(runs.create(last.config, tmp_path, last.name), 0.5)
-    async with opened(ContrastApp(tmp_path), NARROW) as (pilot, table):
+    async with opened(ContrastApp(tmp_path), NARROW) as (pilot, _):
         await pilot.press("g", "g", "enter", "down")
         await until(pilot, lambda: len(cells(pilot)) == 41)
         assert cells(pilot)[0] == ["lr", "╲", "tau", "0.05", "0.1"]
