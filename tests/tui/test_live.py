@@ -332,6 +332,7 @@ async def test_another_run_is_compared_in_every_chart(tmp_path: Path) -> None:
         await until(page, lambda: len(chart.picture.series) == 3)
         await page.press("b")
         await until(page, lambda: says(page, "Compare every chart with", "none", "starter-resumed"))
+        assert not says(page, str(tmp_path)), "runs of this directory go by their names"
         await page.press(*"resumed", "enter")
         await until(page, lambda: says(page, f"Δ to {other.name}", "(Δ+0)") and len(chart.picture.series) == 6)
     async with show(opened(run)) as page:

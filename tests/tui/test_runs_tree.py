@@ -102,7 +102,7 @@ async def test_a_sweep_is_a_table_of_two_settings_in_which_the_cell_of_the_run_i
         await pilot.press("g", "down")
         one_row = [["tau", "0.05", "0.1"], ["72.0", "±2.8◆", "60.0", "1/2"]]
         await until(pilot, lambda: cells(pilot) == one_row)
-        await until(pilot, lambda: "dev Spearman · starter" in screen_text(pilot.app))
+        await until(pilot, lambda: "dev Spearman · starter over 2 seeds" in screen_text(pilot.app))
         await pilot.press("enter", *["down"] * 2)
         await until(pilot, lambda: cells(pilot)[1:] == [["72.0", "±2.8◆", "▸", "60.0", "1/2"]])
         await pilot.press("up")

@@ -148,7 +148,8 @@ def progress_text(snapshot: Snapshot, history: History, view: LiveView, width: i
         **notes,
         view.share: view.share != "all steps",
         view.smoothing: view.smoothing != "not smoothed",
-        f"values at {view.axis} {number(int(cursor) if cursor >= 100 else cursor)}": view.cursor is not None,
+        f"values at {view.axis} {number(int(cursor) if view.axis == 'step' or cursor >= 100 else cursor)}": view.cursor
+        is not None,
     }
     after = " · ".join([*rest, *(note for note, holds in every.items() if holds)])
     bar = progress_bar(share, max(12, width - len(what) - len(after) - 4)) if share >= 0 else ""

@@ -117,13 +117,13 @@ class ViewScreen(RunScreen):
 
     @work
     async def action_baseline(self) -> None:
-        runs = await asyncio.to_thread(list_runs, self.contrast.directory)
-        here = self.here.run if self.here else None
-        choices = [("", "no comparison"), *((str(run.path.resolve()), "") for run in runs if run != here)]
-        field = ChoiceField("Compare every chart with", list, self.contrast.remembered.baseline, blank="none")
+        runs = {run.name: run for run in await asyncio.to_thread(list_runs, self.contrast.directory)}
+        here, (now, _) = self.here and self.here.run.name, self._baseline or ("", None)
+        choices = [("", "no comparison"), *((name, "") for name in runs if name != here)]
+        field = ChoiceField("Compare every chart with", list, now if now in runs else "", blank="none")
         chosen = await self.app.push_screen_wait(ChoiceList(field, choices))
         if chosen is not None:
-            self._compare_with(chosen)
+            self._compare_with(str(runs[chosen].path.resolve()) if chosen else "")
 
     def _compare_with(self, path: str) -> None:
         """Draw the curves of a run, by its path, below those of every run that is shown; none where empty."""

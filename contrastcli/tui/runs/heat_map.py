@@ -45,6 +45,7 @@ def heat_map(sweep: Sweep, members: Mapping[str, Member], here: Set[str]) -> tup
     metric = next(iter(centre.scores)).task if centre.scores else ""
     held = [f"{short(key)}={_label(centre.settings[key])}" for key in varied[2:]]
     title = f"dev {metric_title(metric or 'spearman', str(sweep.settings.get('dev.data', '')))}"
+    title += f" over {len(sweep.seeds)} seeds" * (len(sweep.seeds) > 1)
     line = 1 + rows.index(marked[0].settings.get(down)) if marked else 0
     return ", ".join([title, *held]), _aligned(grid), line
 

@@ -1,0 +1,125 @@
+"""What a screen shows depends on the size of the terminal, not on the sizes that it had before."""
+
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from textual.geometry import Region
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Static
+
+from contrastcli.tui import processes
+from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.processes import Finished
+from support import fake_query
+from support.commands import answer_commands
+from support.recorded import recorded
+from support.screens import screen_text, show, until
+
+SIZES = [(80, 24), (99, 30), (100, 30), (110, 40), (119, 24), (120, 24), (140, 45), (160, 50), (200, 60)]
+"""On both sides of the widths at which screens stack their panels."""
+
+
+def every_pair(count: int) -> list[int]:
+    """A way through `count` places that goes once from each to each other one."""
+    left = {place: [other for other in range(count) if other != place] for place in range(count)}
+    way, rest = list[int](), [0]
+    while rest:
+        if left[rest[-1]]:
+            rest.append(left[rest[-1]].pop())
+        else:
+            way.append(rest.pop())
+    return way
+
+
+Shape = dict[Widget, Region]
+"""Where each widget that can be seen is, and how large."""
+
+
+def shape(screen: Screen[object]) -> Shape:
+    return {widget: widget.region for widget in screen.query("*") if widget.region}
+
+
+def misfits(screen: Screen[object]) -> list[str]:
+    """The texts whose height is not that of their lines at their width."""
+    texts = [text for text in screen.query(Static) if text.region and text.styles.is_auto_height]
+    free = [text for text in texts if text.styles.max_height is None and text.styles.min_height is None]
+    needed = {text: text.visual.get_height(text.styles, text.content_size.width) for text in free}
+    return [
+        f"{text}: {text.content_size} for {rows} rows"
+        for text, rows in needed.items()
+        if text.content_size.height != rows
+    ]
+
+
+async def check(pilot: Pilot[None], sizes: Sequence[tuple[int, int]]) -> None:
+    """Go through all ordered pairs of sizes: each arrival at a size looks as the first one, and all texts fit."""
+    first: dict[tuple[int, int], Shape] = {}
+    screen, before = pilot.app.screen, None
+    for size in (sizes[place] for place in every_pair(len(sizes))):
+        await pilot.resize_terminal(*size)
+        here, now = f"from {before} to {size}", await settled_shape(pilot)
+        assert misfits(screen) == [], here
+        assert differences(first.setdefault(size, now), now) == [], f"{here}, and not as at the first time"
+        for widget in screen.query("*"):
+            widget.refresh(layout=True)
+        assert differences(now, await settled_shape(pilot)) == [], f"{here}, and after another layout"
+        before = size
+
+
+async def settled_shape(pilot: Pilot[None]) -> Shape:
+    before: Shape = {}
+    while (now := shape(pilot.app.screen)) != before:
+        before = now
+        await pilot.pause()
+    return now
+
+
+def differences(one: Shape, other: Shape) -> list[str]:
+    return [f"{here}: {one.get(here)}, {other.get(here)}" for here in one | other if one.get(here) != other.get(here)]
+
+
+def test_the_way_takes_every_pair_once() -> None:
+    pairs = list(pairwise(every_pair(len(SIZES))))
+    assert len(pairs) == len(set(pairs)) == 72
+
+
+@pytest.fixture(autouse=True)
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that answers at once, and no command that takes long."""
+    answer_commands(monkeypatch, Finished("", "no dry run"))
+    monkeypatch.setenv(fake_query.LOG, str(tmp_path / "asked.jsonl"))
+    monkeypatch.setattr(processes, "CONTRAST", (sys.executable, fake_query.__file__))
+
+
+async def shown_at(mode: str, tmp_path: Path, sizes: Sequence[tuple[int, int]]) -> None:
+    """Open a screen on a finished run, and check it at these sizes."""
+    run = recorded(tmp_path, "finished")
+    async with show(ContrastApp(tmp_path, run if mode == "2" else None)) as pilot:
+        await pilot.press(*mode)
+        await until(pilot, lambda: READY[mode] in screen_text(pilot.app))
+        await check(pilot, sizes)
+
+
+READY = {
+    "1": "no dry run",
+    "2": "step 600 of 600",
+    "3": "checkpoints/000300",
+    "4": "has not been evaluated",
+    "5b": "second − first",
+}
+"""What each screen shows once it is there, by the keys that open it."""
+
+
+async def test_query_is_the_same_however_its_size_was_reached(tmp_path: Path) -> None:
+    await shown_at("5b", tmp_path, SIZES[::8])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", READY)
+async def test_every_screen_is_the_same_however_its_size_was_reached(tmp_path: Path, mode: str) -> None:
+    await shown_at(mode, tmp_path, SIZES)
