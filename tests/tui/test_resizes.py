@@ -48,7 +48,7 @@ def misfits(screen: Screen[object]) -> list[str]:
     """The texts whose height is not that of their lines at their width."""
     texts = [text for text in screen.query(Static) if text.region and text.styles.is_auto_height]
     free = [text for text in texts if text.styles.max_height is None and text.styles.min_height is None]
-    needed = {text: text.visual.get_height(text.styles, text.content_size.width) for text in free}
+    needed = {text: text.get_content_height(text.size, text.app.size, text.content_size.width) for text in free}
     return [
         f"{text}: {text.content_size} for {rows} rows"
         for text, rows in needed.items()

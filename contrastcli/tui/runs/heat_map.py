@@ -14,17 +14,18 @@ from contrastcli.settings.metrics import metric_title
 from contrastcli.settings.setting import Value, spell
 from contrastcli.tui.widgets import styled
 
+MARK = "▸"
 _MUTED = "$foreground-muted"
 _STRONGEST = 70
 """Per cent of the accent behind the best score; the others have a part of it, by their rank."""
 _VALUE_WIDTH = 14
 
 
-def heat_map(sweep: Sweep, members: Mapping[str, Member], here: Set[str]) -> tuple[str, Content, int]:
-    """The title and the table of a sweep's scores, from the runs that there are, and the row of the cell with `here`.
+def heat_map(sweep: Sweep, members: Mapping[str, Member], here: Set[str]) -> tuple[str, Content]:
+    """The title and the table of a sweep's scores, from the runs that there are; the cell of the runs `here` is marked.
 
     The axes are the first two settings that vary, the one with more values downwards; the others are held at their
-    values in that cell, or else in the best one. `here` are names of runs.
+    values in that cell, or else in the best one.
     """
     cells = sweep.scores(members).cells
     ranked = sorted((cell for cell in cells if cell.scores), key=_mean)
@@ -46,8 +47,7 @@ def heat_map(sweep: Sweep, members: Mapping[str, Member], here: Set[str]) -> tup
     held = [f"{short(key)}={_label(centre.settings[key])}" for key in varied[2:]]
     title = f"dev {metric_title(metric or 'spearman', str(sweep.settings.get('dev.data', '')))}"
     title += f" over {len(sweep.seeds)} seeds" * (len(sweep.seeds) > 1)
-    line = 1 + rows.index(marked[0].settings.get(down)) if marked else 0
-    return ", ".join([title, *held]), _aligned(grid), line
+    return ", ".join([title, *held]), _aligned(grid)
 
 
 def _mean(cell: Method) -> float:
@@ -60,7 +60,7 @@ def _draw(cell: Method, means: Sequence[float], is_marked: bool) -> tuple[str, s
     mean = " ±".join(f"{number:.1f}" for number in (score.mean, score.sd) if number is not None) if score else ""
     count = f"{cell.n}/{len(cell.runs)}" if cell.n < len(cell.runs) else ""
     rank = bisect_right(means, score.mean) if score else 0
-    text = " ".join(filter(None, ["▸" * is_marked, mean, count]))
+    text = " ".join(filter(None, [MARK * is_marked, mean, count]))
     style = f"$text on $accent {_STRONGEST * rank // len(means)}%" if rank else _MUTED
     return text + ("◆" if rank and rank == len(means) else " "), f"bold {style}" if is_marked else style
 

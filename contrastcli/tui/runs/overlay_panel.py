@@ -27,7 +27,7 @@ from contrastcli.tui import processes
 from contrastcli.tui.chart_view import INKS, ChartView
 from contrastcli.tui.history.feed import Feed
 from contrastcli.tui.history.history import metrics
-from contrastcli.tui.runs.heat_map import heat_map
+from contrastcli.tui.runs.heat_map import MARK, heat_map
 from contrastcli.tui.runs.listing import Entry
 from contrastcli.tui.widgets import PlainText
 
@@ -36,7 +36,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DRAW_SECONDS = 0.25
 
 _NO_RUN = "the curve of a run, once one is chosen"
-_SETTING_WIDTH = 20
+_SETTING_WIDTH, _CELL_WIDTH = 20, 16
 
 
 class OverlayPanel(Container):
@@ -75,10 +75,11 @@ class OverlayPanel(Container):
         """Show the scores of a sweep, of which these runs are chosen, or none."""
         if sweep:
             members = {entry.name: entry.member for entry in entries if entry.member}
-            title, table, line = await asyncio.to_thread(heat_map, sweep, members, here)
+            title, table = await asyncio.to_thread(heat_map, sweep, members, here)
             self._sweep.border_title = Content(title)
             self._table.update(table)
-            self._sweep.scroll_to_region(Region(0, line, 1, 1), animate=False)
+            *above, line = table.plain.partition(MARK)[0].split("\n") if MARK in table.plain else [""]
+            self._sweep.scroll_to_region(Region(len(line), len(above), _CELL_WIDTH, 1), animate=False)
         self._sweep.display = sweep is not None
 
     def show_metric(self, metric: str) -> None:
