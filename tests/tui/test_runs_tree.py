@@ -71,7 +71,7 @@ async def test_g_shows_the_runs_of_a_sweep_below_a_heading_which_unfolds_and_is_
         assert headed(table) == ["other | 80.00", "▸ s  3 of 4 | 72.00 ± 2.83"]
         assert "4 runs in sweeps, by name" in screen_text(pilot.app)
         at(table, "▸ s  3 of 4")
-        told = "s: 3 finished, 1 waiting; best dev 72.00 ± 2.83; tau=0.05"
+        told = "s: 3 finished, 1 waiting; best: tau=0.05"
         await until(pilot, lambda: told in screen_text(pilot.app))
         await pilot.press("enter", "down", "enter")
         assert headed(table) == [

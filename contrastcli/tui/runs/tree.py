@@ -68,8 +68,7 @@ class TreeItem:
         if self.entry:
             return f"{self.entry.name}: {self.entry.remark}"
         counts = ", ".join(f"{number} {state}" for state, number in self._states.items())
-        best = [f"best dev {self.best[0]}", self.best[1]] if self.best else []
-        return f"{self.path[-1]}: {'; '.join(filter(None, [counts, *best]))}"
+        return f"{self.path[-1]}: {counts}" + (f"; best: {self.best[1]}" if self.best and self.best[1] else "")
 
 
 def tree(
