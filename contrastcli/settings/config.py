@@ -136,7 +136,10 @@ def resolve(layers: Sequence[Layer]) -> Config:
         what = "model.head is train-only, and model.dims would train sizes of what that head makes, which is dropped"
         remedies = Use("--head", "none", "use"), Use("--head", "keep")
         raise UsageError(what, remedies, key="model.dims", source=sources["model.dims"])
-    return replace(config, notes=(*notes, *_check_objective(config, layers)))
+    flat = config.flat()
+    doubts = ((key, setting.doubt(flat[key])) for key, setting in settings.items())
+    unusual = (f"{key} is {spell(flat[key])}, {doubt} ({sources[key]})" for key, doubt in doubts if doubt)
+    return replace(config, notes=(*notes, *_check_objective(config, layers), *unusual))
 
 
 def _apply_resets(layers: Sequence[Layer]) -> list[Layer]:

@@ -45,14 +45,14 @@ class InBatch(Contrast, frozen=True, kw_only=True):
         ),
     ] = ""
     hardness: Annotated[
-        float, about("growth of a negative's weight e^(β·s) with its similarity s; 0: off", "β", ge=0, le=1000)
+        float, about("growth of a negative's weight e^(β·s) with its similarity s", "β", ge=0, le=1000, zero="off")
     ] = 0.0
     symmetric: Annotated[bool, about("contrast in both directions: anchors with positives, positives with anchors")] = (
         False
     )
     same_side: Annotated[bool, about("other anchors are negatives of an anchor too")] = False
     orthogonal: Annotated[
-        float, about("weight of the orthogonal regulariser, which spreads texts evenly; 0: off", ge=0, le=1000)
+        float, about("weight of the orthogonal regulariser, which spreads texts evenly", ge=0, le=1000, zero="off")
     ] = 0.0
 
     # A field of SimCSE and its kin; without an annotation it is no setting.
@@ -154,8 +154,8 @@ class PairSupCon(Contrast, frozen=True, kw_only=True):
         return super().inactive() | off
 
 
-_Drawn = Annotated[int, about("positives drawn per anchor; 0: all", "N+", ge=0)]
-_AgainstDrawn = Annotated[int, about("negatives drawn per anchor; 0: all", "N-", ge=0)]
+_Drawn = Annotated[int, about("positives drawn per anchor", "N+", ge=0, zero="all")]
+_AgainstDrawn = Annotated[int, about("negatives drawn per anchor", "N-", ge=0, zero="all")]
 _PaddedLength = Annotated[
     bool, about("take means over the batch's longest text, as the released code does; for temperatures as printed")
 ]
@@ -185,7 +185,8 @@ class SupCon(Compared, frozen=True, kw_only=True):
     def inactive(self) -> dict[str, str]:
         if self.normalize:
             return super().inactive()
-        return dict.fromkeys(("similarity", "sigma", "margin"), "no effect while normalize is false")
+        reason = "no effect while normalize is false; true compares angles, not raw dot products"
+        return dict.fromkeys(("similarity", "sigma", "margin"), reason)
 
 
 # PCL and RankCSE: InfoNCE, and the lists of similarities of other encoders
@@ -209,7 +210,7 @@ class RankCSE(Contrast, frozen=True, kw_only=True):
     """InfoNCE with consistent rankings and a teacher's ranking (SimACE Eq. 13 and 14)."""
 
     beta: Annotated[float, about("weight of consistency", "β", ge=0, le=1000, essential=True)] = 1.0
-    gamma: Annotated[float, about("weight of distillation; 0: no teacher", "γ", ge=0, le=1000)] = 1.0
+    gamma: Annotated[float, about("weight of distillation", "γ", ge=0, le=1000, zero="no teacher")] = 1.0
     distillation: Annotated[Distillation, about("what is learnt of a teacher's list: its order or its softmax")] = (
         "listmle"
     )

@@ -21,7 +21,9 @@ SimilarityName = Annotated[
 ]
 Sigma = Annotated[float, about("width of rbf, between vectors of length 1", "σ", ge=0.001, le=1000)]
 Margin = Annotated[float, about("shift of the positive; above 0 makes it harder", "m", ge=-180, le=180, essential=True)]
-Tau = Annotated[float, about("temperature that divides every similarity", "τ", gt=0, le=1000, essential=True)]
+Tau = Annotated[
+    float, about("temperature that divides every similarity", "τ", gt=0, le=1000, essential=True, usual=(0.01, 10))
+]
 
 
 @dataclass(frozen=True)

@@ -65,9 +65,10 @@ class Model(Section, frozen=True, kw_only=True):
     max_length: Annotated[
         int,
         about(
-            "longest text in tokens during training; the rest is cut off; 0: the backbone's own limit",
+            "longest text in tokens during training; the rest is cut off",
             ge=0,
             essential=True,
+            zero="the backbone's own limit",
         ),
     ] = 0
     attention: Annotated[
@@ -97,10 +98,10 @@ class Model(Section, frozen=True, kw_only=True):
     ] = ""
     lora: Annotated[
         int,
-        about("rank of LoRA, which alone is trained then, at about ten times the rate; 0: all is", "r", ge=0, le=4096),
+        about("rank of LoRA, which alone is trained then, at ten times the rate", "r", ge=0, le=4096, zero="no LoRA"),
     ] = 0
     lora_alpha: Annotated[
-        float, about("LoRA's scale: its product counts alpha / r times; 0: twice the rank", "α", ge=0, le=1e5)
+        float, about("LoRA's scale: its product counts alpha / r times", "α", ge=0, le=1e5, zero="twice the rank")
     ] = 0.0
     lora_targets: Annotated[
         str, about("linear layers that get LoRA, by the ends of their names: query,value; auto: all of each layer")
@@ -149,21 +150,22 @@ class Data(Section, frozen=True, kw_only=True):
     mix_temperature: Annotated[
         float, about_data("evens out several sets: T draws of each in proportion to size^(1/T)", "T", ge=1, le=1000)
     ] = 1.0
-    limit: Annotated[int, about_data("rows to read, of each set; 0: all", ge=0, le=1_000_000_000)] = 0
+    limit: Annotated[int, about_data("rows to read, of each set", ge=0, le=1_000_000_000, zero="all")] = 0
     mask_duplicates: Annotated[bool, about_data("leave identical texts of a batch out of the negatives")] = True
     mine_every: Annotated[
         int,
         about_data(
-            "steps after which hard negatives are mined again, by the encoder itself; 0: never; "
+            "steps after which hard negatives are mined again, by the encoder itself; "
             "contrast mine writes them to a file, once",
             ge=0,
+            zero="never",
         ),
     ] = 0
     mine_ranks: Annotated[str, about_data("which of an anchor's nearest texts may be mined, the nearest being 1")] = (
         "1-1000"
     )
     mine_below: Annotated[
-        float, about_data("largest cosine of a mined negative, as a share of the positive's; 0: any", ge=0, le=2)
+        float, about_data("largest cosine of a mined negative, as a share of the positive's", ge=0, le=2, zero="any")
     ] = 0.95
     leaks: Annotated[
         Literal["note", "drop", "error"],
@@ -194,10 +196,10 @@ class Dev(Section, frozen=True, kw_only=True):
         ),
     ] = "auto"
     keep_general: Annotated[
-        float, about("most that the general score of the best checkpoint may fall, × 100; 0: any", ge=0, le=100)
+        float, about("most that the general score of the best checkpoint may fall, × 100", ge=0, le=100, zero="any")
     ] = 0.0
     every: Annotated[int, about("steps between evaluations", ge=1, unit="steps", flag="")] = 125
-    patience: Annotated[int, about("evaluations without a new best before stopping; 0: off", ge=0, flag="")] = 0
+    patience: Annotated[int, about("evaluations without a new best before stopping", ge=0, flag="", zero="off")] = 0
     probes: Annotated[
         str,
         about_execution(
@@ -218,26 +220,28 @@ class Train(Section, frozen=True, kw_only=True):
     """The loop. Steps are optimiser updates."""
 
     batch_size: Annotated[int, about_data("rows contrasted with each other", ge=1, le=1_000_000, essential=True)] = 64
-    lr: Annotated[float, about("peak learning rate of the encoder", gt=0, le=10, essential=True)] = 3e-5
-    head_lr: Annotated[float, about("learning rate of heads; 0: the encoder's", ge=0, le=10)] = 0.0
+    lr: Annotated[
+        float, about("peak learning rate of the encoder", gt=0, le=10, essential=True, usual=(1e-7, 0.01))
+    ] = 3e-5
+    head_lr: Annotated[float, about("learning rate of heads", ge=0, le=10, zero="the encoder's")] = 0.0
     epochs: Annotated[
         int, about_data("passes over the data; less: max_steps", ge=1, le=100_000, essential=True, resumable=True)
     ] = 1
     max_steps: Annotated[
-        int, about_data("most steps to train; 0: by epochs", ge=0, unit="steps", essential=True, resumable=True)
+        int, about_data("most steps to train", ge=0, unit="steps", essential=True, resumable=True, zero="by epochs")
     ] = 0
     optimizer: Annotated[Literal["adamw", "adam"], about("optimiser")] = "adamw"
     schedule: Annotated[Literal["linear", "constant", "cosine"], about("learning rate after warm-up")] = "linear"
     warmup: Annotated[float, about("fraction of the steps in which the rate rises", ge=0, le=1)] = 0.0
     weight_decay: Annotated[float, about("weight decay", ge=0, le=10)] = 0.0
-    clip: Annotated[float, about("largest gradient norm; 0: no clipping", ge=0)] = 1.0
+    clip: Annotated[float, about("largest gradient norm", ge=0, zero="no clipping")] = 1.0
     precision: Annotated[Literal["auto", "fp32", "bf16"], about("bf16: encoder under autocast")] = "auto"
     compile: Annotated[bool, about_execution("torch.compile, for a GPU: the first steps take a minute")] = False
-    token_budget: Annotated[int, about_execution("most tokens in the encoder at once; 0: by device", ge=0)] = 0
+    token_budget: Annotated[int, about_execution("most tokens in the encoder at once", ge=0, zero="by device")] = 0
     log_every: Annotated[
         int, about_execution("steps between logged steps; slow ones are logged every 10 s", ge=1, unit="steps")
     ] = 10
-    save_every: Annotated[int, about_execution("steps between checkpoints; 0: at evaluations", ge=0)] = 0
+    save_every: Annotated[int, about_execution("steps between checkpoints", ge=0, zero="at evaluations")] = 0
     keep: Annotated[int, about_execution("last checkpoints to keep, each with all that a resume needs", ge=1)] = 1
     seed: Annotated[
         int, about_execution("seed of weights, order and dropout", ge=0, le=2**32 - 1, essential=True, resumable=False)
@@ -260,10 +264,12 @@ class Alerts(Section, frozen=True, kw_only=True):
             secret=True,
         ),
     ] = ""
-    evaluations: Annotated[int, _about_alert("evaluations without a new best; 0: off", ge=0)] = 10
-    collapse: Annotated[float, _about_alert("fall of the dev score below its best, × 100; 0: off", ge=0, le=200)] = 10.0
-    disk: Annotated[float, _about_alert("free space of the disk; 0: off", ge=0, unit="GB")] = 1.0
-    gpu: Annotated[float, _about_alert("use of the GPU over a minute; 0: off", ge=0, le=100, unit="%")] = 20.0
+    evaluations: Annotated[int, _about_alert("evaluations without a new best", ge=0, zero="off")] = 10
+    collapse: Annotated[float, _about_alert("fall of the dev score from its best, × 100", ge=0, le=200, zero="off")] = (
+        10.0
+    )
+    disk: Annotated[float, _about_alert("free space of the disk", ge=0, unit="GB", zero="off")] = 1.0
+    gpu: Annotated[float, _about_alert("use of the GPU over a minute", ge=0, le=100, unit="%", zero="off")] = 20.0
     ring: Annotated[
         Literal["all", "alerts", "end", "none"],
         _about_alert("what rings the bell and notifies the desktop, in the app and by contrast watch"),

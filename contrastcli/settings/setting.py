@@ -3,11 +3,15 @@
 The command line, the presets, the form, the dry run, the grouping of runs and the error messages are all made from it.
 """
 
+import csv
+import io
+import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import chain
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypedDict, Unpack, cast, get_args, get_origin
 
@@ -44,6 +48,8 @@ class Traits(TypedDict, total=False):
     names_model: Literal["one", "several"]
     form: str
     secret: bool
+    zero: str
+    usual: tuple[float, float]
 
 
 def about(
@@ -71,6 +77,16 @@ def spell(value: Value) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def split_items(text: str) -> list[str]:
+    """The items of a value such as a=1,b=2; one that holds a comma stands in double quotes."""
+    return [*chain.from_iterable(csv.reader(io.StringIO(text, newline=""), skipinitialspace=True))]
+
+
+def join_items(items: Iterable[str]) -> str:
+    """The value of which `split_items` makes these items."""
+    return ",".join('"{}"'.format(item.replace('"', '""')) if {*item} & {*',"\r\n'} else item for item in items)
 
 
 @dataclass(frozen=True)
@@ -112,6 +128,10 @@ class Setting:
     """What a text with a pattern is, in words."""
     secret: bool = False
     """Whether its value is a URL that lets whoever knows it act for the user."""
+    zero: str = ""
+    """What 0 means, where that is no number of the setting's unit."""
+    usual: tuple[float, float] | None = None
+    """The limits of what is usual; a value beyond them may be a mistake."""
 
     @property
     def key(self) -> str:
@@ -132,6 +152,12 @@ class Setting:
             return f"one of {', '.join(self.choices)}"
         noun = {bool: "true or false", str: "text", int: "a whole number", float: "a number"}[self.kind]
         return " ".join([noun, " and ".join(self.bounds)]).strip()
+
+    def doubt(self, value: Value) -> str:
+        """A warning that the value is not a usual one; empty for one that is."""
+        low, high = self.usual or (-math.inf, math.inf)
+        is_usual = isinstance(value, str) or low <= value <= high
+        return "" if is_usual else f"outside of what is usual, {spell(low)} to {spell(high)}"
 
     def words(self, text: str) -> list[str]:
         """The words of a command line that set it to that text."""
@@ -183,17 +209,18 @@ def describe(section: str, struct: type[Section]) -> Mapping[str, Setting]:
         choices = get_args(declared) if get_origin(declared) is Literal else ()
         if not choices and declared not in (str, int, float, bool):
             raise TypeError(f"the setting '{field.encode_name}' is no text, number or truth value")
-        traits = {"flag": f"--{field.encode_name.replace('_', '-')}", "choices": tuple(sorted(choices))}
+        traits: dict[str, Any] = {"flag": f"--{field.encode_name.replace('_', '-')}", "choices": tuple(sorted(choices))}
+        traits |= {name: value for name, value in (meta.extra or {}).items() if name in Traits.__annotations__}
         settings[field.encode_name] = Setting(
             section=section,
             name=field.encode_name,
             type=field.type,
             kind=str if choices else declared,
             default="" if field.default is NODEFAULT else cast(Value, field.default),
-            help=meta.description or "",
+            help="; 0: ".join(filter(None, [meta.description, traits.get("zero")])),
             symbol=meta.title or "",
             bounds=tuple(f"{words} {spell(bound)}" for words, bound in bounds.items() if bound is not None),
-            **traits | {name: value for name, value in (meta.extra or {}).items() if name in Traits.__annotations__},
+            **traits,
         )
     return MappingProxyType(settings)
 

@@ -81,7 +81,7 @@ def run_details(run: Run, to_json: bool) -> str:
         *((f"{which} checkpoint", path) for which, path in paths.items()),
         ("size", size(run.size_bytes())),
         *_made_with(run),
-        *(("ignored", note) for note in config.notes),
+        *(("note", note) for note in config.notes),
     ]
     flat = table(("setting", "value"), [(key, value_text(value)) for key, value in config.shown().items()])
     return f"{names_and_values(facts)}\n\n{flat}"

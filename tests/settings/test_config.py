@@ -251,6 +251,18 @@ def test_a_flag_is_accepted_with_the_setting_that_switches_it_on(
     assert resolved.notes == ()
 
 
+# Values that are hardly meant
+
+
+def test_a_value_outside_of_what_is_usual_gets_a_note() -> None:
+    odd = config.resolve([flags(objective__tau="1e-9", train__lr="10"), file("[train]\nlr = 5.0\n")])
+    assert odd.notes == (
+        "objective.tau is 1e-09, outside of what is usual, 0.01 to 10 (--tau)",
+        "train.lr is 5, outside of what is usual, 1e-07 to 0.01 (run.toml)",
+    )
+    assert config.resolve([flags(objective__tau="0.01", train__lr="0.01")]).notes == ()
+
+
 # Repeating a run
 
 

@@ -80,6 +80,13 @@ def test_choices_may_be_the_names_of_a_table_that_grows() -> None:
     assert colour.check("blue") == "blue" and colour.expected == "one of red, green, blue"
 
 
+def test_every_setting_that_may_be_0_to_no_effect_says_so_in_its_help() -> None:
+    meanings = {key: setting.zero for key, setting in SETTINGS.items() if setting.zero}
+    assert meanings["train.max_steps"] == "by epochs" and meanings["dev.patience"] == "off"
+    assert all(SETTINGS[key].help.endswith(f"; 0: {meaning}") for key, meaning in meanings.items())
+    assert not [key for key, setting in SETTINGS.items() if "0:" in setting.help and not setting.zero]
+
+
 # Spelling
 
 
@@ -204,7 +211,7 @@ def test_a_reason_names_a_setting_and_the_value_that_it_has(spec: Spec) -> None:
         known = {name: value for name, value in chosen.items() if name in spec.describe()}
         resolved = config.resolve([Layer.of({"objective.name": spec.name}, "a"), layer("objective", known)])
         for reason in resolved.objective.inactive().values():
-            name, value = reason.removeprefix("no effect while ").split(" is ")
+            name, value = reason.partition(";")[0].removeprefix("no effect while ").split(" is ")
             assert spell(resolved.flat()[f"objective.{name}"]) == value
 
 
