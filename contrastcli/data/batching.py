@@ -117,7 +117,8 @@ class BatchOrder:
         rows = sum(self.mix.drawn) if self.mix else self.rows
         if self.batch_size > rows:
             what = f"train.batch_size is {self.batch_size}, but the data has {rows} rows"
-            raise UsageError(what, [Use("--batch-size", f"{rows} or less", "use"), "more data"])
+            remedies = Use("--batch-size", f"{rows} or less", "use"), "more data"
+            raise UsageError(what, remedies, key="train.batch_size")
 
     def epoch(self, number: int) -> list[Indices]:
         """The batches of an epoch, each the indices of its rows."""

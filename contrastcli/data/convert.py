@@ -48,10 +48,10 @@ def adapt(
         convertible = f", or {' or '.join(near)}, which are converted" if near else ""
         takers = [spec.name for spec in catalogue.all_objectives() if _targets(examples.form, spec.needs)]
         remedy = f"give {FORMS[needs[0]]}{convertible}; data.columns gives columns their roles, and a .txt has one"
-        others = [Use("--objective", name, "train these with") for name in takers[:1]]
+        others, key = [Use("--objective", name, "train these with") for name in takers[:1]], sections.OBJECTIVE.key
         if data and data.mine_every:
-            others = [Use("--mine-every", "0", "mine none:")]
-        raise DataError(what, [remedy, *others])
+            others, key = [Use("--mine-every", "0", "mine none:")], "data.mine_every"
+        raise DataError(what, [*others, remedy], key=key)
     for form in possible:
         converted = _with_labels(convert(examples, form), labels)
         if len(converted):

@@ -54,21 +54,22 @@ def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples
     """
     if dev.data == "none":
         return train, None
-    frame = None if dev.data.startswith(SPLIT) else open_dev(dev.data)
     try:
-        if frame is None:
+        if dev.data.startswith(SPLIT):
             metric = _metric(dev.metric, train.form, train.source)
             train, rows = hold_out(train, _share(dev.data), seed, math.inf if metric == "spearman" else QUERIES)
         else:
+            frame = open_dev(dev.data)
             columns = _columns(frame, data.columns, dev.data)
             rows, metric = read_rows(frame, dev.data, columns, data.labels, dev.metric, data.blank)
             if rows.notes:
                 train = replace(train, notes=(*train.notes, *(f"dev data: {note}" for note in rows.notes)))
         if metric == "spearman":
             return train, scored(rows)
+        documents = load_documents(dev.corpus, blank=data.blank) if dev.corpus else documents_of(train)
     except DataError as error:
-        raise DataError(error.what, [*error.remedies, Use("--dev", "none", "train without dev data:")]) from None
-    documents = load_documents(dev.corpus, blank=data.blank) if dev.corpus else documents_of(train)
+        remedies = *error.remedies, Use("--dev", "none", "train without dev data:")
+        raise DataError(error.what, remedies, key="dev.data") from None
     made = ranked(rows, metric, documents.views["anchor"])
     return replace(train, notes=train.notes + made.notes), made
 
@@ -91,7 +92,8 @@ def load_general(dev: Dev, data: Data) -> DevData | None:
     except DataError as error:
         # Its own remedies, but for those that name other dev data.
         remedies = [one for one in error.remedies if not (isinstance(one, Use) and one.option == "--dev")]
-        raise DataError(error.what, [*remedies, Use("--general", "none, starter or FILE", "use")]) from None
+        remedies = [*remedies, Use("--general", "none, starter or FILE", "use")]
+        raise DataError(error.what, remedies, key="dev.general") from None
 
 
 def read_dev(
@@ -184,5 +186,5 @@ def _share(name: str) -> float:
     """The share, 0 to 1, of "split:5%". Raises UsageError."""
     percent = as_number(name.removeprefix(SPLIT).removesuffix("%")) if name.endswith("%") else math.nan
     if not 0 < percent < 100:
-        raise UsageError(f"dev.data is '{name}'", "write the share of rows to hold out as split:5%")
+        raise UsageError(f"dev.data is '{name}'", "write the share of rows to hold out as split:5%", key="dev.data")
     return percent / 100

@@ -16,7 +16,7 @@ from contrastcli.data.forms import FORMS, LABELS
 from contrastcli.data.texts import Column, Texts
 from contrastcli.errors import DataError, Use
 from contrastcli.settings.objective import Form
-from contrastcli.settings.sections import Blank, Kind
+from contrastcli.settings.sections import OBJECTIVE, Blank, Kind
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,8 @@ def _with_gold(rows: Examples, labels: Sequence[int | None]) -> Examples:
 def _unused_scores(used: Mapping[str, str], source: str) -> DataError:
     what = f"{source} holds scored pairs ('{used['score']}' is the score), which are not used here"
     pairs = Use("--columns", f"anchor={used['anchor']},positive={used['positive']}", "take the pairs alone:")
-    return DataError(what, [Use("--objective", "cosent or aoe", "train with"), pairs])
+    remedies = Use("--objective", "cosent or aoe", "train with"), pairs
+    return DataError(what, remedies, key=OBJECTIVE.key)
 
 
 def _count_negatives(views: Mapping[str, Texts]) -> tuple[str, ...]:

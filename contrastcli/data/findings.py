@@ -191,7 +191,8 @@ def check_leaks(train: Examples, texts: Iterable[str], leaks: Literal["note", "d
     if leaks == "note":
         return replace(train, notes=(*train.notes, f"{what}{more}; --leaks drop leaves these rows out"))
     if leaks == "error":
-        raise DataError(what + more, ["name other dev data", Use("--leaks", "drop", "leave these rows out with")])
+        remedies = "name other dev data", Use("--leaks", "drop", "leave these rows out with")
+        raise DataError(what + more, remedies, key="data.leaks")
     if len(train) - count < 2:
         what = f"{what}{more}; without them too few are left to train on"
         raise DataError(what, ["name other dev data", Use("--leaks", "note", "train on these rows with")])

@@ -206,7 +206,7 @@ def _header(rows: Records, name: str) -> list[str]:
     line, names = next(rows, (0, ()))
     if isinstance(names, DataError):
         raise names
-    header = [str(cell).strip() for cell in names]
+    header = [str(cell).strip() or f"column {number}" for number, cell in enumerate(names, 1)]
     if len(set(header)) < len(header):
         repeated = Counter(header).most_common(1)[0][0]
         what = f"{name}, line {line or 1}: the column '{repeated}' occurs twice"

@@ -17,9 +17,14 @@ from contrastcli.data.texts import Column, Texts, read_columns
 from contrastcli.errors import DataError, Hint, Remedy, UsageError, Use, nearest
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Blank
+from contrastcli.settings.setting import join_items, split_items
+
+COLUMNS = "data.columns"
+"""The setting that errors about roles have for their key."""
 
 _LABEL_WORDS = {word: label for label, name in enumerate(LABELS) for word in (name, name[0])}
 _NUMBERED = re.compile(r"(?:negative|hard_neg)_(\d+)")
+_LABELS_KEY = "data.labels"
 _LABELS_EXAMPLE = "0=entailment,1=neutral,2=contradiction"
 _LONGEST_NAME = 50
 _SHOWN_VALUES, _MOST_SEARCHED, _MOST_NAMED = 3, 1_000, 20
@@ -44,20 +49,35 @@ def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]
         roles = _roles_by_name(frame, source) | roles
     if "sentence" in roles and "anchor" in roles:
         what = f"{source}: '{roles['sentence']}' makes rows of one sentence, '{roles['anchor']}' makes pairs"
-        raise DataError(what, Use("--columns", f"sentence={roles['sentence']}", "choose one:"))
+        raise DataError(what, Use("--columns", _spelled(sentence=roles["sentence"]), "choose one:"), key=COLUMNS)
     in_order = sorted(roles, key=lambda role: (len(role), role))  # negative_2 before negative_10
     for form, needed in SHAPES:
         if set(needed) <= {_kind(role) for role in roles}:
             return form, {role: roles[role] for kind in (*needed, "id") for role in in_order if _kind(role) == kind}
-    names = ", ".join(f"'{column}'" for column in frame.columns)
+    names = ", ".join([f"'{column}'" for column in frame.columns][:_MOST_NAMED])
+    names += f" and {len(frame.columns) - _MOST_NAMED:,} more" if len(frame.columns) > _MOST_NAMED else ""
     longest = sorted(frame.columns, key=lambda column: -frame.columns[column].sizes.sum())[:2]
     likely = [column for column in frame.columns if column in longest]
-    pairs = [Use("--columns", f"anchor={likely[0]},positive={likely[1]}", "for pairs")] if likely[1:] else []
-    hint: list[Remedy] = [*pairs, Use("--columns", f"text={longest[0]}", "for sentences"), f"name the columns {_NAMED}"]
+    pairs = [Use("--columns", _spelled(anchor=likely[0], positive=likely[1]), "for pairs")] if likely[1:] else []
+    sentences = Use("--columns", _spelled(text=longest[0]), "for sentences")
+    hint: list[Remedy] = [*pairs, sentences, f"name the columns {_NAMED}"]
     if any(len(column) > _LONGEST_NAME or math.isfinite(as_number(column)) for column in frame.columns):
         above = f"write one above it with a name for each column: {_NAMED}, or any other"
         hint = [f"if the first line is a row, {above}", *hint[:-1]]
-    raise DataError(f"{source}: its columns {names} make neither sentences nor pairs", hint)
+    raise DataError(f"{source}: its columns {names} make neither sentences nor pairs", hint, key=COLUMNS)
+
+
+def listed(frame: Frame, columns: str) -> Iterator[tuple[str, str]]:
+    """Each column with its role, "" for none; an item of `columns` that cannot be read gives none."""
+    items = (item.partition("=") for item in split_items(columns))
+    given = {column.strip(): _role_of(role) for role, _, column in items}
+    for column in frame.columns:
+        role = given.get(column) if given else _role_of(column)
+        yield column, _kind(role or "")
+
+
+def _spelled(**roles: str) -> str:
+    return join_items(f"{role}={column}" for role, column in roles.items())
 
 
 def _role_of(name: str) -> str | None:
@@ -80,45 +100,45 @@ def _roles_by_name(frame: Frame, source: str) -> dict[str, str]:
             second.setdefault(role, column)
     for role, column in second.items():
         what = f"{source}: {roles[role]!r} and {column!r} could both be the {role}"
-        named = ",".join(f"{role}={column}" for role, column in roles.items())
-        raise DataError(what, Use("--columns", named, "choose one:"))
+        raise DataError(what, Use("--columns", _spelled(**roles), "choose one:"), key=COLUMNS)
     return roles
 
 
 def _parse_columns(columns: str, frame: Frame, source: str) -> dict[str, str]:
     roles: dict[str, str] = {}
-    items = _parse_items("data.columns", columns, "anchor=a,positive=b")
+    items = _parse_items(COLUMNS, columns, "anchor=a,positive=b")
     for key, column in items.items():
         role = _role_of(key)
         if role is None:
-            turned = ",".join(f"{role}={name}" for name, role in items.items())
+            turned = join_items(f"{role}={name}" for name, role in items.items())
             exchanged = key in frame.columns and _role_of(column)
             remedy = Use("--columns", turned, "write") if exchanged else nearest(key, {*NAMES.values()})
-            raise UsageError(f"data.columns: there is no role '{key}'", remedy)
+            raise UsageError(f"data.columns: there is no role '{key}'", remedy, key=COLUMNS)
         if role in roles:
-            raise UsageError(f"data.columns gives the role '{role}' twice", "give each role one column")
+            what = f"data.columns gives the role '{role}' twice"
+            raise UsageError(what, "give each role one column", key=COLUMNS)
         if column not in frame.columns:
-            raise DataError(f"{source} has no column '{column}'", nearest(column, frame.columns))
+            raise DataError(f"{source} has no column '{column}'", nearest(column, frame.columns), key=COLUMNS)
         roles[role] = column
     return roles
 
 
 def for_corpus(columns: str) -> tuple[str, str]:
     """The items of `columns` for pairs, and those for other texts: `text=` and `id=`."""
-    items = columns.split(",")
+    items = split_items(columns)
     others = [item for item in items if _role_of(item.partition("=")[0]) in ("sentence", "id")]
-    return ",".join(item for item in items if item not in others), ",".join(others)
+    return join_items(item for item in items if item not in others), join_items(others)
 
 
 def _parse_items(key: str, text: str, example: str) -> dict[str, str]:
     """The items of a setting such as "a=1,b=2". Raises UsageError, which shows the example."""
     items: dict[str, str] = {}
-    for item in text.split(","):
+    for item in split_items(text):
         name, _, value = (part.strip() for part in item.partition("="))
         if not (name and value):
-            raise UsageError(f"{key} is {text!r}", f"write it as {example}")
+            raise UsageError(f"{key} is {text!r}", f"write it as {example}", key=key)
         if name in items:
-            raise UsageError(f"{key} gives '{name}' twice", f"write it as {example}")
+            raise UsageError(f"{key} gives '{name}' twice", f"write it as {example}", key=key)
         items[name] = value
     return items
 
@@ -142,7 +162,8 @@ def complete_rows(frame: Frame, columns: Sequence[str], blank: Blank) -> Frame:
         # Only those that are blank somewhere.
         names = [column for column, one in zip(columns, cells, strict=True) if _is_blank(one).any()]
         what = f"the sentence in the column {_quoted(names)} is blank"
-        raise _bad_rows(frame, blanks, what, [Use("--blank", "drop", "leave them out with"), "fill them in"])
+        remedies = Use("--blank", "drop", "leave them out with"), "fill them in"
+        raise _bad_rows(frame, blanks, what, remedies, "data.blank")
     if missing:
         what = f"{frame.where(*missing)}: a text is {_MISSING[0]} or the like ({len(missing):,} of {len(frame):,} rows)"
         return replace(frame, notes=(*frame.notes, f"{what}; --blank drop leaves them out"))
@@ -164,10 +185,10 @@ def _quoted(names: Sequence[str]) -> str:
     return " or ".join(f"'{name}'" for name in names)
 
 
-def _bad_rows(frame: Frame, rows: Sequence[int], what: str, hint: Hint) -> DataError:
+def _bad_rows(frame: Frame, rows: Sequence[int], what: str, hint: Hint, key: str = "") -> DataError:
     """The one error for all rows that are malformed alike."""
     count = f" ({len(rows):,} of {len(frame):,} rows)" if len(rows) > 1 else ""
-    return DataError(f"{frame.where(*rows)}: {what}{count}", hint)
+    return DataError(f"{frame.where(*rows)}: {what}{count}", hint, key=key)
 
 
 def texts(frame: Frame, column: str) -> Texts:
@@ -176,7 +197,8 @@ def texts(frame: Frame, column: str) -> Texts:
     others = [row for row in np.flatnonzero(~cells.is_text).tolist() if cells[row] is not None]
     if others:
         what = f"the column '{column}' holds {cells[others[0]]!r:.40}, which is not text"
-        raise _bad_rows(frame, others, what, "write sentences as text, or choose another column by data.columns")
+        hint = "write sentences as text, or choose another column by data.columns"
+        raise _bad_rows(frame, others, what, hint, COLUMNS)
     long = [row for row in np.flatnonzero(cells.sizes > LONGEST).tolist() if len(cast(str, cells[row])) > LONGEST]
     if long:
         what = f"the sentence in the column '{column}' is longer than {LONGEST:,} characters"
@@ -197,7 +219,8 @@ def negatives(frame: Frame, columns: Sequence[str]) -> dict[str, Texts]:
     cells = [frame.columns[column] for column in columns]
     width = max(map(len, _given(cells)), default=0)
     if not width:
-        raise DataError(f"no row has a hard negative in {', '.join(columns)}", "fill one in, or delete the columns")
+        what = f"no row has a hard negative in {', '.join(columns)}"
+        raise DataError(what, "fill one in, or delete the columns", key=COLUMNS)
     names = ["negative", *(f"negative_{number}" for number in range(2, width + 1))]
     filled = chain.from_iterable([*row, *[""] * (width - len(row))] for row in _given(cells))
     frame = replace(frame, columns=read_columns(names, filled))
@@ -229,10 +252,11 @@ def _values(frame: Frame, column: str, rows: Sequence[int]) -> str:
 
 def label_names(text: str) -> dict[str, int]:
     """The labels of `data.labels`, "0=entailment,2=contradiction" as {"0": 0, "2": 2}. Raises UsageError."""
-    names = _parse_items("data.labels", text, _LABELS_EXAMPLE) if text else {}
+    names = _parse_items(_LABELS_KEY, text, _LABELS_EXAMPLE) if text else {}
     for name in names.values():
         if name.lower() not in _LABEL_WORDS:
-            raise UsageError(f"data.labels: there is no label '{name}'", f"write it as {_LABELS_EXAMPLE}")
+            what = f"data.labels: there is no label '{name}'"
+            raise UsageError(what, f"write it as {_LABELS_EXAMPLE}", key=_LABELS_KEY)
     return {word.lower(): _LABEL_WORDS[name.lower()] for word, name in names.items()}
 
 
@@ -252,7 +276,7 @@ def labels(frame: Frame, column: str, names: Mapping[str, int]) -> list[int | No
         values.append(known.get(word))
     if bad:
         what = f"the label in the column '{column}' is {_values(frame, column, [*bad])}"
-        raise _bad_rows(frame, [*bad], what, _naming(sorted({*bad.values()} - {""}), names))
+        raise _bad_rows(frame, [*bad], what, _naming(sorted({*bad.values()} - {""}), names), _LABELS_KEY)
     return values
 
 
@@ -263,4 +287,4 @@ def _naming(words: Sequence[str], names: Mapping[str, int]) -> Remedy:
     if [*words] == ["0", "1", "2"]:
         return Use("--labels", _LABELS_EXAMPLE, "explain the labels:")
     items = [*(f"{word}={LABELS[label]}" for word, label in names.items()), *(f"{word}=…" for word in words)]
-    return Use("--labels", ",".join(items[:_MOST_NAMED]), f"with {', '.join(LABELS[:2])} or {LABELS[2]} for each …:")
+    return Use("--labels", join_items(items[:_MOST_NAMED]), f"with {', '.join(LABELS[:2])} or {LABELS[2]} for each …:")

@@ -14,6 +14,7 @@ from contrastcli.data.formats import Frame, format_of, read_file
 from contrastcli.data.forms import FORMATS, FORMS
 from contrastcli.data.mixing import join, read_sets
 from contrastcli.data.relevance import documents_of
+from contrastcli.data.roles import COLUMNS
 from contrastcli.data.texts import Column
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.settings import sections
@@ -41,10 +42,14 @@ def load_examples(data: sections.Data, needs: tuple[Form, ...], labels: tuple[in
     hub name without a split means `train`. Raises DataError if the data are missing, malformed or unsuitable,
     UsageError for a malformed name.
     """
-    if not data.train:
-        raise DataError("there is no training data", Use("--data", "FILE, hf:owner/name or starter", "give"))
-    sets = [_load_set(name, data, needs, labels) for name, _ in read_sets(data.train)]
-    return join(sets, data.train) if len(sets) > 1 else sets[0]
+    try:
+        if not data.train:
+            raise DataError("there is no training data", Use("--data", "FILE, hf:owner/name or starter", "give"))
+        sets = [_load_set(name, data, needs, labels) for name, _ in read_sets(data.train)]
+        return join(sets, data.train) if len(sets) > 1 else sets[0]
+    except (DataError, UsageError) as error:
+        error.key = error.key or "data.train"
+        raise
 
 
 def _load_set(name: str, data: sections.Data, needs: tuple[Form, ...], labels: tuple[int, ...]) -> Examples:
@@ -67,7 +72,8 @@ def load_sentences(name: str, columns: str = "", blank: Blank = "error") -> Exam
     examples = load_rows(name, columns, blank)
     if examples.form != "sentences":
         what = f"{name} holds {FORMS[examples.form]}"
-        raise DataError(what, [Use("--columns", "text=COLUMN", "choose one:"), "give sentences: one a line"])
+        remedies = Use("--columns", "text=COLUMN", "choose one:"), "give sentences: one a line"
+        raise DataError(what, remedies, key=COLUMNS)
     return examples
 
 

@@ -67,7 +67,7 @@ def make_plan(config: Config) -> Plan:
     """Read the data and lay out the run, whose settings name the dev data. Raises DataError and UsageError."""
     if not config.data.train:
         hint = (Use("--data", "FILE", "use"), Use("--preset", "starter"))
-        raise UsageError("there is nothing to train on: data.train is not set", hint)
+        raise UsageError("there is nothing to train on: data.train is not set", hint, key="data.train")
     auxiliaries = make_auxiliaries(config.objective)
     examples = load_examples(config.data, _forms(config), config.spec.labels)
     dev_settings, notes = resolve_dev(config.dev, examples)
@@ -128,7 +128,7 @@ def _forms(config: Config) -> tuple[Form, ...]:
     if "triplets" not in config.spec.needs:
         takers = ", ".join(spec.name for spec in catalogue.all_objectives() if "triplets" in spec.needs)
         what = f"data.mine_every is set, and the objective '{config.spec.name}' takes no hard negatives"
-        raise UsageError(what, [f"choose one of {takers}", Use("--mine-every", "0")])
+        raise UsageError(what, [f"choose one of {takers}", Use("--mine-every", "0")], key="data.mine_every")
     return "pairs", "triplets"
 
 

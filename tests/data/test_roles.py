@@ -1,5 +1,6 @@
 """Columns get their role by name or by the user's word, never by order; labels, scores and sentences are checked."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from contrastcli.data.sources import load_examples
 from contrastcli.errors import ContrastError, DataError, UsageError
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Data
+from contrastcli.settings.setting import join_items
 from support.tables import scored_pairs
 
 ANY: tuple[Form, ...] = ("sentences", "pairs", "triplets", "labelled")
@@ -118,6 +120,44 @@ def test_columns_without_a_clear_role_are_refused(load: Load, case: str) -> None
     header, columns, error, what, hint = BAD_COLUMNS[case]
     row = "|".join("x" * (header.count("|") + 1))
     refused(error, load, header, row, row, what=what, hint=hint, columns=columns)
+    with pytest.raises(error) as caught:
+        load(header, row, row, columns=columns)
+    assert caught.value.key == "data.columns"
+
+
+@pytest.mark.parametrize("name", ["a, b", "a=b, c", 'say "a"', '"a"', "[bold]a[/]", "a;b", "ä ", "line\nbreak"])
+def test_a_column_can_be_named_whatever_it_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.jsonl").write_text("".join(json.dumps({"x": n, name: f"text {n}"}) + "\n" for n in range(3)))
+    rows = load_examples(Data(train="a.jsonl", columns=join_items([f"text={name}"])), ANY, ())
+    assert list(rows.views["anchor"]) == ["text 0", "text 1", "text 2"]
+
+
+def test_a_column_without_a_name_is_called_by_its_number(load: Load) -> None:
+    rows = load("|positive||anchor", "7|b|x|a", "8|d|x|c", columns="anchor=anchor,positive=positive,id=column 1")
+    assert list(rows.ids or ()) == ["7", "8"] and "columns not used: column 3" in rows.notes
+
+
+def test_an_error_names_some_of_many_columns(load: Load) -> None:
+    header = "|".join(f"c{n}" for n in range(200))
+    refused(DataError, load, header, header, what="'c19' and 180 more make neither", hint="--columns anchor=c")
+
+
+@pytest.mark.parametrize(
+    ("lines", "key"),
+    [
+        (["anchor|positive", "a|", "c|d"], "data.blank"),
+        (["premise|hypothesis|label", "a|b|7", "c|d|8"], "data.labels"),
+        (["text", "a"], "data.train"),
+        (["score|sentence1|sentence2", "1|a|b", "2|c|d"], "objective.name"),
+    ],
+)
+def test_other_errors_of_rows_carry_the_setting_that_helps(load: Load, lines: list[str], key: str) -> None:
+    with pytest.raises(DataError) as caught:
+        load(*lines)
+    assert caught.value.key == key
 
 
 def test_white_space_around_a_text_goes_and_within_stays(load: Load) -> None:
