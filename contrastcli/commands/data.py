@@ -22,12 +22,14 @@ from contrastcli.data.findings import Finding, Keyed, contradicting, languages, 
 from contrastcli.data.formats import Frame
 from contrastcli.data.forms import FORMS, KINDS, LABELS, LONGEST
 from contrastcli.data.mixing import read_sets
+from contrastcli.data.roles import listed
 from contrastcli.data.sources import open_frame
 from contrastcli.data.writing import WRITERS, check_rows_output
 from contrastcli.errors import DataError, UsageError, Use, nearest
 from contrastcli.files import replaced, writing_to
 from contrastcli.model.locate import ModelRef, resolve
 from contrastcli.runs.results import Found, Inspected, Lengths, Neighbour, Odd
+from contrastcli.runs.text import excerpt
 from contrastcli.show import console
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ DROPPED = ".dropped"
 """The suffix of the file next to clean rows that lists, a JSON object a line, what was left out and why."""
 
 _NEIGHBOURS = 3
+_FIRST_ROWS, _LONGEST_VALUE = 20, 200
+"""What is read to list columns, and characters of a value."""
 _BLOCK = 1_000
 _LANGUAGES = 'languages are not told; for that: pip install "contrastcli[languages]"'
 
@@ -126,13 +130,20 @@ def inspect(
     dev: str,
     columns: str,
     labels: str,
+    list_columns: bool,
     count: int,
     clean: Path | None,
     drop: str,
     keep: str,
 ) -> Inspected:
-    """Look at rows, `count` of each kind, and write those that remain. Raises DataError, UsageError and RunError."""
-    if len(sets := read_sets(source)) > 1:
+    """Look at rows, `count` of each kind, and write those that remain. Raises DataError, UsageError and RunError.
+
+    With `list_columns` look at the first rows of the first set alone.
+    """
+    sets = read_sets(source)
+    if list_columns:
+        return _list_columns(sets[0][0], columns)
+    if len(sets) > 1:
         first = shlex.quote(sets[0][0])
         raise UsageError(f"{source} are several sets", f"look at one after the other: contrast data {first}")
     if clean:
@@ -157,6 +168,16 @@ def inspect(
         raise DataError(f"{source}: {len(frame) - len(reasons)} rows would remain", Use("--keep", "KIND", "keep some:"))
     _write(clean, seen, reasons)
     return msgspec.structs.replace(result, output=str(clean), kept=len(frame) - len(reasons))
+
+
+def _list_columns(source: str, columns: str) -> Inspected:
+    frame = open_frame(source, "train", _FIRST_ROWS)
+    narrate_all(frame.notes)
+    found = {}
+    for name, role in listed(frame, columns):
+        first = next((str(cell) for cell in frame.columns[name] if cell not in (None, "")), "")
+        found[name] = {"role": role, "first": excerpt(first, _LONGEST_VALUE)}
+    return Inspected(source, "", 0, "", {}, {}, [], frame.notes, columns=found)
 
 
 def _read_words(words: str, rows: int) -> set[str | int]:
@@ -262,6 +283,8 @@ def report(result: Inspected, columns: str, labels: str) -> None:
     if result.output:
         left = f"{result.count - (result.kept or 0):,} are in {result.output}{DROPPED}"
         narrate(f"wrote {result.output}: {result.kept:,} of {result.count:,} rows; {left}")
+    if result.columns:
+        return
     if result.output or not any(found.drops and found.count for found in result.found):
         narrate(f"next: {to_copy(shlex.join(['contrast', 'suggest', result.output or result.source, *words]))}")
     else:

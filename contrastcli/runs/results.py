@@ -211,7 +211,8 @@ class Inspected(msgspec.Struct, frozen=True):
     """What is in training rows: their form in words, their number, and what is unusual.
 
     `lengths` of texts by role are tokens of the `model`, and words where that is "". `languages` are shares by role.
-    `output` is the file of the `kept` rows, where one was written.
+    `output` is the file of the `kept` rows, where one was written. Where `columns` were asked for, there are no more
+    than these: by name the `role`, "" for none, and the `first` value that is not blank.
     """
 
     source: str
@@ -224,6 +225,7 @@ class Inspected(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
     output: str | None = None
     kept: int | None = None
+    columns: Mapping[str, Mapping[str, str]] = {}
 
 
 class Check(msgspec.Struct, frozen=True):

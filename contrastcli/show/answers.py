@@ -67,9 +67,15 @@ def mined(result: Mined, to_json: bool) -> str:
 
 
 def inspected(result: Inspected, to_json: bool) -> str:
-    """What is in training rows, as JSON; else tables of lengths, languages and kinds, and some rows of each kind."""
+    """What is in training rows, as JSON; else tables of lengths, languages and kinds, and some rows of each kind.
+
+    Or a table of columns.
+    """
     if to_json:
         return as_json(result)
+    if result.columns:
+        listed = [(name, column["role"], _line(column["first"])) for name, column in result.columns.items()]
+        return table(("column", "role", "first value"), listed)
     count = [f"{result.source}: {result.count:,} {result.form}"]
     unit = "tokens" if result.model else "words"
     header = [unit, "p50", "p95", "longest", *(["% cut"] if result.model else [])]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from datasets import Dataset
 
 import contrastcli
 from contrastcli.data.sources import load_rows
@@ -191,3 +192,39 @@ def test_what_cannot_be_done_is_refused(contrast: Contrast) -> None:
     refused(contrast("data", "rows.csv", "--clean", "rows.xlsx"), 2, "rows.xlsx", ".jsonl")
     failed(contrast("data", "rows.csv", "--clean", "c.csv", "--drop", "1,2,3"), 3, "1 rows would remain", "--keep")
     refused(contrast("data", "gone.csv"), 3, "there is no file or folder gone.csv", "rows.csv")
+
+
+def listed(contrast: Contrast, *words: object) -> list[tuple[str, str, str]]:
+    """The columns of data: name, role and first value."""
+    columns = look(contrast, *words, "--list-columns")["columns"]
+    return [(name, column["role"], column["first"]) for name, column in columns.items()]
+
+
+def test_columns_are_listed_with_their_roles_and_first_values(contrast: Contrast) -> None:
+    Path("faq.csv").write_bytes("nr;Frage;question;;a,b\r\n1;;Wie groß?;;x\r\n2;ä;ö;;y\r\n".encode("cp1252"))
+    found = [("nr", "", "1"), ("Frage", "", "ä"), ("question", "anchor", "Wie groß?"), ("column 4", "", "")]
+    assert listed(contrast, "faq.csv") == [*found, ("a,b", "", "x")]
+    roles = '"negative_2=a,b",hard_neg_1=Frage,score=gone,nonsense'
+    assert [role for _, role, _ in listed(contrast, "faq.csv", "--columns", roles)] == [
+        "",
+        "negative",
+        "",
+        "",
+        "negative",
+    ]
+    answer = contrast("data", "faq.csv", "--list-columns")
+    assert answer.out.startswith("column    role    first value\nnr                1\n")
+    assert "separated by semicolons; Windows-1252" in answer.err
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_columns_are_listed_from_the_first_rows_of_the_first_set(contrast: Contrast, suffix: str) -> None:
+    rows = [{"text": f"row {n} " + "ba " * 200, "[b]": n} for n in range(30)]
+    if suffix == "parquet":
+        Dataset.from_list(rows).to_parquet("rows.parquet")
+    else:  # what comes later is not read
+        Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + "{ not JSON\n")
+    (text, number) = listed(contrast, f"rows.{suffix}=2,gone.csv")
+    assert text[:2] == ("text", "sentence") and text[2].startswith("row 0 ba ba") and len(text[2]) == 200
+    assert number == ("[b]", "", "0")
+    refused(contrast("data", "gone.csv", "--list-columns"), 3, "no file or folder gone.csv")
