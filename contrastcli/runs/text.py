@@ -6,6 +6,7 @@ from contrastcli.boundary import printable
 
 MISSING = "–"
 """Shown for a missing value."""
+_LARGE = 1e6
 
 
 LENGTH = 200
@@ -17,8 +18,10 @@ class Numeral(str):
 
 
 def fixed(value: float | None, digits: int) -> Numeral:
-    """A number with that many decimals; a dash if it is missing or not finite."""
-    return Numeral(MISSING if value is None or not math.isfinite(value) else f"{value:.{digits}f}")
+    """A number with that many decimals, a large one with four digits; a dash if it is missing or not finite."""
+    if value is None or not math.isfinite(value):
+        return Numeral(MISSING)
+    return Numeral(f"{value:.{digits}f}" if abs(value) < _LARGE else f"{value:.4g}")
 
 
 def score(correlation: float | None) -> Numeral:

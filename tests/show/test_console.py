@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import re
 import sys
 from collections.abc import Iterable
@@ -15,7 +16,7 @@ from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import EventWriter, follow
 from contrastcli.runs.events import Done, Note, Progress, Saved, encode
 from contrastcli.runs.measured import Angles, Evaluated, Step
-from contrastcli.runs.text import duration
+from contrastcli.runs.text import duration, fixed
 from contrastcli.show import console as consoles
 from contrastcli.show.console import Bars, Console, IgnoreClosedStream, Json, Lines, console, notification
 from support.events import started
@@ -164,6 +165,11 @@ def test_a_stream_of_ascii_gets_ascii() -> None:
 )
 def test_durations_read_naturally(seconds: float, words: str) -> None:
     assert duration(seconds) == words
+
+
+def test_a_large_number_has_four_digits() -> None:
+    numbers = 84_613_560.0, 999_999.5, -1.23456, math.nan
+    assert [fixed(number, 4) for number in numbers] == ["8.461e+07", "999999.5000", "-1.2346", "–"]
 
 
 def test_json_is_the_bytes_of_the_events_file_live_and_watched(tmp_path: Path) -> None:
