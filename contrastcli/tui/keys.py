@@ -62,15 +62,15 @@ class KeyQueue:
             self._before = key
 
     def _is_ready(self, key: Key) -> bool:
-        """Whether the screen is there that a key is meant for; the app's own keys wait for none."""
+        """Whether the screen is there that a key is meant for; Esc and the app's own keys wait for none."""
         try:
             screen = self._app.screen
         except ScreenStackError:
             return False
         active = screen.active_bindings.get(key.key)
         is_of_app = active is not None and active.node is self._app
-        # A dialog has no such property.
-        return is_of_app or getattr(screen, "is_ready", True)
+        # Most dialogs have no such property.
+        return is_of_app or key.key == "escape" or getattr(screen, "is_ready", True)
 
     def _is_letter(self, key: Key) -> bool:
         """Whether it may be a command: no field takes it."""

@@ -31,12 +31,17 @@ _MOST_LINES = 6
 _STDERR = msgspec.json.Decoder(Progress | ErrorRecord)
 
 
+NO_ERROR = ErrorRecord("", ())
+
+
 @dataclass(frozen=True)
 class Finished:
     """What a process left: its result, and what went wrong, empty where all went well."""
 
     stdout: str
     error: str = ""
+    record: ErrorRecord = NO_ERROR
+    """The error as the process reported it, if it did."""
 
 
 @dataclass
@@ -71,19 +76,20 @@ async def run_command(directory: Path, *args: str, on_progress: OnProgress | Non
     process = await start_process(directory, *args)
     try:
         assert process.stdout and process.stderr
-        out, error = await asyncio.gather(process.stdout.read(), read_error(process.stderr, on_progress))
+        out, (error, record) = await asyncio.gather(process.stdout.read(), read_error(process.stderr, on_progress))
         code = await process.wait()
     finally:
         await end_process(process)
-    return Finished(out.decode(errors="replace"), (error or silent(code)) if code else "")
+    text = out.decode(errors="replace")
+    return Finished(text, error or silent(code), record) if code else Finished(text)
 
 
-async def read_error(stream: asyncio.StreamReader, on_progress: OnProgress | None) -> str:
+async def read_error(stream: asyncio.StreamReader, on_progress: OnProgress | None) -> tuple[str, ErrorRecord]:
     """The error that a process reports on stderr, with fields in place of options, else all that it prints there.
 
     Progress is told as it comes.
     """
-    lines, bars = list[str](), Bars()
+    lines, bars, reported = list[str](), Bars(), NO_ERROR
     async for line in stream:
         try:
             record = _STDERR.decode(line)
@@ -92,10 +98,10 @@ async def read_error(stream: asyncio.StreamReader, on_progress: OnProgress | Non
             continue
         if isinstance(record, ErrorRecord):
             where = f" ({label(record.source)})" if record.source else ""
-            lines = [f"{record.what}{where}\nhint: {in_words(record.remedies, label)}"]
+            lines, reported = [f"{record.what}{where}\nhint: {in_words(record.remedies, label)}"], record
         elif on_progress:
             on_progress(bars.update(record))
-    return "".join(lines[-_MOST_LINES:]).strip()
+    return "".join(lines[-_MOST_LINES:]).strip(), reported
 
 
 def silent(code: int) -> str:

@@ -43,7 +43,8 @@ class ModeScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         # Before a child is styled, which Textual does a frame later.
-        breakpoints, width = self.app.HORIZONTAL_BREAKPOINTS or [], self.app.size.width
+        breakpoints = self.HORIZONTAL_BREAKPOINTS or self.app.HORIZONTAL_BREAKPOINTS or []
+        width = self.app.size.width
         self.add_class(max(one for one in breakpoints if one[0] <= width)[1], update=False)
         with Horizontal(id="modes"):
             yield Links("".join(self._tab(number, mode) for number, mode in enumerate(SCREENS, 1)), id="tabs")

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from contrastcli.errors import ErrorRecord, Use
 from contrastcli.runs import directory as runs
 from contrastcli.settings import catalogue, sections
 from contrastcli.settings.suggestions import Suggestion
-from contrastcli.tui.setup.draft import Draft, fill_in
+from contrastcli.tui.setup.draft import Draft, draft_of, fill_in, with_error
 from support.command import Contrast
+from support.recorded import recorded
 
 OBJECTIVES = [spec.name for spec in catalogue.built_in()]
 
@@ -87,10 +89,10 @@ def test_a_text_may_be_emptied() -> None:
 def test_a_bad_value_is_named_at_its_field_and_the_rest_is_valid(key: str, text: str, words: str) -> None:
     draft = typed("starter", train__seed="7", **{key.replace(".", "__"): text})
     assert draft.fields[key].note == draft.fields[key].wrong == words
-    assert draft.problem.endswith(words)
+    assert not draft.can_run
     assert draft.config.train.seed == 7
     draft.type(key, "1")
-    assert draft.problem == ""
+    assert not draft.fields[key].wrong and draft.can_run
 
 
 def test_the_margin_has_the_unit_of_the_similarity() -> None:
@@ -115,14 +117,14 @@ def test_the_margin_has_the_unit_of_the_similarity() -> None:
 )
 def test_a_setting_without_use_says_why(settings: dict[str, str], key: str, reason: str) -> None:
     draft = Draft("starter", settings)
-    assert draft.fields[key].off == reason and draft.fields[key].note == reason
+    assert draft.fields[key].off.startswith(reason) and draft.fields[key].note == draft.fields[key].off
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_every_objective_can_be_set_up(name: str) -> None:
     draft = typed("starter", objective__name=name)
     essential = {key for key, setting in draft.known.items() if setting.essential}
-    assert draft.problem == "" and essential <= set(draft.fields)
+    assert draft.can_run and essential <= set(draft.fields)
     off = {key for key, field in draft.fields.items() if field.off}
     inactive = {f"objective.{key}" for key in draft.config.objective.inactive()}
     assert off == inactive | (essential - set(draft.config.flat()))
@@ -136,16 +138,29 @@ def test_every_objective_can_be_set_up(name: str) -> None:
 @pytest.mark.parametrize("name", ["simace-bert-base", "simcse-sup-roberta-large", "pairsupcon-base", "supcon-medium"])
 def test_a_published_preset_shows_what_its_paper_has(name: str) -> None:
     draft = Draft(name, {})
-    shown = {key: field for key, field in draft.fields.items() if field.paper and key != "objective.name"}
-    assert "train.lr" in shown
-    assert {key: field.text for key, field in shown.items()} == {key: field.paper for key, field in shown.items()}
+    assert not [key for key, field in draft.fields.items() if field.paper]
+    draft.type("train.lr", "2.5e-4")
+    assert draft.fields["train.lr"].note.startswith("≠ paper ") and draft.fields["train.lr"].brief == "≠"
+    draft.undo()
+    assert not draft.fields["train.lr"].note
 
 
-def test_the_starter_shows_the_paper_of_its_objective() -> None:
+def test_the_starter_shows_the_paper_of_its_objective_where_that_has_other_values() -> None:
     draft = Draft("starter", {})
-    assert draft.fields["train.batch_size"].note == "paper 1024"
+    assert draft.fields["train.batch_size"].note == "≠ paper 1024"
     draft.type("objective.name", "simcse")
-    assert draft.fields["objective.tau"].paper == "0.05" and draft.fields["train.lr"].paper == "3e-05"
+    assert not draft.fields["objective.tau"].paper and draft.fields["train.lr"].paper == "≠ paper 3e-05"
+    assert "Gao et al. 2021" in draft.fields["objective.name"].about
+
+
+def test_a_field_says_what_0_means_and_doubts_what_is_hardly_meant() -> None:
+    draft = typed("starter", objective__tau="1e-9")
+    assert draft.fields["train.max_steps"].brief == "by epochs"
+    assert draft.fields["dev.patience"].brief == "off" and draft.fields["train.lr"].doubt == ""
+    assert draft.fields["objective.tau"].brief == "outside of what is usual, 0.01 to 10"
+    assert draft.fields["objective.tau"].note.startswith("outside of what is usual, 0.01 to 10 · ")
+    draft.type("train.max_steps", "7")
+    assert draft.fields["train.max_steps"].brief == "steps"
 
 
 @pytest.mark.parametrize(
@@ -193,10 +208,10 @@ def test_a_bad_file_is_named_and_the_form_still_works(
     monkeypatch.chdir(tmp_path)
     Path("contrast.toml").write_text(text)
     draft = Draft("starter", {"train.lr": "1e-4"})
-    assert "contrast.toml" in draft.problem and draft.config.train.lr == 1e-4
+    assert "contrast.toml" in draft.error and not draft.can_run and draft.config.train.lr == 1e-4
     Path("contrast.toml").unlink()
     draft.reset()
-    assert draft.problem == "" and draft.config.spec.name == "pairsupcon"
+    assert draft.can_run and draft.config.spec.name == "pairsupcon"
 
 
 def test_what_a_removed_package_had_and_the_app_remembered_does_not_matter() -> None:
@@ -219,7 +234,25 @@ def test_only_what_decides_rows_and_steps_asks_for_a_dry_run() -> None:
 
 def test_a_note_joins_the_unit_the_paper_s_value_and_the_value_before() -> None:
     field = typed("starter", objective__name="simace", objective__margin="15").fields["objective.margin"]
-    assert field.note == "degrees · paper 10 · default 10"
+    assert field.note == "≠ paper 10 · degrees · default 10" and field.brief == "≠ degrees"
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [("data.columns", "Enter chooses them: rows.csv is odd"), ("data.labels", "rows.csv is odd: labels 0=…")],
+)
+def test_what_the_command_line_refuses_stands_at_its_field_in_the_words_of_the_form(key: str, words: str) -> None:
+    draft = Draft("starter", {})
+    fields = with_error(draft.fields, ErrorRecord("rows.csv is odd", [Use("--labels", "0=…")], key))
+    assert [(key, one.wrong) for key, one in fields.items() if one.wrong] == [(key, words)]
+    assert with_error(draft.fields, ErrorRecord("the disk is full", ["make room"])) == draft.fields
+
+
+@pytest.mark.parametrize(("rate", "taken"), [(4e-5, 2e-5), (10.0, 3e-5)])
+def test_a_run_that_diverged_is_set_up_with_half_its_rate_if_that_is_a_usual_one(rate: float, taken: float) -> None:
+    run = recorded(runs.runs_dir(None), "diverged")
+    run.write_config(run.config().with_values({"train.lr": rate}))
+    assert draft_of(run).config.train.lr == taken
 
 
 @pytest.mark.parametrize(("key", "text"), [("data.train", "other.csv"), ("model.backbone", "other")])

@@ -56,7 +56,10 @@ async def test_a_process_that_dies_is_quoted(printed: bytes, error: str) -> None
     stream = asyncio.StreamReader()
     stream.feed_data(printed)
     stream.feed_eof()
-    assert await processes.read_error(stream, None) == error
+    text, record = await processes.read_error(stream, None)
+    assert text == error and record == next(
+        (one for one in (NO_DATA, BAD_FILE) if one.what in error), processes.NO_ERROR
+    )
 
 
 async def ended(*commands: Command) -> None:

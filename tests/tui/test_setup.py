@@ -28,7 +28,7 @@ from contrastcli.tui.widgets import PlainText
 from support.command import Contrast
 from support.commands import Commands, answer_commands
 from support.recorded import recorded
-from support.screens import NARROW, WIDE, check_golden, screen_text, show, until
+from support.screens import NARROW, WIDE, check_golden, says, screen_text, show, until
 
 PREVIEW = {
     "rows": [
@@ -173,7 +173,7 @@ async def test_choosing_simace_changes_the_form_the_curve_and_the_command_that_i
         await write(pilot, screen, "objective.margin", "15")
         await pilot.press("escape")
         assert row(screen, "objective.lambda").value.disabled
-        assert "2 changed · u undo · r reset" in screen_text(pilot.app)
+        assert "2 changed: u undo, r reset" in screen_text(pilot.app)
         await until(pilot, lambda: "● margin m" in screen_text(pilot.app))
         assert "━━ angle, margin 15°" in screen_text(pilot.app) and "plain cosine" in screen_text(pilot.app)
         await pilot.press("y")
@@ -199,8 +199,25 @@ async def test_the_curve_and_its_gradient_move_as_margin_and_temperature_are_typ
         assert gradient.picture.series[0].y[30] == pytest.approx(1 / 0.5)
         await pilot.press("escape", "g")
         assert gradient.picture.series[0].y[30] == pytest.approx(2 / 0.5)  # 1 / sin 30°
-        await pick(pilot, "o", "softmax")
-        assert "no curve: softmax has no similarity" in screen_text(pilot.app) and value.picture.empty
+
+
+@pytest.mark.parametrize(
+    ("objective", "why"),
+    [
+        ("softmax", "softmax has no similarity: simcse, simace, … do"),
+        ("supcon", "no effect while normalize is false; true compares angles, not raw dot products"),
+    ],
+)
+async def test_where_there_is_no_curve_one_line_says_why_and_what_brings_it(
+    commands: Commands, objective: str, why: str
+) -> None:
+    async with shown(NARROW) as (pilot, screen):
+        await pick(pilot, "o", objective)
+        await until(pilot, lambda: "no curve" in screen_text(pilot.app))
+        assert words_of(screen, "#no-curve") == f"no curve – similarity: {why}"
+        assert screen_text(pilot.app).count("similarity of positives") == screen_text(pilot.app).count("degrees") == 0
+        await pick(pilot, "o", "simace")
+        await until(pilot, lambda: "━━ angle" in screen_text(pilot.app) and "no curve" not in screen_text(pilot.app))
 
 
 async def test_the_gradient_takes_the_place_of_the_curve_where_there_is_no_room_for_both(commands: Commands) -> None:
@@ -215,10 +232,9 @@ async def test_the_gradient_takes_the_place_of_the_curve_where_there_is_no_room_
 
 async def test_summary_and_command_are_below_the_curve_where_it_is_narrow(commands: Commands) -> None:
     async with shown(NARROW) as (pilot, _):
-        await pilot.press("pagedown")
-        await until(pilot, lambda: "contrast train --preset starter" in screen_text(pilot.app))
-        await pilot.press("pagedown")
-        await until(pilot, lambda: "positive  a puppy [sprints]" in screen_text(pilot.app))
+        assert says(pilot, "contrast train --preset", "Summary")
+        await pilot.press("pagedown", "pagedown")
+        await until(pilot, lambda: says(pilot, "positive", "a puppy", "[sprints]"))
         await pilot.press("pageup", "pageup")
         await until(pilot, lambda: "━━ cosine" in screen_text(pilot.app))
 
@@ -228,8 +244,9 @@ async def test_a_bad_value_is_shown_next_to_its_field_and_nothing_starts(command
         await write(pilot, screen, "objective.tau", "0")
         await pilot.press("escape", "s")
         await pilot.pause()
-        assert "! tau τ" in screen_text(pilot.app)
-        assert "cannot start: tau τ: must be" in " ".join(screen_text(pilot.app).split())
+        assert "! tau τ" in screen_text(pilot.app) and screen_text(pilot.app).count("must be a number above 0") == 1
+        assert "cannot start: tau τ (s goes there)" in screen_text(pilot.app)
+        assert screen.focused is row(screen, "objective.tau").value
         assert not started(commands) and screen.query_one("#start", Button).disabled
 
 
@@ -307,11 +324,11 @@ async def test_each_runs_directory_has_its_own_draft(commands: Commands, tmp_pat
 
 
 async def test_a_tall_screen_shows_every_setting_and_a_short_one_says_how_many_it_hides(commands: Commands) -> None:
-    async with shown((200, 90)) as (pilot, screen):
+    async with shown((200, 90)) as (pilot, _):
         await until(pilot, lambda: "webhook" in screen_text(pilot.app))
-        assert "more settings" not in screen_text(pilot.app)
-    async with shown(NARROW) as (pilot, screen):
-        await until(pilot, lambda: "more settings: m shows them" in words_of(screen, "#hidden"))
+        assert "m shows them" not in screen_text(pilot.app)
+    async with shown(NARROW) as (pilot, _):
+        await until(pilot, lambda: "51 more: m shows them, / finds one" in screen_text(pilot.app))
 
 
 async def test_one_key_fills_in_what_suits_the_data_with_a_reason_beside_each_field(
@@ -469,7 +486,8 @@ async def test_arrows_go_through_the_fields_and_the_footer_keeps_within_eight_ke
         await pilot.press("down")
         await until(pilot, lambda: screen.focused is preset)
         await pilot.press("down")
-        await until(pilot, lambda: "model.backbone: hub name, folder, run, or 'starter'" in screen_text(pilot.app))
+        await until(pilot, lambda: "model.backbone (preset" in screen_text(pilot.app))
+        assert screen_text(pilot.app).count("≠ paper bert-base-uncased") == 1, "only the field with the focus says more"
         await pilot.press("up")
         await until(pilot, lambda: screen.focused is preset)
         assert len([active for active in screen.active_bindings.values() if active.binding.show]) <= 8

@@ -36,7 +36,7 @@ class ChoiceField(Widget, can_focus=True):
 
     `blank` stands for the empty value. With `complete`, a value that is not in the list may be typed: it is called, not
     on the UI's thread, with what was typed, and returns such values; the text itself, if it is not among them, is
-    offered last, as `other`.
+    offered last, as `other`. With `opens` it is another screen than the list that opens.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -66,10 +66,11 @@ class ChoiceField(Widget, can_focus=True):
         steps: bool = False,
         complete: Callable[[str], Choices] | None = None,
         other: str = "as typed",
+        opens: Callable[[], ModalScreen[str | None]] | None = None,
         id: str | None = None,
     ) -> None:
         super().__init__(id=id, classes="value")
-        self.title, self._choices, self._steps = title, choices, steps
+        self.title, self._choices, self._steps, self._opens = title, choices, steps, opens
         self.note = ""  # shown after the value
         self.blank, self.complete, self.other = blank, complete, other
         self.show(value)
@@ -96,8 +97,8 @@ class ChoiceField(Widget, can_focus=True):
 
     async def action_open(self) -> None:
         """Read the list, which may take a disk, and open it."""
-        choices = await asyncio.to_thread(self._choices)
-        await self.app.push_screen(ChoiceList(self, choices), self.choose)
+        screen = self._opens() if self._opens else ChoiceList(self, await asyncio.to_thread(self._choices))
+        await self.app.push_screen(screen, self.choose)
 
     def action_step(self, by: int) -> None:
         if self._steps:

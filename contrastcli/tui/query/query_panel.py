@@ -48,7 +48,7 @@ class QueryProcess:
         try:
             while answer := await _exchange(process, await self._waiting.get()):
                 self._on_answer(answer.decode())
-            return await error or silent(await process.wait())
+            return (await error)[0] or silent(await process.wait())
         finally:
             await end_process(process)
 

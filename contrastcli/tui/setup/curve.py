@@ -2,16 +2,20 @@
 
 import math
 
+from textual.containers import Vertical
+
 from contrastcli.settings.setting import spell
 from contrastcli.settings.similarity import SIMILARITIES
 from contrastcli.show.curve import ANGLES, curve
 from contrastcli.show.pictures import Picture, Series
+from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.setup.draft import Draft
+from contrastcli.tui.widgets import PlainText
 
 VIEWS = {
-    "value": ("similarity of a positive ÷ τ, by angle", "g gradient"),
-    "gradient": ("its gradient on the embedding ÷ τ, |∂s/∂z|", "g slope"),
-    "by_cosine": ("its slope over the cosine ÷ τ, |ds/dcos|", "g back"),
+    "value": ("similarity of positives ÷ τ", "g gradient"),
+    "gradient": ("its gradient ÷ τ, |∂s/∂z|", "g slope"),
+    "by_cosine": ("its slope ÷ τ, |ds/dcos|", "g back"),
 }
 """The title of a chart, and what the key g shows next."""
 
@@ -19,11 +23,28 @@ _STEEPEST = 4
 """In slopes of the cosine: the angle's slope, infinite at both ends, is not shown beyond that."""
 
 
+class SimilarityCurves(Vertical):
+    """The curve and its gradient, or why there are none. Where there is room for one alone, `view` says which."""
+
+    def __init__(self) -> None:
+        self._why_none = PlainText(id="no-curve", classes="muted")
+        self._charts = [ChartView(title=VIEWS[name][0], id=name) for name in ("value", "gradient")]
+        super().__init__(self._why_none, *self._charts, id="curves")
+        self.view = "value"
+
+    def show(self, draft: Draft) -> None:
+        off = draft.fields["objective.similarity"].off
+        self._why_none.update(f"no curve – similarity: {off}")
+        self.set_class(bool(off), "-none").set_class(self.view != "value", "-gradient")
+        below = "gradient" if self.view == "value" else self.view
+        for chart, view in zip(self._charts, ("value", below), strict=True) if not off else ():
+            chart.border_subtitle = VIEWS[view][1]
+            chart.show(similarity_picture(draft, view))
+
+
 def similarity_picture(draft: Draft, view: str) -> Picture:
-    """The chosen similarity and the plain cosine with the same temperature; no curve where there is no such choice."""
+    """The chosen similarity and the plain cosine with the same temperature."""
     title, _ = VIEWS[view]
-    if draft.fields["objective.similarity"].off:
-        return Picture("similarity", title, "lines", "", "", ())
     flat, margin_field = draft.config.flat(), draft.fields["objective.margin"]
     similarity, tau = draft.config.objective.arguments()["similarity"], float(flat.get("objective.tau", 1.0))
     margin = 0.0 if margin_field.off else float(flat["objective.margin"])

@@ -3,11 +3,11 @@
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from contrastcli.errors import ContrastError, UsageError, in_words
+from contrastcli.errors import ContrastError, ErrorRecord, UsageError, in_words
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.settings import catalogue, config, presets, sections
@@ -17,8 +17,9 @@ from contrastcli.settings.setting import Setting, Value, spell
 from contrastcli.settings.suggestions import Suggestion
 from contrastcli.tui.processes import label
 
+COLUMNS = "data.columns"
 _TYPED = "typed"
-_READING = ("data.columns", "data.labels", "data.blank")
+_READING = (COLUMNS, "data.labels", "data.blank")
 """How the data are read."""
 
 
@@ -29,13 +30,17 @@ class Field:
     setting: Setting
     text: str = ""
     unit: str = ""
+    """That of the value, or what 0 means."""
     paper: str = ""
+    """The sign ≠ and what the paper has, where that is another value."""
     instead: str = ""
     """The value without what was typed, and where that is from."""
     source: str = ""
     off: str = ""
     """Why it cannot be set."""
     wrong: str = ""
+    doubt: str = ""
+    """Why the value may be a mistake."""
     meaning: str = ""
     """What the value means."""
     reason: str = ""
@@ -53,16 +58,21 @@ class Field:
 
     @property
     def note(self) -> str:
-        """The note next to it: what is wrong, why it is off or suggested, or unit, paper's value, value before."""
-        parts = (self.unit, self.paper and f"paper {self.paper}", self.instead)
+        """The note next to it: what is wrong, why it is off or suggested, or doubt, paper, unit and value before."""
+        parts = (self.doubt, self.paper, self.unit, self.instead)
         return self.wrong or self.off or self.reason or " · ".join(filter(None, parts))
 
     @property
+    def brief(self) -> str:
+        """The note without where values are from, but for a sign of the paper's."""
+        return self.wrong or self.off or self.doubt or f"{'≠ ' if self.paper else ''}{self.unit}".strip()
+
+    @property
     def about(self) -> str:
-        """Its key, its meaning, what a good value is, and where its value is from."""
-        expected = "" if self.setting == sections.OBJECTIVE else f"; {self.setting.expected}"
-        text = f"{self.setting.key}: {self.meaning or self.setting.help}{expected}"
-        return f"{text} ({self.source})" if self.source else text
+        """Its key, where its value is from and why, its meaning, and what a good value is."""
+        origin = " · ".join(filter(None, (self.source, self.paper, self.instead, self.reason)))
+        expected = f"; {self.setting.expected}" if self.setting.bounds or self.setting.form else ""
+        return f"{self.setting.key} ({origin}): {self.meaning or self.setting.help}{expected}"
 
 
 class Draft:
@@ -147,10 +157,9 @@ class Draft:
         return self.config.masked(shlex.join(["contrast", *place, "train", *self.words]))
 
     @property
-    def problem(self) -> str:
-        """What must be fixed first, in words; empty where nothing is wrong."""
-        wrong = next((f"{self.fields[key].label}: {words}" for key, words in self.wrong.items()), "")
-        return self.error or wrong
+    def can_run(self) -> bool:
+        """Whether the command line can be asked."""
+        return not (self.error or self.wrong)
 
     @property
     def planned(self) -> dict[str, Value]:
@@ -166,7 +175,7 @@ class Draft:
         try:
             standing = config.user_layers()
         except ContrastError as error:
-            standing, self.error = [], _in_words(error)
+            standing, self.error = [], _in_form(error)
         self._layers = [*standing, *self._named, config.environment_layer(os.environ)]
         self._inherited = self._resolve_valid({}).spec.name
         self._update()
@@ -204,7 +213,7 @@ class Draft:
                     self.wrong[error.key] = in_words(error.remedies, label)
                     del typed[error.key]
                 else:
-                    self.error = self.error or _in_words(error)
+                    self.error = self.error or _in_form(error)
                     self._layers.remove(next(x for x in self._layers if error.source in x.sources.values()))
                 continue
             without_effect = typed.keys() & {f"objective.{name}" for name in resolved.objective.inactive()}
@@ -220,16 +229,17 @@ class Draft:
         key, flat = setting.key, self.config.flat()
         if off := self._why_off(setting):
             return Field(setting, spell(flat.get(key, "")), off=off)
-        suggested = self.reasons.get(key)
+        suggested, spec, is_objective = self.reasons.get(key), self.config.spec, setting == sections.OBJECTIVE
         return Field(
             setting,
             self.typed[key] if key in self.typed else spell(flat[key]),
-            unit=self.config.unit(setting),
+            unit=setting.zero if setting.zero and not flat[key] else self.config.unit(setting),
             paper=self._paper_value(setting),
             instead=self._instead(key) if key in self._values else "",
             source=self.config.sources[key],
             wrong=self.wrong.get(key, ""),
-            meaning=self.config.spec.about if setting == sections.OBJECTIVE else "",
+            doubt=setting.doubt(flat[key]),
+            meaning=f"{spec.about} {spec.paper}".strip() if is_objective else "",
             reason=suggested.reason if suggested and suggested.value == flat[key] else "",
         )
 
@@ -246,14 +256,13 @@ class Draft:
         return f"{spec.name} has no {named}: {some} {'does' if len(owners) == 1 else 'do'}"
 
     def _paper_value(self, setting: Setting) -> str:
-        """What the closest paper states for a setting; nothing for data, and for a margin of another unit."""
-        similarity = getattr(self.config.objective, "similarity", None)
+        """What the closest paper states, if it is another value; nothing for data, and for a margin of another unit."""
+        similarity, value = getattr(self.config.objective, "similarity", None), self.config.flat()[setting.key]
         other_unit = setting.name == "margin" and similarity != self._paper.get("objective.similarity")
-        if setting == sections.OBJECTIVE:
-            return self.config.spec.paper
-        if setting.section == "data" or setting.key == "dev.data" or other_unit or setting.key not in self._paper:
+        theirs = self._paper.get(setting.key, value)
+        if setting.section == "data" or setting.key == "dev.data" or other_unit or theirs == value:
             return ""
-        return spell(self._paper[setting.key])
+        return f"≠ paper {spell(theirs) or 'nothing'}"
 
     def _instead(self, key: str) -> str:
         """The value without what was typed, and where it is from; empty where it is the same."""
@@ -264,15 +273,23 @@ class Draft:
         return "" if value == self._values[key] else f"{place} {spell(value) or 'nothing'}"
 
 
+def with_error(fields: Mapping[str, Field], error: ErrorRecord) -> Mapping[str, Field]:
+    """The fields, of which the one that the command line says is at fault says so too."""
+    field = fields.get(error.key)
+    return fields if field is None or field.off else {**fields, error.key: replace(field, wrong=_in_form(error))}
+
+
 def draft_of(run: Run) -> Draft:
     """The settings of a run to train again, as changes of the preset that is closest.
 
-    Half the learning rate if the run has diverged. Raises ContrastError where its settings cannot be read.
+    If the run has diverged, half the learning rate, or the default where that is no usual one. Raises ContrastError
+    where its settings cannot be read.
     """
     config = run.config()
     typed = dict(config.flat())
     if run.status().state == "diverged":
-        typed["train.lr"] = config.train.lr / 2
+        rate, half = sections.settings_of(config.spec)["train.lr"], config.train.lr / 2
+        typed["train.lr"] = rate.default if rate.doubt(half) else half
 
     def distance(name: str) -> int:
         values = presets.find(name).config.flat()
@@ -322,5 +339,8 @@ def paper_values(preset: str, objective: str, backbone: str) -> Mapping[str, Val
     return closest.values if closest else {}
 
 
-def _in_words(error: ContrastError) -> str:
+def _in_form(error: ContrastError | ErrorRecord) -> str:
+    """An error in the words of the form, in which columns are chosen from a table."""
+    if error.key == COLUMNS:
+        return f"Enter chooses them: {error.what}"
     return f"{error.what}: {in_words(error.remedies, label)}"

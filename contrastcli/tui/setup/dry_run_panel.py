@@ -15,6 +15,7 @@ from contrastcli.runs.results import Preview
 from contrastcli.show.format import Fields
 from contrastcli.show.settings import planned
 from contrastcli.tui import processes
+from contrastcli.tui.processes import Finished
 from contrastcli.tui.setup.draft import Draft
 from contrastcli.tui.widgets import PlainText
 
@@ -33,31 +34,45 @@ class DryRunPanel(Vertical):
         self._summary, self._rows = PlainText(id="summary"), PlainText(id="rows")
         super().__init__(self._summary, self._rows, id="dry-run", classes="panel")
         self.border_title = "Summary"
-        self.error = ""  # of dry run or start
+        self.last = Finished("")
+        """The dry run or start that has ended last."""
+        self._basis: object = None  # of the summary or its error
         self._preview: Preview | None = None
-        self._planned: object = None
 
     def show(self, draft: Draft) -> None:
         """Summarise a draft, unless that is what is shown or being read."""
-        if not draft.problem and draft.planned != self._planned:
-            self.run(draft)
+        if self._basis_in(draft) != self._basis:
+            self.last, self._basis = Finished(""), None
+            if draft.can_run:
+                self.run(draft)
+            else:
+                self.workers.cancel_node(self)
 
     @work(exclusive=True)
     async def run(self, draft: Draft) -> None:
-        self._planned, self._preview, self.error = draft.planned, None, ""
+        self._preview = None
+        self.take(Finished(""), draft)
         self._show(READING)
-        self.post_message(self.Changed())
         await asyncio.sleep(PAUSE_SECONDS)
         words = ("train", *draft.words, "--dry-run", "--json")
         done = await processes.run_command(self._directory, *words, on_progress=self._show)
-        self.error = done.error
-        if done.error:
-            self._show(done.error)
-        else:
+        if not done.error:
             self._preview = msgspec.json.decode(done.stdout, type=Preview)
             rows = [pair for row in self._preview.rows for pair in row.items()]
             self._show(_table(planned(self._preview)), _table(rows))
+        self.take(done, draft)
+
+    def take(self, done: Finished, draft: Draft) -> None:
+        """Take what came of a dry run, or of a start."""
+        self.last = done
+        self._basis = self._basis_in(draft)
+        self.display = not done.error
         self.post_message(self.Changed())
+
+    def _basis_in(self, draft: Draft) -> object:
+        """What the summary is made from; of an error also the setting at fault, or all where none is."""
+        key = self.last.record.key
+        return draft.planned, self.last.error and (draft.typed.get(key) if key else draft.words)
 
     @property
     def state(self) -> str:
@@ -71,7 +86,6 @@ class DryRunPanel(Vertical):
 
     def _show(self, text: str | Table, rows: str | Table = "") -> None:
         self._summary.update(text)
-        self._summary.set_class(bool(self.error), "wrong")
         self._rows.update(rows)
         self._rows.display = bool(rows)
 

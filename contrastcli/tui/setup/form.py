@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.cells import cell_len
@@ -10,13 +12,15 @@ from textual import on
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.events import Resize
+from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from contrastcli.settings import catalogue, presets, sections
 from contrastcli.tui.fields import completion
 from contrastcli.tui.fields.choice_field import ChoiceField, Choices
 from contrastcli.tui.fields.model_field import list_models
-from contrastcli.tui.setup.draft import Draft, Field
+from contrastcli.tui.setup.columns import Columns
+from contrastcli.tui.setup.draft import COLUMNS, Draft, Field
 from contrastcli.tui.widgets import PlainText, has_words, hidden_key
 
 if TYPE_CHECKING:
@@ -35,8 +39,9 @@ _SECTIONS: Mapping[str, str] = {
     "alerts": "Alerts: when a run calls for attention",
 }
 """The groups of settings, in their order, with their titles."""
-_SPARE_ROWS = 4
-"""For the preset, and for notes of two lines."""
+_HEADED = ("model", "objective", "data", "train")
+"""Those that always have a heading: two rows. The others have one where all of their settings are shown."""
+_WIDTH_OF_NOTES = 70
 _VALUE_WIDTH = 20  # a longer one takes the row
 _COMPLETED = {"data.train": completion.complete_sets, "dev.data": completion.complete_path}
 """How a name of data that is typed is completed."""
@@ -56,7 +61,7 @@ _KNOWN: Mapping[str, Choices] = {
 class SettingRow(Horizontal):
     """One setting: its name and symbol, its value, and a note: unit, the paper's value, or what is wrong."""
 
-    def __init__(self, field: Field) -> None:
+    def __init__(self, field: Field, opens: Callable[[], ModalScreen[str | None]] | None) -> None:
         self.field = field
         self._label, self._note = PlainText(classes="label"), PlainText(classes="note")
         self.value: Input | ChoiceField
@@ -64,6 +69,8 @@ class SettingRow(Horizontal):
         complete = completion.complete_model if names_model else _COMPLETED.get(field.setting.key)
         if field.setting == sections.OBJECTIVE:
             self.value = ChoiceField("Objective", _objectives, id="objective")
+        elif opens:
+            self.value = ChoiceField(title, list, opens=opens, blank="by their names")
         elif complete:
             other = completion.ABSENT if names_model else "as typed"
             id = field.setting.key.replace(".", "-")
@@ -84,10 +91,9 @@ class SettingRow(Horizontal):
             return
         self._shown = None if typing else field
         self._label.update(f"{'!' if field.wrong else '●' if field.instead else ' '} {field.label}")
-        self._note.update(field.note)
         self.value.disabled = bool(field.off)
-        states = ("wrong", field.wrong), ("off", field.off), ("changed", field.instead), ("suggested", field.reason)
-        for name, applies in states:
+        states = {"wrong": field.wrong, "off": field.off, "changed": field.instead, "suggested": field.reason}
+        for name, applies in (states | {"doubtful": field.doubt}).items():
             self.set_class(bool(applies), f"-{name}")
         self.set_class(cell_len(field.text) > _VALUE_WIDTH, "-long")
         if not typing and isinstance(self.value, ChoiceField):
@@ -95,6 +101,10 @@ class SettingRow(Horizontal):
         elif not typing:
             with self.value.prevent(Input.Changed):
                 self.value.value = field.text
+
+    def describe(self, *, briefly: bool) -> None:
+        """Show the note, or of it what the row has room for."""
+        self._note.update(self.field.brief if briefly else self.field.note)
 
     def _options(self) -> Choices:
         setting = self.field.setting
@@ -115,38 +125,41 @@ class SettingRow(Horizontal):
 class SettingsForm(VerticalScroll, can_focus=False):
     """A preset, and the settings of a run in groups.
 
-    Shown are the essential ones and the groups for which there is room, with `more` all of them. Arrows go from field
-    to field in place of scrolling, which follows the focus.
+    Shown are those that are essential, changed or wrong, and the groups for which there is room, with `more` all of
+    them. Arrows go from field to field in place of scrolling, which follows the focus.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*FIELD_KEYS]
 
     def __init__(self) -> None:
         self.preset = ChoiceField("Preset to start from", _presets, blank="nothing", id="preset")
-        self._changes = PlainText(classes="note")
         self._find = Input(placeholder="name of a setting; Enter goes to it, Esc ends", compact=True, id="find")
         self._none = PlainText("no setting has this name", id="none", classes="muted")
-        preset = Horizontal(PlainText("  preset", classes="label"), self.preset, self._changes, id="from")
+        preset = Horizontal(PlainText("  preset", classes="label"), self.preset, id="from")
         self._sections = {
-            name: Vertical(PlainText(title, classes="heading"), classes="section") for name, title in _SECTIONS.items()
+            name: Vertical(PlainText(title, classes="heading"), id=f"of-{name}", classes="section")
+            for name, title in _SECTIONS.items()
         }
         self._hidden = PlainText(id="hidden", classes="muted")
         super().__init__(self._find, self._none, preset, *self._sections.values(), self._hidden, id="form")
         self._rows: dict[str, SettingRow] = {}
         self._draft: Draft | None = None
+        self.fields: Mapping[str, Field] = {}
         self._more = False
 
-    def show(self, draft: Draft, more: bool, typing: str = "") -> None:
+    def show(self, draft: Draft, fields: Mapping[str, Field], more: bool, typing: str = "") -> None:
         """Show the present state of a draft; the text of the setting that is being typed stays."""
-        self._draft, self._more = draft, more
+        self._draft, self.fields, self._more = draft, fields, more
         self.preset.show(draft.preset)
-        count = len(draft.typed)
-        undone = "reset · u undo" if draft.before_reset else "unchanged"
-        self._changes.update(f"{count} changed · u undo · r reset" if count else undone)
-        self._sift()
-        for key, field in draft.fields.items():
+        for key, field in fields.items():
             if key in self._rows:
                 self._rows[key].show(field, typing=key == typing)
+        self._sift()
+
+    @property
+    def faulty(self) -> Field | None:
+        """The first field that must be fixed."""
+        return next((field for field in self.fields.values() if field.wrong), None)
 
     def find(self) -> None:
         self._find.display = True
@@ -156,42 +169,42 @@ class SettingsForm(VerticalScroll, can_focus=False):
         self._find.display = False
         self._find.value = ""
 
+    def go_to(self, key: str) -> None:
+        """Give the focus to a setting that is shown when nothing is searched for."""
+        self.end_search()
+        self._sift()
+        self._rows[key].value.focus()
+
     @on(Input.Changed, "#find")
     @on(Resize)
     def _sift(self) -> None:
-        """Show the rows that are searched for, or else those that were asked for or have room."""
-        if self._draft is None:
-            return
-        typed, whole = self._find.value.strip(), self._whole_groups(self._draft)
-        self._add_rows(self._draft, set(_SECTIONS) if typed else whole)
-        for key, row in self._rows.items():
-            setting = row.field.setting
-            is_shown = setting.essential or setting.section in whole
-            if typed:
-                is_shown = has_words(f"{row.field.label} {key} {setting.help}", typed)
-            row.display = key in self._draft.fields and is_shown
-        shown = [key for key, row in self._rows.items() if row.display]
-        for name, section in self._sections.items():
-            section.display = any(key.startswith(f"{name}.") for key in shown)
-        hidden = len(self._draft.fields) - len(shown)
-        self._hidden.update(f"  {hidden} more settings: m shows them, / finds one" if hidden else "  m hides most")
-        self._hidden.display = not typed and (hidden > 0 or self._more)
-        self.query_one("#from").display = not typed
-        self._none.display = bool(typed) and not shown
-        self.set_class(bool(whole), "-whole")
-
-    def _whole_groups(self, draft: Draft) -> set[str]:
-        """The groups that are shown with the settings that are not essential."""
-        if self._more:
-            return set(_SECTIONS)
-        settings = [field.setting for field in draft.fields.values()]
-        whole, room = set(), self.size.height - sum(s.essential for s in settings) - 2 * len(_SECTIONS) - _SPARE_ROWS
-        rests = {name: sum(s.section == name and not s.essential for s in settings) for name in _SECTIONS}
+        """Show the rows that are searched for, or else those that were asked for, matter here or have room."""
+        typed, fields, whole = self._find.value.strip(), self.fields, set[str]()
+        matter = {key for key, one in fields.items() if one.differs or (one.setting.essential and not one.off)}
+        room = self.size.height - len(matter) - 2 * len(_HEADED) - 3
+        rests = Counter(one.setting.section for key, one in fields.items() if key not in matter)
         for name, rest in sorted(rests.items(), key=lambda of: of[1]):
-            if rest <= room:
+            rest += 0 if name in _HEADED else 2
+            if self._more or rest <= room:
                 whole.add(name)
                 room -= rest
-        return whole
+        if typed:
+            whole = set()
+            matter = {key for key, one in fields.items() if has_words(f"{one.label} {key} {one.setting.help}", typed)}
+        matter |= {key for key, row in self._rows.items() if row.value.has_focus}
+        shown = {key for key, one in fields.items() if key in matter or one.setting.section in whole}
+        self._add_rows(fields, shown)
+        for key, row in self._rows.items():
+            row.display = key in shown
+            row.describe(briefly=self.size.width < _WIDTH_OF_NOTES)
+        for name, section in self._sections.items():
+            section.display = any(key.startswith(f"{name}.") for key in shown)
+            section.set_class(bool(typed) or name in whole, "-whole")
+        hidden = len(fields) - len(shown)
+        self._hidden.update(f"  {hidden} more: m shows them, / finds one" if hidden else "  m hides most")
+        self._hidden.display = not typed and (self._more or self.size.height > len(shown) + len(_HEADED) + 1)
+        self.query_one("#from").display = not typed
+        self._none.display = bool(typed) and not shown
 
     @on(Input.Submitted, "#find")
     def _go_to_first(self, event: Input.Submitted) -> None:
@@ -200,15 +213,19 @@ class SettingsForm(VerticalScroll, can_focus=False):
         if rows:
             min(rows, key=lambda row: typed not in row.field.label).value.focus()
 
-    def _add_rows(self, draft: Draft, whole: Collection[str]) -> None:
+    def _add_rows(self, fields: Mapping[str, Field], shown: AbstractSet[str]) -> None:
         """Add the rows that are to be shown for the first time: a row costs time."""
-        missing = [field for key, field in draft.fields.items() if key not in self._rows]
-        missing.sort(key=lambda field: not field.setting.essential)
         for name, section in self._sections.items():
-            here = [field for field in missing if field.setting.section == name]
-            added = [SettingRow(field) for field in here if field.setting.essential or name in whole]
+            missing = shown - self._rows.keys()
+            here = [one for key, one in fields.items() if key in missing and one.setting.section == name]
+            here.sort(key=lambda field: not field.setting.essential)
+            added = [SettingRow(field, self._columns if field.setting.key == COLUMNS else None) for field in here]
             self._rows |= {row.field.setting.key: row for row in added}
             section.mount(*added)
+
+    def _columns(self) -> Columns:
+        assert self._draft
+        return Columns(cast("ContrastApp", self.app).directory, self._draft)
 
 
 def _objectives() -> Choices:

@@ -8,7 +8,7 @@ import msgspec
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Horizontal, Vertical, VerticalScroll
+from textual.containers import Container, Horizontal, VerticalScroll
 from textual.events import DescendantBlur, DescendantFocus
 from textual.widgets import Button, Input
 
@@ -16,11 +16,10 @@ from contrastcli.errors import ContrastError
 from contrastcli.runs.directory import Run
 from contrastcli.runs.results import Suggested
 from contrastcli.tui import processes
-from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.screen import ModeScreen
-from contrastcli.tui.setup.curve import VIEWS, similarity_picture
-from contrastcli.tui.setup.draft import Draft, draft_of, fill_in, suggest_words
+from contrastcli.tui.setup.curve import VIEWS, SimilarityCurves
+from contrastcli.tui.setup.draft import COLUMNS, Draft, draft_of, fill_in, suggest_words, with_error
 from contrastcli.tui.setup.dry_run_panel import READING, DryRunPanel
 from contrastcli.tui.setup.form import FIELD_KEYS, SettingRow, SettingsForm
 from contrastcli.tui.setup.rows import Rows
@@ -29,7 +28,7 @@ from contrastcli.tui.widgets import PlainText, after, hidden_key
 _HOW_TO = "↓ ↑ go to a setting, Enter opens its list, PgDn shows the summary."
 
 _KEYS: list[BindingType] = [
-    Binding("s", "start", "start", tooltip="train this"),
+    Binding("s", "start", "start", tooltip="train this, or go to what must be fixed first"),
     hidden_key("a", "start(True)", "queue", "train this when the newest run has ended"),
     Binding("p", "open_list('preset')", "preset", tooltip="start from a published preset, or from nothing"),
     Binding("o", "open_list('objective')", "objective", tooltip="choose the objective"),
@@ -53,27 +52,26 @@ class SetupScreen(ModeScreen):
 
     mode = "setup"
     BINDINGS: ClassVar[list[BindingType]] = _KEYS
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 - so that a note has a line
 
     draft: Draft
     """What is being set up."""
     _is_open = False
-    _view = "value"
     _is_starting = False
 
     def body(self) -> ComposeResult:
         with Container(id="setup"):
-            with Vertical(id="left"):
-                self._form = SettingsForm()
-                yield self._form
-                yield PlainText(_HOW_TO, id="about", classes="muted")
+            self._form = SettingsForm()
+            yield self._form
             with VerticalScroll(id="side"):
-                yield ChartView(title=VIEWS["value"][0], id="value")
-                yield ChartView(title=VIEWS["gradient"][0], id="gradient")
-                command = PlainText(id="command", classes="panel")
-                command.border_title = "Command line (y copies it)"
-                yield command
+                self._curves = SimilarityCurves()
+                yield self._curves
+                self._command = PlainText(id="command", classes="panel")
+                self._command.border_title = "Command line (y copies it)"
+                yield self._command
                 self._dry_run = DryRunPanel(self.contrast.directory)
                 yield self._dry_run
+            yield PlainText(_HOW_TO, id="about", classes="muted")
         with Horizontal(id="go"):
             yield Button("s  Start", id="start", variant="primary", action="screen.start", compact=True)
             yield PlainText(id="ready")
@@ -135,13 +133,14 @@ class SetupScreen(ModeScreen):
     @on(DescendantBlur)
     def _show_about(self) -> None:
         """Describe the setting that has the focus, else how to use the form."""
-        row = self._focused_row
-        self.query_one("#about", PlainText).update(row.field.about if row else _HOW_TO)
+        field = self._form.fields.get(self._focused_key)
+        self.query_one("#about", PlainText).update(field.about if field else _HOW_TO)
 
     @property
-    def _focused_row(self) -> SettingRow | None:
+    def _focused_key(self) -> str:
+        """The setting whose field has the focus."""
         above = self.focused.ancestors if self.focused else ()
-        return next((widget for widget in above if isinstance(widget, SettingRow)), None)
+        return next((widget.field.setting.key for widget in above if isinstance(widget, SettingRow)), "")
 
     def action_more(self) -> None:
         self.contrast.remembered.more = not self.contrast.remembered.more
@@ -155,8 +154,7 @@ class SetupScreen(ModeScreen):
         super().action_leave_field()
 
     def action_undo(self) -> None:
-        row = self._focused_row
-        self.draft.undo(row.field.setting.key if row else "")
+        self.draft.undo(self._focused_key)
         self._show()
 
     def action_reset(self) -> None:
@@ -171,7 +169,9 @@ class SetupScreen(ModeScreen):
         show = self.query_one("#ready", PlainText).update
         show(READING)
         done = await processes.run_command(self.contrast.directory, *suggest_words(self.draft), on_progress=show)
-        if done.error:
+        if done.record.key in self.draft.fields:
+            self._dry_run.take(done, self.draft)
+        elif done.error:
             self.contrast.fail(done.error)
         else:
             fill_in(self.draft, msgspec.json.decode(done.stdout, type=Suggested).settings)
@@ -199,33 +199,28 @@ class SetupScreen(ModeScreen):
     def action_gradient(self) -> None:
         """Show the next of value, gradient and slope; where both charts are shown, the value stays."""
         views = [view for view in VIEWS if view != "value" or not self.has_class("-wide")]
-        self._view = after(self._view if self._view in views else "gradient", views)
-        self._draw()
+        self._curves.view = after(self._curves.view if self._curves.view in views else "gradient", views)
+        self._curves.show(self.draft)
 
     def _show(self, typing: str = "") -> None:
-        draft = self.draft
-        self.contrast.remembered.keep_draft(self.contrast.directory, (draft.preset, dict(draft.typed)))
-        self._form.show(draft, self.contrast.remembered.more, typing)
-        self._show_about()
-        self.query_one("#command", PlainText).update(self.clipboard_text())
-        self._draw()
+        draft, last = self.draft, self.contrast.remembered
+        last.keep_draft(self.contrast.directory, (draft.preset, dict(draft.typed)))
         self._dry_run.show(draft)
+        self._form.show(draft, with_error(draft.fields, self._dry_run.last.record), last.more, typing)
+        self._show_about()
+        self._command.update(self.clipboard_text())
+        undone = "reset: u undo" if draft.before_reset else ""
+        self._command.border_subtitle = f"{len(draft.typed)} changed: u undo, r reset" if draft.typed else undone
+        self._curves.show(draft)
         self._show_ready()
-
-    def _draw(self) -> None:
-        no_curve = f"no curve: {self.draft.fields['objective.similarity'].off}"
-        below = "gradient" if self._view == "value" else self._view
-        for name, view in (("value", "value"), ("gradient", below)):
-            chart = self.query_one(f"#{name}", ChartView)
-            chart.border_subtitle = VIEWS[view][1]
-            chart.show(similarity_picture(self.draft, view), no_curve)
-        self.query_one("#side").set_class(self._view != "value", "-gradient")
 
     @work(group="start")
     async def action_start(self, queued: bool = False) -> None:
-        if self._is_starting or self.draft.problem:
+        if field := self._form.faulty:
+            self._form.go_to(field.setting.key)
+        if self._is_starting or not self.draft.can_run:
             return
-        if self._dry_run.error:  # perhaps solved by now
+        if self._dry_run.last.error:  # perhaps solved by now
             self._dry_run.run(self.draft)
             return
         self._is_starting = True
@@ -233,18 +228,23 @@ class SetupScreen(ModeScreen):
         behind = ("--after", "last") if queued else ()
         words, show = ("train", *self.draft.words, "--detach", *behind), self.query_one("#ready", PlainText).update
         done = await processes.run_command(self.contrast.directory, *words, on_progress=show)
-        self._is_starting, self._dry_run.error = False, done.error
-        self._show_ready()
+        self._is_starting = False
+        self._dry_run.take(done, self.draft)
         if not done.error:
             await self.contrast.open_run(Run(Path(done.stdout.strip())))
 
     @on(DryRunPanel.Changed)
+    def _take_error(self) -> None:
+        """Show what the command line says; if that is of columns, go to their field unless somebody is typing."""
+        self._show(typing=self._focused_key)
+        if self._dry_run.last.record.key == COLUMNS and self.is_current and not isinstance(self.focused, Input):
+            self._form.go_to(COLUMNS)
+
     def _show_ready(self) -> None:
-        error = self._dry_run.error
-        problem = self.draft.problem or (error and f"{error} (s tries again)")
+        field, error = self._form.faulty, self.draft.error or self._dry_run.last.error
+        error += " (s tries again)" if error and self.draft.can_run else ""
+        problem = f"{field.label} (s goes there)" if field else error
         text = f"cannot start: {problem}" if problem else self._dry_run.state
-        text = "starting…" if self._is_starting else text
-        ready = self.query_one("#ready", PlainText)
-        ready.update(text)
-        ready.set_class(bool(problem), "wrong")
+        ready = self.query_one("#ready", PlainText).set_class(bool(problem), "wrong")
+        ready.update("starting…" if self._is_starting else text)
         self.query_one("#start", Button).disabled = bool(problem) or self._is_starting

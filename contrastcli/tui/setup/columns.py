@@ -1,0 +1,102 @@
+"""The columns of the training data, over Setup: each with its first value, and a role to choose."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import ClassVar, get_args
+
+import msgspec
+from rich.cells import set_cell_size
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import OptionList
+
+from contrastcli.boundary import printable
+from contrastcli.data.forms import FORMS, SHAPES, Role
+from contrastcli.runs.results import Inspected
+from contrastcli.settings.setting import join_items
+from contrastcli.tui import processes
+from contrastcli.tui.setup.draft import COLUMNS, Draft, reading_words
+from contrastcli.tui.widgets import PlainText, after, styled
+
+_ROLES: tuple[str, ...] = ("", *get_args(Role))
+_NAME_CELLS = 18
+_KEYS = "↑ ↓  column    ← → a p …  role    Enter  take    Esc  back"
+
+
+class Columns(ModalScreen[str | None]):
+    """Asks `contrast data` for the columns of a draft, for which keys wait; returns data.columns, None to leave it."""
+
+    AUTO_FOCUS = "OptionList"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "back"),
+        Binding("left", "next_role(-1)", "previous role"),
+        Binding("right", "next_role(1)", "next role"),
+        *(Binding(letter, f"next_role(1, '{letter}')", "role") for letter in {role[0] for role in _ROLES[1:]}),
+    ]
+
+    def __init__(self, directory: Path, draft: Draft) -> None:
+        super().__init__()
+        self._directory, self._source = directory, draft.config.data.train
+        self._words = ["data", *reading_words(draft, COLUMNS), "--list-columns", "--json"]
+        self._first: Mapping[str, str] = {}  # value, by column
+        self._roles: list[str] = []
+        self.is_ready = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog choices"):
+            yield PlainText(f"Columns of {self._source}", classes="title")
+            yield OptionList(markup=False, compact=True)
+            yield PlainText("reading…", id="about-choice")
+            yield PlainText(_KEYS, classes="muted")
+
+    def on_mount(self) -> None:
+        self.query_one(OptionList).styles.max_height = self.app.size.height // 2
+        self._read()
+
+    @work
+    async def _read(self) -> None:
+        done = await processes.run_command(self._directory, *self._words, on_progress=self._tell)
+        if done.error:
+            self._tell(done.error)
+        else:
+            columns = msgspec.json.decode(done.stdout, type=Inspected).columns
+            self._first = {name: column["first"] for name, column in columns.items()}
+            self._roles = self._before = [column["role"] for column in columns.values()]
+            self.query_one(OptionList).add_options(self._lines()).highlighted = 0
+            self._show()
+        self.is_ready = True
+
+    def action_next_role(self, by: int, letter: str = "") -> None:
+        """Give the highlighted column the next role; all but negatives are taken from another column that has it."""
+        if (here := self.query_one(OptionList).highlighted) is not None:
+            role = after(self._roles[here], [role for role in _ROLES[::by] if role.startswith(letter)])
+            self._roles = ["" if other == role != "negative" else other for other in self._roles]
+            self._roles[here] = role
+            self._show()
+
+    def _show(self) -> None:
+        """Show the roles, and what rows they make."""
+        for place, line in enumerate(self._lines()):
+            self.query_one(OptionList).replace_option_prompt_at_index(place, line)
+        form = next((form for form, needed in SHAPES if {*needed} <= {*self._roles}), None)
+        self._tell(FORMS[form] if form else "neither sentences nor pairs, which need an anchor and a positive")
+
+    def _lines(self) -> Iterator[Content]:
+        for (name, first), role in zip(self._first.items(), self._roles, strict=True):
+            name = set_cell_size(printable(name), _NAME_CELLS)
+            yield styled(f"{name}  ", (f"{role or '–':<10}", "bold"), (first, "dim"))
+
+    def _tell(self, text: str) -> None:
+        self.query_one("#about-choice", PlainText).update(text)
+
+    @on(OptionList.OptionSelected)
+    def _take(self) -> None:
+        items = []
+        for place, (name, role) in enumerate(zip(self._first, self._roles, strict=True), 1):
+            number = f"_{place}" if role == "negative" and self._roles.count(role) > 1 else ""
+            items += [f"{role}{number}={name}"] if role else []
+        self.dismiss(join_items(items) if self._roles != self._before else None)
