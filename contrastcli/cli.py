@@ -12,8 +12,11 @@ import click
 from contrastcli import boundary, options
 from contrastcli.boundary import __version__, narrate, print_path, print_text
 from contrastcli.errors import UsageError
+from contrastcli.files import user_file
 from contrastcli.runs import directory as runs
+from contrastcli.runs import process
 from contrastcli.runs.directory import Run
+from contrastcli.show.format import size
 
 if TYPE_CHECKING:
     from contrastcli.commands.export import Format
@@ -113,9 +116,7 @@ def path(run: Run) -> None:
     print_path(run.path)
 
 
-@runs_group.command()
-@click.argument("chosen", type=options.RUN, nargs=-1, required=True, metavar="RUN...")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@runs_group.command(params=[*options.DELETING])
 def rm(chosen: Sequence[Run], yes: bool) -> None:
     """Delete runs."""
     for run in dict.fromkeys(chosen):
@@ -124,16 +125,13 @@ def rm(chosen: Sequence[Run], yes: bool) -> None:
             narrate(f"deleted {run.path}")
 
 
-@runs_group.command()
-@click.argument("chosen", type=options.RUN, nargs=-1, metavar="[RUN...]")
+@runs_group.command(params=[options.SOME_RUNS])
 @click.pass_obj
 def prune(directory: Path, chosen: Sequence[Run]) -> None:
     """Delete from runs that have ended what only a resume needs.
 
     That is the state of the optimiser, most of a checkpoint. Without names, all runs are pruned.
     """
-    from contrastcli.show.format import size
-
     narrate(f"freed {size(runs.prune(chosen or runs.list_runs(directory)))}")
 
 
@@ -155,6 +153,13 @@ def note(run: Run, text: str) -> None:
     narrate(f"note on {run.name}: {text}" if text else f"no note on {run.name}")
 
 
+@runs_group.command(params=[*options.EXCLUDING])
+def exclude(run: Run, anchor: str, negative: str) -> None:
+    """Leave two texts out of each other's negatives in a run."""
+    process.exclude(run, anchor, negative)
+    narrate(f"no negatives of each other in {run.name}, from its next step on")
+
+
 @cli.command(params=[options.HOST, options.ONE_RUN, options.JSON])
 def watch(run: Run, json: bool) -> int:
     """Follow a run to its end, and exit with its exit code."""
@@ -166,8 +171,6 @@ def watch(run: Run, json: bool) -> int:
 @cli.command(params=[options.ONE_RUN, options.WAIT])
 def stop(run: Run, wait: float) -> None:
     """Ask a run to save and stop."""
-    from contrastcli.runs import process
-
     process.request_stop(run)
     status = process.wait_for_end(run, wait)
     narrate(f"{run.name}: {status.state} at step {status.step:,}")
@@ -394,8 +397,6 @@ def show_config(job: Job) -> None:
 @config_group.command("path")
 def config_path() -> None:
     """Print the path of your own settings file, which need not exist."""
-    from contrastcli.files import user_file
-
     print_path(user_file())
 
 

@@ -305,6 +305,12 @@ OPENING = (
     _option("--no-mouse", "Leave the mouse to the terminal.", is_flag=True),
 )
 NOTING = (click.Argument(["run"], type=RUN), click.Argument(["text"]))
+EXCLUDING = (click.Argument(["run"], type=RUN), click.Argument(["anchor"]), click.Argument(["negative"]))
+SOME_RUNS = click.Argument(["chosen"], type=RUN, nargs=-1, metavar="[RUN...]")
+DELETING = (
+    click.Argument(["chosen"], type=RUN, nargs=-1, required=True, metavar="RUN..."),
+    _option("--yes", "Do not ask.", is_flag=True),
+)
 
 
 def examples(command: str) -> list[str]:

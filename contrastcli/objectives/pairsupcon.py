@@ -12,7 +12,6 @@ from contrastcli.objectives.functional import (
     Views,
     discrimination,
     fresh_linear,
-    isin,
     mask_logits,
     mean_over,
     pair_features,
@@ -46,6 +45,7 @@ def pairsupcon(views: Views, rows: Rows, heads: nn.ModuleDict, settings: PairSup
     z = heads["projection"](torch.cat([views["anchor"], views["positive"]]))  # (2N, 128), j's partner at j+N
     size = len(views["anchor"])
     here = rows.to(z.device)
+    texts = torch.cat([here.ids["anchor"], here.ids["positive"]])
     places = torch.arange(len(z), device=z.device)
 
     def term(anchors: Tensor, z: Tensor) -> Tensor:
@@ -53,9 +53,7 @@ def pairsupcon(views: Views, rows: Rows, heads: nn.ModuleDict, settings: PairSup
         partners = (anchors + size) % len(z)
         logits = pairwise(z[anchors], z, similarity) / tau  # (n, 2N)
         valid = (places - anchors[:, None]) % size != 0
-        if here.mask_duplicates:
-            texts = torch.cat([here.ids["anchor"], here.ids["positive"]])
-            valid &= ~isin(texts, torch.stack([texts[anchors], texts[partners]], dim=1))
+        valid &= ~here.left_out(texts[anchors], texts) & ~here.left_out(texts[partners], texts)
         positive = paired(z[anchors], z[partners], similarity, settings.margin) / tau
         return discrimination(positive, negative_mass(logits, valid, settings.hard_negatives))
 

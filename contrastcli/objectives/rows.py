@@ -1,4 +1,4 @@
-"""The rows of a batch for a loss: which texts are equal, and the labels of pairs."""
+"""The rows of a batch for a loss: which texts are equal or no negatives of each other, and the labels of pairs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from contrastcli.objectives.functional import isin, to_device
+from contrastcli.objectives.functional import to_device
 
 ENTAILMENT, NEUTRAL, CONTRADICTION = range(3)
 ALIKE = 0.8
@@ -40,12 +40,16 @@ class Rows:
     lengths: Mapping[str, Tensor] = field(default_factory=dict)
     """View → (N,) tokens of each text, special ones included."""
 
+    excluded: Tensor = field(default_factory=lambda: torch.zeros(0, 2, dtype=torch.long))
+    """(K, 2) pairs of texts that are no negatives of each other, each in both orders."""
+
     def to(self, device: torch.device) -> "Rows":
         """The same rows with their tensors on `device`."""
         ids = {view: to_device(texts, device) for view, texts in self.ids.items()}
         label, score = (None if one is None else to_device(one, device) for one in (self.label, self.score))
         lengths = {view: to_device(tokens, device) for view, tokens in self.lengths.items()}
-        return replace(self, ids=ids, label=label, score=score, lengths=lengths)
+        excluded = to_device(self.excluded, device)
+        return replace(self, ids=ids, label=label, score=score, lengths=lengths, excluded=excluded)
 
     def labels(self) -> Tensor:
         """The (N,) labels, for a loss that needs them. Raises ValueError if there are none."""
@@ -72,12 +76,18 @@ class Rows:
     def negatives(self, rows: Tensor, columns: Sequence[str]) -> Tensor:
         """A mask of each row's negatives among the texts of the columns: (n,) indices → (n, M) bool, M texts in all.
 
-        All texts but the row's own in the first column and, with `mask_duplicates`, those equal to the row's anchor or
-        to its positive.
+        All texts but the row's own in the first column, and those `left_out` for its anchor or its positive.
         """
         texts = torch.cat([self.ids[column] for column in columns])  # (M,)
         valid = (torch.arange(len(texts), device=texts.device) != rows[:, None]) & (texts >= 0)
-        if self.mask_duplicates:
-            own = torch.stack([self.ids["anchor"][rows], self.ids["positive"][rows]], dim=1)  # (n, 2)
-            valid &= ~isin(texts, own)
-        return valid
+        anchors, positives = (self.ids[view][rows] for view in ("anchor", "positive"))
+        return valid & ~self.left_out(anchors, texts) & ~self.left_out(positives, texts)
+
+    def left_out(self, own: Tensor, texts: Tensor) -> Tensor:
+        """Which texts are no negatives of texts of their own: with `mask_duplicates` equal ones, and excluded pairs.
+
+        (n,), (M,) → (n, M) bool.
+        """
+        first, second = self.excluded.T
+        excluded = (own[:, None] == first).float() @ (second[:, None] == texts).float() > 0  # (n, K) @ (K, M)
+        return torch.logical_or(excluded, own[:, None] == texts) if self.mask_duplicates else excluded

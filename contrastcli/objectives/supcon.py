@@ -14,7 +14,6 @@ from contrastcli.objectives.functional import (
     Views,
     discrimination,
     fresh_linear,
-    isin,
     mask_logits,
     mean_over,
     pair_features,
@@ -124,11 +123,8 @@ def neighbours(rows: Rows, anchors: Tensor, settings: SupCon | Augment) -> tuple
     premise, hypothesis = rows.ids["anchor"], rows.ids["positive"]
     entailed = torch.zeros_like(premise, dtype=torch.bool).index_fill(0, anchors, True)
     positive = (premise[anchors, None] == premise) & entailed
-    negative = ~positive
-    if rows.mask_duplicates:
-        same_text = hypothesis[:, None] == hypothesis
-        as_positive = (positive.float() @ same_text.float()) > 0
-        negative &= ~as_positive & ~isin(hypothesis, premise[anchors, None])
+    as_positive = positive.float() @ rows.left_out(hypothesis, hypothesis).float() > 0
+    negative = ~positive & ~as_positive & ~rows.left_out(premise[anchors], hypothesis)
     return _draw(positive, settings.positives), _draw(negative, settings.negatives)
 
 

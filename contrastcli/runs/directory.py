@@ -13,6 +13,7 @@ runs/                               --runs-dir, else CONTRAST_RUNS, else ./runs
     lock               held by the process that trains
     scores.json        what evaluation measured; its lock: .scores.json.lock
     note.txt           what the user wrote on it
+    false-negatives.jsonl  pairs of texts that training is to leave out of the negatives
 """
 
 from __future__ import annotations
@@ -101,6 +102,7 @@ class Run:
     lock_path = _File("lock")
     scores_path = _File("scores.json")
     note_path = _File("note.txt")
+    false_negatives_path = _File("false-negatives.jsonl")
 
     @cached_property
     def name(self) -> str:

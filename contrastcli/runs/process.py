@@ -16,18 +16,21 @@ import msgspec
 from msgspec.structs import asdict
 
 from contrastcli.boundary import PROGRESS
-from contrastcli.errors import DataError, InUse, Preemption, RunError
+from contrastcli.errors import DataError, InUse, Preemption, RunError, UsageError
 from contrastcli.files import atomic_write, read_json, writing_to
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
 from contrastcli.runs.events import Queued, Started
 from contrastcli.runs.status import IN_PROGRESS, SILENT_AFTER, Pulse, Status, Writer, this_process
+from contrastcli.settings.objective import no_negatives
 
 HEARTBEAT = 1.0
 """Seconds between two heartbeats of a training process."""
 
 _ALIVE_BYTES = 512
 """Of a heartbeat file, filled up with blanks."""
+_MOST_EXCLUDED_BYTES = 1 << 20
+"""Of a run's file of pairs."""
 
 CONTRAST = (sys.executable, "-m", "contrastcli")
 """The command line, as a process is started with it."""
@@ -116,6 +119,23 @@ def request_stop(run: Run) -> None:
     if not run.status().ended:
         with writing_to(run.path):
             run.stop_path.touch()
+
+
+def exclude(run: Run, anchor: str, negative: str) -> None:
+    """Leave a pair of texts out of the negatives from the next step of training on. Raises UsageError and RunError."""
+    import filelock
+
+    path, spec = run.false_negatives_path, run.config().spec
+    if spec.negatives is no_negatives:
+        raise UsageError(f"'{spec.name}', the objective of {run.name}, has no negatives", "leave rows out of its data")
+    line = msgspec.json.encode({"anchor": anchor, "negative": negative}) + b"\n"
+    with writing_to(run.path), filelock.FileLock(path.with_name(f".{path.name}.lock")):
+        known = path.read_bytes() if path.exists() else b""
+        if len(known) > _MOST_EXCLUDED_BYTES:
+            again = f"start a run with them: contrast train --config {run.config_path} --false-negatives {path}"
+            raise RunError(f"{path} has as many pairs as a run takes", again)
+        if line not in known:
+            atomic_write(path, known + line)
 
 
 def wait_behind(other: Run, run: Run, emit: Callable[[Event], object], step: int) -> None:

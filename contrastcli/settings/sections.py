@@ -152,6 +152,9 @@ class Data(Section, frozen=True, kw_only=True):
     ] = 1.0
     limit: Annotated[int, about_data("rows to read, of each set", ge=0, le=1_000_000_000, zero="all")] = 0
     mask_duplicates: Annotated[bool, about_data("leave identical texts of a batch out of the negatives")] = True
+    false_negatives: Annotated[
+        str, about_data("file of pairs that are no negatives of each other, with the columns anchor and negative")
+    ] = ""
     mine_every: Annotated[
         int,
         about_data(

@@ -16,6 +16,7 @@ from contrastcli.settings.config import Config
 from contrastcli.settings.objective import Form, no_negatives
 from contrastcli.settings.sections import Train
 from contrastcli.training.auxiliaries.auxiliary import Auxiliary, make_auxiliaries
+from contrastcli.training.auxiliaries.exclusions import Exclusions
 from contrastcli.training.auxiliaries.mining import MinedNegatives
 from contrastcli.training.auxiliaries.probes import Probes
 from contrastcli.training.auxiliaries.violations import Violations
@@ -96,6 +97,7 @@ def _further_auxiliaries(config: Config, corpus: Corpus) -> Iterator[Auxiliary]:
         yield Probes(pairs)
     if config.spec.negatives is not no_negatives:
         yield Violations(corpus)
+        yield Exclusions(corpus, config.data.false_negatives)
 
 
 def _notes(plan: Plan) -> Iterator[str]:
@@ -106,7 +108,10 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield f"train.max_steps is {settings.max_steps:,}, but {epochs}"
     if plan.config.dev.keep_general and plan.general is None:
         yield "dev.keep_general has no effect without dev.general"
-    if plan.config.spec.negatives is not no_negatives and not plan.negatives_per_anchor:
+    if plan.config.spec.negatives is no_negatives:
+        if plan.config.data.false_negatives:
+            yield f"data.false_negatives has no effect: '{plan.config.spec.name}' has no negatives"
+    elif not plan.negatives_per_anchor:
         yield f"no anchor has a negative in a batch of {plan.order.batch_size}: give more, such as --batch-size 64"
 
 

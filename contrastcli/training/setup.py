@@ -62,7 +62,7 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
     precision = choose_precision(config.train.precision, device)
     prompts = encoder.contract.prompts_of(config.model.prompts, plan.examples.form, plan.corpus.views)
     inputs = Inputs.of(plan.corpus, encoder, prompts, max_length, session.loading("tokenising"))
-    context = AuxiliaryContext(config, encoder, precision, texts, inputs, max_length, session)
+    context = AuxiliaryContext(run, config, encoder, precision, texts, inputs, max_length, session)
     stepper = _make_stepper(plan, context, prompts)
     for parameter in [*encoder.parameters(), *stepper.extras.parameters()]:
         # Aligned, unlike a mapped file's: rounding errors depend on that.

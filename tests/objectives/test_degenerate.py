@@ -18,6 +18,7 @@ OBJECTIVES = {
     "simace": Objective("simace"),
     "arccon": Objective("arccon"),
     "rbf": Objective("simcse", similarity="rbf"),
+    "gte": Objective("simcse", symmetric=True, same_side=True, orthogonal=0.5),
     "pairsupcon": Objective("pairsupcon"),
     "exponent": Objective("pairsupcon", hard_negatives="exponent"),
     "instancedisc": Objective("pairsupcon", hard_negatives="uniform", classification=False),
@@ -133,6 +134,30 @@ def test_the_order_of_the_rows_changes_nothing(name: str) -> None:
     again, permuted = measure(name, {view: x[order] for view, x in views.items()}, shuffled, torch.float64)
     torch.testing.assert_close(again, loss)
     torch.testing.assert_close(permuted[:2], [gradient[order] for gradient in gradients[:2]])
+
+
+NO_NEGATIVES = ("softmax", "cosent", "pearson", "mse")
+
+
+@every_objective
+@pytest.mark.parametrize("view", ["positive", "anchor"])
+def test_an_excluded_pair_counts_as_one_text_does_in_loss_and_gradient(name: str, view: str) -> None:
+    """The positive of row 2 is close to that of row 0, or to its anchor, and no negative where the other one counts."""
+    views, rows = random_rows(9)
+    views["positive"][2] = views[view][0] + 0.1
+    anchors, positives = torch.arange(9), torch.arange(9, 18)
+    pair = int({"anchor": anchors, "positive": positives}[view][0]), int(positives[2])
+    plain = replace(rows, ids={"anchor": anchors, "positive": positives}, label=anchors % 2 * 2)
+    excluded = replace(plain, excluded=torch.tensor([pair, pair[::-1]]))
+    as_one = replace(plain, ids={"anchor": anchors, "positive": torch.where(anchors == 2, pair[0], positives)})
+    loss, gradients = measure(name, views, excluded, torch.float64)
+    expected, their_gradients = measure(name, views, as_one, torch.float64)
+    torch.testing.assert_close((loss, gradients), (expected, their_gradients), rtol=1e-12, atol=1e-12)
+    without = measure(name, views, replace(excluded, mask_duplicates=False), torch.float64)[0]
+    assert torch.equal(without, loss), "whatever becomes of equal texts"
+    # A positive's negatives are anchors there.
+    has_no_effect = name in NO_NEGATIVES or (view == "positive" and name in ("mpt", "met", "mat"))
+    assert torch.equal(measure(name, views, plain, torch.float64)[0], loss) == has_no_effect
 
 
 @every_objective

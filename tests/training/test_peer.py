@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from contrastcli.data.tokens import TokenTable
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
+from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Started
 from contrastcli.runs.measured import Step
 from contrastcli.training.auxiliaries.auxiliary import AuxiliaryContext
@@ -71,6 +72,7 @@ def perturbed(tiny: Tiny, max_length: int = 32, seed: int = 1) -> PerturbedViews
     encoder, session = load_encoder(tiny.backbone), Session(lambda event: None)
     views.load(
         AuxiliaryContext(
+            Run(Path()),
             config,
             encoder,
             "fp32",

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from contrastcli.errors import UsageError, error_text
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.objectives.rows import Rows
+from contrastcli.runs.directory import Run
 from contrastcli.settings.config import Config
 from contrastcli.settings.objective import ObjectiveSettings
 from contrastcli.settings.sections import Precision
@@ -30,6 +31,7 @@ Term = Callable[[Chunk], Tensor]
 class AuxiliaryContext:
     """What an auxiliary is loaded with."""
 
+    run: Run
     config: Config
     encoder: SentenceEncoder
     precision: Precision
