@@ -444,7 +444,7 @@ async def test_y_copies_state_numbers_and_log(tmp_path: Path) -> None:
 
 async def test_the_footer_holds_at_most_eight_keys_and_help_names_them_all(tmp_path: Path) -> None:
     app = opened(recorded(tmp_path, "running"))
-    async with show(app) as page:
+    async with show(app, (140, 70)) as page:
         for run in (app.run_shown, recorded(tmp_path, "killed")):
             assert run
             await app.open_run(run)

@@ -328,7 +328,7 @@ async def test_a_tall_screen_shows_every_setting_and_a_short_one_says_how_many_i
         await until(pilot, lambda: "webhook" in screen_text(pilot.app))
         assert "m shows them" not in screen_text(pilot.app)
     async with shown(NARROW) as (pilot, _):
-        await until(pilot, lambda: "51 more: m shows them, / finds one" in screen_text(pilot.app))
+        await until(pilot, lambda: "53 more: m shows them, / finds one" in screen_text(pilot.app))
 
 
 async def test_one_key_fills_in_what_suits_the_data_with_a_reason_beside_each_field(
