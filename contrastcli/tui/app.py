@@ -220,11 +220,10 @@ class ContrastApp(App[None]):
 
     def export_screenshot(self, *, title: str | None = None, simplify: bool = True) -> str:
         """The screen as an SVG."""
-        update = self.screen._compositor.render_update(
-            full=True, screen_stack=self._background_screens, simplify=simplify
-        )
-        rows = Segment.split_lines(Console(width=self.size.width).render(update or ""))
-        return svg([*rows], self.size.width, title or self.title)
+        stack = self._background_screens
+        update = self.screen._compositor.render_update(full=True, screen_stack=stack, simplify=simplify)
+        segments = (one for one in Console(width=self.size.width).render(update or "") if not one.control)
+        return svg(Segment.split_lines(segments), self.size.width, title or self.title)
 
     def deliver_screenshot(
         self, filename: str | None = None, path: str | None = None, time_format: str | None = None

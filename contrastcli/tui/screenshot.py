@@ -1,131 +1,99 @@
-"""A screen as an SVG that every program draws alike: words where they stand, dots and blocks as paths."""
+"""A screen as an SVG that every program draws alike: words where they stand; blocks, frames and dots as paths."""
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from itertools import groupby
 
 from rich.cells import cell_len
-from rich.color import Color as RichColor
+from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 from rich.terminal_theme import DIMMED_MONOKAI
 
-_WIDTH, _HEIGHT, _FONT = 12, 24, 20
+_WIDTH, _HEIGHT, _FONT, _BASELINE = 12, 24, 20, 18
 _DOT = 4.4
 Part = tuple[float, float, float, float]
-"""Left, top, width and height, in eighths of a character."""
+"""A rectangle in a character: left, top, width and height, in eighths of it."""
+
+_PARTS: dict[str, list[Part]] = {"▀": [(0, 0, 8, 4)], "▐": [(4, 0, 4, 8)], "▔": [(0, 0, 8, 1)], "▕": [(7, 0, 1, 8)]}
+_PARTS |= {chr(0x2580 + n): [(0, 8 - n, 8, n)] for n in range(1, 9)}
+_PARTS |= {chr(0x2590 - n): [(0, 0, n, 8)] for n in range(1, 8)}
+for _letters, _across in (("─│╭╮╰╯┤├", 0.6), ("━┃┏┓┗┛┫┣", 1.5)):
+    # A character is twice as high as it is wide, and so is the upright of a frame.
+    _x, _y = 4 - _across, 4 - _across / 2
+    _arms = {
+        "l": (0, _y, _x + 2 * _across, _across),
+        "r": (_x, _y, 8 - _x, _across),
+        "u": (_x, 0, 2 * _across, _y + _across),
+        "d": (_x, _y, 2 * _across, 8 - _y),
+    }
+    _ways = ("lr", "ud", "rd", "ld", "ru", "lu", "lud", "rud")
+    _PARTS |= {letter: [_arms[way] for way in ways] for letter, ways in zip(_letters, _ways, strict=True)}
 
 
-def _parts() -> dict[str, list[Part]]:
-    """The characters that are drawn as rectangles: blocks and frames."""
-    parts: dict[str, list[Part]] = {"▀": [(0, 0, 8, 4)], "▐": [(4, 0, 4, 8)], "▔": [(0, 0, 8, 1)], "▕": [(7, 0, 1, 8)]}
-    parts |= {chr(0x2580 + n): [(0, 8 - n, 8, n)] for n in range(1, 9)}
-    parts |= {chr(0x2590 - n): [(0, 0, n, 8)] for n in range(1, 8)}
-    ways = ("lr", "ud", "rd", "ld", "ru", "lu", "lud", "rud")
-    for letters, thick in (("─│╭╮╰╯┤├", 1.2), ("━┃┏┓┗┛┫┣", 3.0)):
-        # A character is twice as high as it is wide.
-        across, down = thick / 2, thick
-        middle = (8 - down) / 2, (8 - across) / 2
-        arms: dict[str, Part] = {
-            "l": (0, middle[1], middle[0] + down, across),
-            "r": (middle[0], middle[1], 8 - middle[0], across),
-            "u": (middle[0], 0, down, middle[1] + across),
-            "d": (middle[0], middle[1], down, 8 - middle[1]),
-        }
-        parts |= {letter: [arms[way] for way in some] for letter, some in zip(letters, ways, strict=True)}
-    return parts
-
-
-_PARTS = _parts()
-
-
-class _Drawing:
-    """What is drawn, by colour: grounds, then blocks and dots, then words."""
-
-    def __init__(self) -> None:
-        self.grounds: defaultdict[str, list[str]] = defaultdict(list)
-        self.blocks: defaultdict[str, list[str]] = defaultdict(list)
-        self.dots: defaultdict[str, list[str]] = defaultdict(list)
-        self.words: list[str] = []
-
-    def add(self, segment: Segment, column: int, row: int) -> None:
-        style = segment.style or Style()
-        ink, ground = _hex(style.color, foreground=True), _hex(style.bgcolor, foreground=False)
-        ink, ground = (ground, ink) if style.reverse else (ink, ground)
-        self.grounds[ground].append(_rectangle(column, row, cell_len(segment.text)))
-        for is_blank, letters in groupby(segment.text, str.isspace):
-            text = "".join(letters)
-            if not is_blank:
-                self._add_word(text, column, row, ink, style)
-            column += cell_len(text)
-
-    def _add_word(self, text: str, column: int, row: int, ink: str, style: Style) -> None:
-        rest = ""
-        for number, letter in enumerate(text):
-            if letter in _PARTS:
-                self.blocks[ink] += [_rectangle(column + number, row, 1, part) for part in _PARTS[letter]]
-            elif "\u2800" <= letter <= "\u28ff":
-                self.dots[ink] += _dots(ord(letter) - 0x2800, column + number, row)
-            else:
-                rest += letter
-                continue
-            rest += " "
-        if rest.strip():
-            look = ' font-weight="bold"' * bool(style.bold) + ' font-style="italic"' * bool(style.italic)
-            look += ' text-decoration="underline"' * bool(style.underline)
-            place = f'x="{_WIDTH * column}" y="{_HEIGHT * row + 18}" textLength="{_WIDTH * cell_len(rest)}"'
-            self.words.append(f'<text {place} fill="{ink}"{look}>{escape(rest)}</text>')
-
-
-def svg(rows: Sequence[Iterable[Segment]], width: int, title: str) -> str:
-    """Rows of segments as the text of an SVG."""
-    drawing = _Drawing()
-    for number, row in enumerate(rows):
+def svg(rows: Iterable[Iterable[Segment]], width: int, title: str) -> str:
+    """Rows of segments, so many cells wide together, as the text of an SVG."""
+    grounds, blocks, dots = (defaultdict[str, list[str]](list) for _ in range(3))
+    words: list[str] = []
+    for row, segments in enumerate(rows):
         column = 0
-        for segment in row:
-            if not segment.control:
-                drawing.add(segment, column, number)
-                column += cell_len(segment.text)
-    size = f"0 0 {_WIDTH * width} {_HEIGHT * len(rows)}"
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{size}" xml:space="preserve">',
-        f"<title>{escape(title)}</title>",
-        *(f'<path fill="{ink}" shape-rendering="crispEdges" d="{"".join(some)}"/>' for ink, some in _areas(drawing)),
-        *(
-            f'<path stroke="{ink}" stroke-width="{_DOT}" stroke-linecap="round" d="{"".join(some)}"/>'
-            for ink, some in drawing.dots.items()
-        ),
-        f'<g font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="{_FONT}">',
-        *drawing.words,
-        "</g>",
-        "</svg>",
-    ]
-    return "\n".join(parts)
+        for segment in segments:
+            style = segment.style or Style()
+            ink, ground = (_hex(style.color, True), _hex(style.bgcolor, False))[:: -1 if style.reverse else 1]
+            grounds[ground].append(_rectangle(column, row, segment.cell_length))
+            words += _words(segment.text, f'fill="{ink}"{_look(style)}', column, row)
+            for letter in segment.text:
+                blocks[ink] += [_rectangle(column, row, 1, part) for part in _PARTS.get(letter, ())]
+                dots[ink] += _dots(letter, column, row)
+                column += cell_len(letter)
+        height = _HEIGHT * (row + 1)
+    font = f'font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="{_FONT}"'
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH * width} {height}" {font}>',
+            f"<title>{escape(title)}</title>",
+            *_paths(grounds, 'shape-rendering="crispEdges" fill'),
+            *_paths(blocks, 'shape-rendering="crispEdges" fill'),
+            *_paths(dots, f'stroke-width="{_DOT}" stroke-linecap="round" stroke'),
+            *words,
+            "</svg>",
+        ]
+    )
 
 
-def _areas(drawing: _Drawing) -> Iterator[tuple[str, list[str]]]:
-    yield from drawing.grounds.items()
-    yield from drawing.blocks.items()
+def _paths(shapes: Mapping[str, Sequence[str]], look: str) -> Iterator[str]:
+    return (f'<path {look}="{colour}" d="{"".join(some)}"/>' for colour, some in shapes.items() if some)
+
+
+def _words(text: str, look: str, column: int, row: int) -> Iterator[str]:
+    """What fonts draw of a text, each word where it stands."""
+    for word in re.finditer(rf"[^\s\u2800-\u28ff{''.join(_PARTS)}]+", text):
+        x, length = column + cell_len(text[: word.start()]), cell_len(word[0])
+        place = f'x="{_WIDTH * x}" y="{_HEIGHT * row + _BASELINE}" textLength="{_WIDTH * length}"'
+        yield f"<text {place} {look}>{escape(word[0])}</text>"
+
+
+def _look(style: Style) -> str:
+    looks = {' font-weight="bold"': style.bold, ' font-style="italic"': style.italic}
+    return "".join(
+        look for look, applies in (looks | {' text-decoration="underline"': style.underline}).items() if applies
+    )
 
 
 def _rectangle(column: int, row: int, cells: int, part: Part = (0, 0, 8, 8)) -> str:
     left, top, width, height = part
-    x, y = _WIDTH * (column + left / 8), _HEIGHT * (row + top / 8)
-    across = _WIDTH * (cells - 1 + width / 8)
+    x, y, across = _WIDTH * (column + left / 8), _HEIGHT * (row + top / 8), _WIDTH * (cells - 1 + width / 8)
     return f"M{x:g} {y:g}h{across:g}v{_HEIGHT * height / 8:g}h{-across:g}z"
 
 
-def _dots(bits: int, column: int, row: int) -> list[str]:
+def _dots(letter: str, column: int, row: int) -> Iterator[str]:
     """The dots of a braille character, as lines of no length with round ends."""
-    places = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))
-    return [
-        f"M{_WIDTH * (column + 0.25 + across / 2):g} {_HEIGHT * (row + 0.125 + down / 4):g}h0"
-        for bit, (across, down) in enumerate(places)
-        if bits >> bit & 1
-    ]
+    bits = ord(letter) - 0x2800 if "\u2800" <= letter <= "\u28ff" else 0
+    for bit, (across, down) in enumerate(((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))):
+        if bits >> bit & 1:
+            yield f"M{_WIDTH * (column + 0.25 + across / 2):g} {_HEIGHT * (row + 0.125 + down / 4):g}h0"
 
 
-def _hex(colour: RichColor | None, *, foreground: bool) -> str:
-    theme = DIMMED_MONOKAI
-    return (colour or RichColor.default()).get_truecolor(theme, foreground).hex
+def _hex(colour: Color | None, foreground: bool) -> str:
+    return (colour or Color.default()).get_truecolor(DIMMED_MONOKAI, foreground).hex
