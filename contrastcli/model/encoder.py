@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from contrastcli.boundary import narrate
 from contrastcli.data.batching import Indices, chunks, even_chunks
-from contrastcli.data.tokens import CHARACTERS, OnProgress, Tokenizer, TokenTable
+from contrastcli.data.tokens import OnProgress, Tokenizer, TokenTable
 from contrastcli.errors import RunError, UsageError, Use
 from contrastcli.model.backbone import Backbone, BertBackbone
 from contrastcli.model.bert.packed import PackedBert
@@ -133,11 +133,6 @@ class SentenceEncoder(nn.Module):
         prompt = self.contract.prompt(kind)
         table = TokenTable.of(self.tokenizer.encode([prompt + text for text in texts], self.max_length))
         return self.with_prompts(table, [prompt], np.zeros(len(texts), np.int64))
-
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """The tokens of texts after the model's prompt, also those beyond its limit."""
-        prompt = self.contract.prompt()
-        return [len(ids) for ids in self.tokenizer.encode([prompt + text for text in texts], CHARACTERS)]
 
     def with_prompts(self, table: TokenTable, prompts: Sequence[str], which: Indices) -> TokenTable:
         """The table of texts that begin with prompts, `which` (N,) says with which, and leave them out if need be."""

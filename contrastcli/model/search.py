@@ -9,7 +9,7 @@ import torch
 from contrastcli.data.batching import Indices
 from contrastcli.data.examples import as_id
 from contrastcli.data.sources import load_documents
-from contrastcli.data.tokens import OnProgress
+from contrastcli.data.tokens import CHARACTERS, OnProgress
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import Floats, cosine, degrees
 from contrastcli.model.vectors import cached_vectors
@@ -25,7 +25,8 @@ def similarities(encoder: SentenceEncoder, pairs: Sequence[tuple[str, str]], mod
     """The similarity of each pair; identical sentences have 1.0 and 0.0°. `model` names the encoder in the results."""
     texts = list(dict.fromkeys(text for pair in pairs for text in pair))
     vectors = dict(zip(texts, encoder.encode(texts), strict=True))
-    counts, limit = dict(zip(texts, encoder.count_tokens(texts), strict=True)), encoder.max_length
+    ids = encoder.tokenizer.encode([encoder.contract.prompt() + text for text in texts], CHARACTERS)  # cut nowhere
+    counts, limit = dict(zip(texts, map(len, ids), strict=True)), encoder.max_length
     return [Similarity(a, b, *_compare(vectors[a], vectors[b]), model, (counts[a], counts[b]), limit) for a, b in pairs]
 
 

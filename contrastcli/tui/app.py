@@ -32,7 +32,6 @@ from contrastcli.show.format import Fields
 from contrastcli.tui import processes, state
 from contrastcli.tui.custom import customise, named
 from contrastcli.tui.dialogs import Help, Question
-from contrastcli.tui.fields.choice_field import ChoiceField, ChoiceList
 from contrastcli.tui.keys import KeyQueue
 from contrastcli.tui.screen import SCREENS, ModeScreen
 from contrastcli.tui.screenshot import svg
@@ -125,7 +124,7 @@ class ContrastApp(App[None]):
                 for number, (mode, title) in enumerate(SCREENS.items(), 1)
             ),
             hidden_key("y", "copy", "copy", "copy the content of the screen, also to a file"),
-            hidden_key("semicolon", "commands", "commands", "the commands that the app ran, to copy", ";"),
+            hidden_key("semicolon", "screen.commands", "commands", "the commands that the app ran, to copy", ";"),
             Binding("q", "leave", "leave", tooltip="leave the app; training may continue"),
             hidden_key("ctrl+q", "leave", "leave in any case", "leave the app; training may continue"),
             Binding("question_mark", "help", "help", key_display="?", tooltip="what this screen shows, and its keys"),
@@ -183,12 +182,9 @@ class ContrastApp(App[None]):
 
     async def action_mode(self, mode: str) -> None:
         """Go to a screen; to Live, where no run was chosen, with the newest that trains, else the newest."""
-        if self.screen.is_modal:
-            return
-        if mode == "live" and not self.run_shown and (run := await to_thread(newest, self.directory)):
-            await self.open_run(run)
-        else:
-            await self.switch_mode(mode)
+        if not self.screen.is_modal:
+            run = await to_thread(newest, self.directory) if mode == "live" and not self.run_shown else None
+            await (self.open_run(run) if run else self.switch_mode(mode))
 
     async def open_run(self, run: Run, mode: str = "live") -> None:
         """Go to a screen with a run chosen."""
@@ -245,14 +241,6 @@ class ContrastApp(App[None]):
                 if one.action not in _NOT_IN_HELP
             )
             self.push_screen(Help(SCREENS[self.screen.mode], self.screen.help_text, lines))
-
-    def action_commands(self) -> None:
-        """List the commands that the app ran, the newest last; the one that is chosen is copied."""
-        lines = {f"{command.about}  {command.line}": command.line for command in processes.COMMANDS}
-        field = ChoiceField("Commands that the app ran; Enter copies one", list, next(reversed(lines), ""))
-        self.push_screen(
-            ChoiceList(field, [(line, "") for line in lines]), lambda one: self.copy(lines.get(one or "", ""))
-        )
 
     def alert(self, text: str) -> None:
         """Ring the bell, notify the desktop, and say it on the screen."""

@@ -11,7 +11,9 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 
 from contrastcli.runs.directory import Run
+from contrastcli.tui import processes
 from contrastcli.tui.custom import named
+from contrastcli.tui.fields.choice_field import ChoiceField, ChoiceList
 from contrastcli.tui.fields.model_field import ModelField
 from contrastcli.tui.widgets import KeyBar, Links, PlainText
 
@@ -93,3 +95,10 @@ class ModeScreen(Screen[None]):
 
     async def action_open_list(self, field: str) -> None:
         await self.query_one(f"#{field}").run_action("open")
+
+    def action_commands(self) -> None:
+        """List the commands that the app ran, the newest last; the one that is chosen is copied."""
+        lines = {f"{command.about}  {command.line}": command.line for command in processes.COMMANDS}
+        field = ChoiceField("Commands that the app ran; Enter copies one", list, next(reversed(lines), ""))
+        choices = [(line, "") for line in lines]
+        self.app.push_screen(ChoiceList(field, choices), lambda one: self.contrast.copy(lines.get(one or "", "")))

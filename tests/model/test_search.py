@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -48,9 +49,8 @@ class Fixed:
     def __init__(self, vectors: dict[str, list[float]]) -> None:
         self.vectors = vectors
         self.max_length = 0
-
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        return [0] * len(texts)
+        self.contract = SimpleNamespace(prompt=lambda: "")
+        self.tokenizer = SimpleNamespace(encode=lambda texts, limit: [[] for _ in texts])
 
     def encode(self, texts: Sequence[str]) -> Floats:
         return np.array([self.vectors[text] for text in texts], dtype=np.float32)
