@@ -56,7 +56,7 @@ class SetupScreen(ModeScreen):
 
     draft: Draft
     """What is being set up."""
-    _is_open = False
+    is_ready = False
     _is_starting = False
 
     def body(self) -> ComposeResult:
@@ -82,18 +82,14 @@ class SetupScreen(ModeScreen):
     def on_screen_resume(self) -> None:
         """Take over what another screen has added to the draft."""
         last = self.contrast.remembered.draft(self.contrast.directory)
-        if self._is_open and (self.draft.preset, self.draft.typed) != last:
+        if self.is_ready and (self.draft.preset, self.draft.typed) != last:
             self._open()
 
     def clipboard_text(self) -> str:
-        return self.draft.command(self.contrast.directory) if self._is_open else ""
-
-    @property
-    def is_ready(self) -> bool:
-        return self._is_open
+        return self.draft.command(self.contrast.directory) if self.is_ready else ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return super().check_action(action, parameters) if self._is_open else None
+        return super().check_action(action, parameters) if self.is_ready else None
 
     def choose(self, run: Run) -> None:
         self._open(run)
@@ -101,7 +97,7 @@ class SetupScreen(ModeScreen):
     @work(group="open", exclusive=True)
     async def _open(self, run: Run | None = None) -> None:
         """Read presets and settings, those of a run or the last ones, not on the UI's thread."""
-        last, self._is_open = self.contrast.remembered, False
+        last, self.is_ready = self.contrast.remembered, False
         try:
             given = (draft_of, run) if run else (Draft, *last.draft(self.contrast.directory))
             self.draft = await asyncio.to_thread(*given)
@@ -111,7 +107,7 @@ class SetupScreen(ModeScreen):
                 self._open()
                 return
             self.draft = await asyncio.to_thread(Draft, "starter", {})
-        self._is_open = True
+        self.is_ready = True
         self.refresh_bindings()
         self._show()
 
