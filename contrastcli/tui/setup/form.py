@@ -125,8 +125,8 @@ class SettingRow(Horizontal):
 class SettingsForm(VerticalScroll, can_focus=False):
     """A preset, and the settings of a run in groups.
 
-    Shown are those that are essential, changed or wrong, and the groups for which there is room, with `more` all of
-    them. Arrows go from field to field in place of scrolling, which follows the focus.
+    Shown are those that are essential, changed or wrong, and groups whole as there is room; with `more` all of them.
+    Arrows go from field to field in place of scrolling, which follows the focus.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*FIELD_KEYS]
@@ -182,8 +182,9 @@ class SettingsForm(VerticalScroll, can_focus=False):
         typed, fields, whole = self._find.value.strip(), self.fields, set[str]()
         matter = {key for key, one in fields.items() if one.differs or (one.setting.essential and not one.off)}
         room = self.size.height - len(matter) - 2 * len(_HEADED) - 3
-        rests = Counter(one.setting.section for key, one in fields.items() if key not in matter)
-        for name, rest in sorted(rests.items(), key=lambda of: of[1]):
+        used = set(self._draft.config.flat() if self._draft and not self._more else fields)
+        rests = Counter(fields[key].setting.section for key in used - matter)
+        for name, rest in sorted(rests.items(), key=lambda of: (of[0] == "alerts", of[1])):
             rest += 0 if name in _HEADED else 2
             if self._more or rest <= room:
                 whole.add(name)
@@ -192,7 +193,7 @@ class SettingsForm(VerticalScroll, can_focus=False):
             whole = set()
             matter = {key for key, one in fields.items() if has_words(f"{one.label} {key} {one.setting.help}", typed)}
         matter |= {key for key, row in self._rows.items() if row.value.has_focus}
-        shown = {key for key, one in fields.items() if key in matter or one.setting.section in whole}
+        shown = {k for k, one in fields.items() if k in matter or (one.setting.section in whole and k in used)}
         self._add_rows(fields, shown)
         for key, row in self._rows.items():
             row.display = key in shown
@@ -200,7 +201,7 @@ class SettingsForm(VerticalScroll, can_focus=False):
         for name, section in self._sections.items():
             section.display = any(key.startswith(f"{name}.") for key in shown)
             section.set_class(bool(typed) or name in whole, "-whole")
-        hidden = len(fields) - len(shown)
+        hidden = len(used - shown)
         self._hidden.update(f"  {hidden} more: m shows them, / finds one" if hidden else "  m hides most")
         self._hidden.display = not typed and (self._more or self.size.height > len(shown) + len(_HEADED) + 1)
         self.query_one("#from").display = not typed
