@@ -207,13 +207,13 @@ class ViolatedAnchor(msgspec.Struct, frozen=True, kw_only=True):
     positive: str
     negative: str
     times: Count
-    angles: list[tuple[Number, Number]]
+    angles: Annotated[list[tuple[Number, Number]], Meta(min_length=1)]
 
 
 class Violated(Event, frozen=True, kw_only=True):
     """The anchors that were violated again since the last evaluation, and often by now, the most often first."""
 
-    anchors: list[ViolatedAnchor]
+    anchors: Annotated[list[ViolatedAnchor], Meta(min_length=1)]
 
     def details(self, steps: int) -> str:
         one = self.anchors[0]

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from textual.containers import VerticalScroll
 
-from contrastcli.tui.live.panels import AnyPanel, LinesPanel, all_panels
+from contrastcli.tui.live.lines import LinesPanel, NegativesPanel
+from contrastcli.tui.live.panels import AnyPanel, all_panels
 
 _LEAST_COLUMNS, _LEAST_ROWS = 38, 8
 _TALL_SCREEN_ROWS, _WIDE_SCREEN_COLUMNS = 34, 110
@@ -21,6 +22,10 @@ class PanelArea(VerticalScroll, can_focus=False, inherit_bindings=False):
         self.has_probes = False
         self.shown = self._usual
         super().__init__(*self.panels.values(), id="panels")
+
+    @property
+    def negatives(self) -> NegativesPanel:
+        return self.query_one(NegativesPanel)
 
     @property
     def _usual(self) -> list[str]:

@@ -1,16 +1,11 @@
 """The panels of Live: what each makes of a run's history. They draw only what has changed."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from textwrap import wrap
 from typing import NamedTuple
 
-from rich.segment import Segment
 from textual.content import Content
-from textual.geometry import Size
-from textual.scroll_view import ScrollView
-from textual.strip import Strip
 
 from contrastcli.runs.measured import Probed, Step, System
 from contrastcli.runs.text import fixed
@@ -18,11 +13,10 @@ from contrastcli.show.axes import number
 from contrastcli.show.pictures import EDGES, Band, Heat, Picture, Series, angle_histogram
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.history.history import History, Metric
+from contrastcli.tui.live.lines import LinesPanel, NegativesPanel, spark
 from contrastcli.tui.live.view import LiveView
 from contrastcli.tui.widgets import PlainText, styled
 
-_SPARK = "▁▂▃▄▅▆"
-"""Without the highest, so that those of two rows do not touch."""
 _SPARK_WIDTH = 8
 
 
@@ -101,14 +95,14 @@ def dev(history: History, view: LiveView, width: int) -> Picture:
 def probes(history: History, view: LiveView, width: int) -> Picture:
     """The angle of each probe, with what it was at first."""
     group, axis, (first, last) = history.series["probed"], history.axis(view.axis), view.x_range(history)
-    metric = Metric("Probes, degrees", "probed", tuple(group.by_name))
+    metric = Metric("Probes", "probed", tuple(group.by_name))
     picture, letters = view.over_steps(metric, history, width), max(6, width // 4 - 12)
     named = []
     for name, one in zip(metric.names, picture.series, strict=False):
         before, now = (group.at(name, x, axis) for x in (first, last if view.cursor is None else view.cursor))
         angles = f"{fixed(before, 1)}° → {fixed(now, 1)}°"
         named.append(replace(one, name=Probed.short(name, letters), readings=(angles, f"{fixed(now, 0)}°")))
-    return replace(picture, title=metric.title, series=(*named, *picture.series[len(named) :]))
+    return replace(picture, title=metric.title, y_unit="°", series=(*named, *picture.series[len(named) :]))
 
 
 def plane(history: History, view: LiveView, width: int) -> Picture:
@@ -197,15 +191,6 @@ def _takes(seconds: Mapping[str, float]) -> list[Reading]:
     return [Reading("a step takes", *takes), *rows] if total else []
 
 
-def spark(values: Sequence[float]) -> str:
-    """A line in a few characters."""
-    finite = [value for value in values if math.isfinite(value)]
-    if len(finite) < 2 or min(finite) == max(finite):
-        return ""
-    low, scale = min(finite), (len(_SPARK) - 1) / (max(finite) - min(finite))
-    return "".join(_SPARK[round((value - low) * scale)] if math.isfinite(value) else " " for value in values)
-
-
 def system_readings(history: History, view: LiveView) -> list[Reading]:
     """The machine that trains, as far as it tells."""
     group, shown = history.series["system"], view.x_range(history)
@@ -273,57 +258,6 @@ def log(history: History, view: LiveView) -> tuple[str, list[str]]:
     return "Log", [*history.log]
 
 
-class LinesPanel(ScrollView, can_focus=True):
-    """Lines, of which the long ones are wrapped; `follows` keeps the last one in sight until the user scrolls."""
-
-    def __init__(
-        self,
-        id: str,
-        make: Callable[[History, LiveView], tuple[str, list[str]]],
-        waiting: str = "",
-        legend: str = "",
-        *,
-        follows: bool = False,
-    ) -> None:
-        super().__init__(id=id, classes="lines")
-        self.border_title, self.border_subtitle = make(History(), LiveView())[0], legend
-        self._make, self._waiting, self._follows = make, waiting, follows
-        self._lines: list[str] = []
-        self._rows: list[str] = []
-
-    def show_history(self, history: History, view: LiveView) -> bool:
-        title, lines = self._make(history, view)
-        lines = lines or [self._waiting]
-        if (title, lines) == (self.border_title, self._lines):
-            return False
-        self.border_title, self._lines = title, lines
-        self._lay_out()
-        return True
-
-    def on_mount(self) -> None:
-        if self._follows:
-            self.anchor()
-
-    def on_resize(self) -> None:
-        self._lay_out()
-
-    def _lay_out(self) -> None:
-        """Wrap the lines to the width, with the continued rows indented."""
-        width = max(20, self.scrollable_content_region.width - 1)
-        self._rows = [
-            row
-            for line in self._lines
-            for row in ([line] if len(line) <= width else wrap(line, width, subsequent_indent=" " * 10))
-        ]
-        self.virtual_size = Size(width, len(self._rows))
-        self.refresh()
-
-    def render_line(self, y: int) -> Strip:
-        row = round(self.scroll_y) + y
-        text, style = f" {self._rows[row]}" if row < len(self._rows) else "", self.rich_style
-        return Strip([Segment(text, style)]).adjust_cell_length(self.size.width, style)
-
-
 AnyPanel = Panel | ReadingsPanel | LinesPanel
 
 
@@ -340,7 +274,7 @@ def all_panels() -> list[AnyPanel]:
         Panel("histogram", "angles", histogram, f"the angles of a batch, {logged}"),
         Panel("plane", "evaluated", plane, path),
         ReadingsPanel("system", "System", system_readings, "GPU, CPU, memory and disk, a few seconds after the start"),
-        LinesPanel("negatives", negatives, f"anchors with their closest negatives, {logged}", legend),
+        NegativesPanel("negatives", negatives, f"anchors with their closest negatives, {logged}", legend),
         LinesPanel("dev-pairs", dev_pairs, "the pairs that the model ranks worst, from the first evaluation on"),
         LinesPanel("log", log, "evaluations, checkpoints and notes", follows=True),
         Panel("probes", "probed", probes, "the angles of the pairs in dev.probes, a point each evaluation"),

@@ -1,16 +1,20 @@
 """Live: a run as it trains, or as it was."""
 
 import asyncio
+import csv
+import io
 import time
 from copy import copy
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from contrastcli.errors import ContrastError
+from contrastcli.errors import ContrastError, error_text
+from contrastcli.files import atomic_write
 from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Alert
@@ -71,7 +75,7 @@ class LiveScreen(ViewScreen):
         if self._run == run:
             return
         self.contrast.run_shown = self._run = run
-        self._snapshot, self._paused = None, False
+        self._snapshot, self._paused, self._area.negatives.left_out = None, False, frozenset()
         self.view = replace(self.view, cursor=None)
         self.feed = Feed(run.events_path, self._news.set)
         self._header.announce(run)
@@ -142,12 +146,40 @@ class LiveScreen(ViewScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("pause", "detach"):
             return self._snapshot is not None and self._snapshot.is_live
+        if action in ("leave_out", "write_violated"):
+            return bool(self._area.negatives.listed)
         return self._run is not None if action in _VIEWING else super().check_action(action, parameters)
 
     def action_detach(self) -> None:
         if self._run:
             self.app.notify(f"{self._run.name} continues training; 3 lists it", markup=False)
             self._show_no_run()
+
+    @work
+    async def action_leave_out(self) -> None:
+        """Leave the chosen anchor and its negative out of each other's negatives."""
+        panel, run = self._area.negatives, self._run
+        one = panel.listed[panel.chosen]
+        words = ("runs", "exclude", "--", str(run.path.resolve()), one.anchor, one.negative) if run else ()
+        if run and await self.contrast.change_run(*words):
+            panel.left_out |= {(one.anchor, one.negative)}
+            self.app.notify(f"left out from the next step on, and kept in {run.false_negatives_path}", markup=False)
+            self._news.set()
+
+    def action_write_violated(self) -> None:
+        """Write the listed anchors into the current folder, as data.false_negatives takes them."""
+        rows = [
+            (one.anchor, one.positive, one.negative, one.times, " ".join(f"{a:.1f}/{b:.1f}" for a, b in one.angles))
+            for one in self._area.negatives.listed
+        ]
+        path = Path(f"false-negatives-{self._run.name if self._run else ''}.csv").resolve()
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([("anchor", "positive", "negative", "times", "angles"), *rows])
+        try:
+            atomic_write(path, text.getvalue().encode())
+            self.app.notify(f"the list is in {path}", markup=False)
+        except OSError as error:
+            self.contrast.fail(f"{path} cannot be written: {error_text(error)}")
 
     def clipboard_text(self) -> str:
         if not (self.feed and self._snapshot):

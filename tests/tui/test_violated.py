@@ -1,0 +1,124 @@
+"""Anchors that are violated again and again, in Live: z on Hardest negatives lists them, with keys of their own."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from contrastcli.runs.measured import Violated, ViolatedAnchor
+from contrastcli.runs.status import this_process
+from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.live.lines import NegativesPanel
+from contrastcli.tui.processes import Finished
+from support.commands import answer_commands
+from support.recorded import append, recorded, started
+from support.screens import NARROW, SIZES, Page, footer, says, show, until
+
+pytestmark = pytest.mark.usefixtures("quick_live")
+
+
+def violated(number: int, times: int, *angles: tuple[float, float]) -> ViolatedAnchor:
+    """An anchor by its number."""
+    return ViolatedAnchor(
+        anchor=f"a man {number} plays [b]the[/b] guitar",
+        positive=f"a person {number} plays",
+        negative=f"A man {number} plays, loudly",
+        times=times,
+        angles=list(angles) or [(40.0, 31.5)],
+    )
+
+
+EVENTS = [
+    Violated(step=100, anchors=[violated(1, 3), violated(2, 3)]),
+    Violated(step=200, anchors=[violated(2, 5, (50.0, 40.0), (45.0, 44.0), (43.2, 38.1)), violated(3, 4)]),
+]
+
+
+async def listed(page: Page) -> NegativesPanel:
+    """Show the list."""
+    panel = page.app.screen.query_one(NegativesPanel)
+    panel.focus()
+    await page.press("z")
+    await until(page, lambda: says(page, "Violated again and again · 1 of 3"))
+    return panel
+
+
+@SIZES
+async def test_z_lists_every_anchor_as_last_told_with_its_angles_and_the_words_that_differ(
+    size: tuple[int, int], tmp_path: Path
+) -> None:
+    run = recorded(tmp_path, "finished")
+    append(run, *EVENTS)
+    async with show(ContrastApp(tmp_path, run), size) as page:
+        await until(page, lambda: says(page, "✔ finished"))
+        panel = await listed(page)
+        assert says(page, "▶ 5 times", "-5.1°", "a man 2 plays [b]the[/b] guitar", "+ 43.2° a person 2 plays")
+        await until(page, lambda: "export" not in footer(page))
+        assert says(page, "− 38.1° A man 2 plays, loudly", "4 times -8.5°", "↑↓ next x leave out y write the list")
+        bold = {s.text.strip() for y in range(4) for s in panel.render_line(y) if s.style and s.style.bold}
+        assert {"person", "man", "loudly"} <= {word.strip(",") for text in bold for word in text.split()}
+        assert "2" not in bold and "A" not in bold, "the case of a letter is no difference"
+        await page.press("down", "down", "down")
+        await until(page, lambda: says(page, "Violated again and again · 3 of 3", "▶ 3 times"))
+        assert not says(page, "a man 2")
+        await page.press("up")
+        await until(page, lambda: says(page, "· 2 of 3", "▶ 4 times", "a man 3", "a man 1"))
+        append(run, Violated(step=300, anchors=[violated(1, 9)]))
+        await until(page, lambda: says(page, "· 3 of 3", "▶ 4 times"))
+        append(run, started(this_process(), resumed_from=200))
+        await until(page, lambda: says(page, "· 2 of 2", "▶ 4 times"))
+        await page.press("z")
+        await until(page, lambda: says(page, "▲ closer than the positive"))
+
+
+async def test_x_leaves_the_pair_out_by_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = answer_commands(monkeypatch, Finished(""))
+    run = recorded(tmp_path, "finished")
+    append(run, *EVENTS)
+    app = ContrastApp(tmp_path, run)
+    async with show(app, NARROW) as page:
+        await until(page, lambda: says(page, "✔ finished"))
+        await listed(page)
+        await page.press("down", "x")
+        await until(page, lambda: says(page, "▶ 4 times -8.5° left out"))
+        pair = violated(3, 4).anchor, violated(3, 4).negative
+        assert commands.calls == [("runs", "exclude", "--", str(run.path.resolve()), *pair)]
+        commands.answer = lambda directory, words: Finished("", "no such run\nhint: look elsewhere")
+        await page.press("down", "x")
+        await until(page, lambda: any("no such run" in told.message for told in app._notifications))
+        assert not says(page, "▶ 3 times -8.5° left out")
+
+
+async def test_y_writes_the_list_and_both_keys_are_those_of_the_screen_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = recorded(tmp_path, "finished", "mine")
+    append(run, *EVENTS)
+    app = ContrastApp(tmp_path, run)
+    async with show(app, NARROW) as page:
+        await until(page, lambda: says(page, "✔ finished"))
+        await listed(page)
+        await page.press("y")
+        path = tmp_path / "false-negatives-mine.csv"
+        await until(page, lambda: any(told.message == f"the list is in {path}" for told in app._notifications))
+        await page.press("z", "y")
+        await until(page, lambda: "✔ finished" in app.clipboard)
+        await page.press("x")
+        await until(page, lambda: says(page, "Write the best model of mine to which new folder?"))
+    first, *others = csv.DictReader(path.read_text("utf-8").splitlines())
+    texts = {"anchor": "a man 2 plays [b]the[/b] guitar", "positive": "a person 2 plays"}
+    texts["negative"] = "A man 2 plays, loudly"
+    assert first == {**texts, "times": "5", "angles": "50.0/40.0 45.0/44.0 43.2/38.1"}
+    assert [row["times"] for row in others] == ["4", "3"]
+
+
+async def test_a_run_without_any_shows_the_hardest_negatives_of_a_batch_there(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "finished")
+    async with show(ContrastApp(tmp_path, run), NARROW) as page:
+        await until(page, lambda: says(page, "✔ finished"))
+        page.app.screen.query_one(NegativesPanel).focus()
+        await page.press("z")
+        await until(page, lambda: says(page, "━ Hardest negatives, step 600", "▲ closer than the positive"))
+        await page.press("y")
+        assert "✔ finished" in page.app.clipboard
