@@ -9,6 +9,7 @@ the outcome of each case as a line of JSON.
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -119,19 +120,23 @@ REFUSED: Mapping[str, Callable[[torch.Tensor], object]] = {
 
 
 def take_step(tiny: Tiny, folder: Path, case: Case) -> None:
-    """A step on the device, its graphs kept and the weights updated; some with the gradient cache too."""
+    """A step on the device with an excluded pair, its graphs kept; some with the gradient cache too."""
     objective, form, changes = case
     trainer = trainer_of(tiny, folder, objective, form, **changes)
     batch, stepper = first_batch(trainer), trainer.stepper
+    pair = batch.rows.ids["anchor"][:2]
+    batch = replace(batch, rows=replace(batch.rows, excluded=torch.stack([pair, pair.flip(0)])))
     stepper.token_budget = 1_000_000  # few chunks: nothing is computed, but every operation costs time
     for module in (*stepper.encoders.values(), stepper.extras):
         move(module)
     trainer.optimizer = make_optimizer(trainer.config.train, list(stepper.encoders.values()), stepper.extras)
     with FakeGpu():
-        if stepper.auxiliaries or objective == "simcse":  # the losses are the same without graphs
+        if trainer.config.objective.auxiliaries() or objective == "simcse":  # the losses are the same without graphs
             assert stepper.backward(batch, keep_graphs=False).loss.device == fake_gpu()
         outcome, norm = trainer.update(batch)  # keeps graphs: the batch fits
         assert outcome.loss.device == norm.device == fake_gpu()
+        for auxiliary in stepper.auxiliaries:
+            auxiliary.after_step(batch, outcome.views)
 
 
 def cut_for_several(tiny: Tiny, folder: Path) -> None:
