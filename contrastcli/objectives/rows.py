@@ -88,6 +88,9 @@ class Rows:
 
         (n,), (M,) → (n, M) bool.
         """
-        first, second = self.excluded.T
-        excluded = (own[:, None] == first).float() @ (second[:, None] == texts).float() > 0  # (n, K) @ (K, M)
-        return torch.logical_or(excluded, own[:, None] == texts) if self.mask_duplicates else excluded
+        left_out = own[:, None] == texts if self.mask_duplicates else torch.zeros_like(own[:, None] == texts)
+        if len(self.excluded):
+            first, second = self.excluded.T
+            pairs = (own[:, None] == first).float() @ (second[:, None] == texts).float()  # (n, K) @ (K, M)
+            left_out = left_out | (pairs > 0)
+        return left_out

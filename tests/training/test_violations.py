@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -15,7 +16,7 @@ from contrastcli.runs import checksums
 from contrastcli.runs.directory import Run
 from contrastcli.runs.measured import Violated
 from contrastcli.training.auxiliaries import violations
-from contrastcli.training.auxiliaries.violations import Violations, nearest
+from contrastcli.training.auxiliaries.violations import Nearest, Violations
 from contrastcli.training.batch import Batch
 from support.tiny import Tiny, on_step, told, train
 
@@ -59,10 +60,10 @@ def test_the_hardest_negative_is_that_of_loops(kind: str, block: int, monkeypatc
     if kind == "several":
         ids["negative_2"][3:9] = -1
     rows = Rows(ids, torch.arange(14) % 3 if kind == "labelled" else None)
-    texts, angles = nearest(views, rows)
+    texts, angles = Nearest.of(views, rows).on_cpu()
     expected = by_loops(views, rows)
     assert texts.tolist() == [list(one[:3]) for one in expected]
-    torch.testing.assert_close(angles, torch.tensor([one[3:] for one in expected]), atol=2e-2, rtol=0)
+    assert angles == pytest.approx(np.array([one[3:] for one in expected]), abs=2e-2)
 
 
 @pytest.fixture
