@@ -1,6 +1,7 @@
 """Pairs of texts that are no negatives of each other: from a file, and added to a run while it trains."""
 
 import json
+import os
 from collections import defaultdict
 from dataclasses import replace
 
@@ -45,9 +46,15 @@ class Exclusions(Auxiliary):
         self._session, self._file = context.session, context.run.false_negatives_path
 
     def before_step(self, step: int) -> None:
-        world = self._session.world
-        stat = self._file.stat() if world.is_main and self._file.exists() else None
-        seen = stat and (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+        world, seen = self._session.world, self._seen
+        try:
+            stat = os.stat(self._file)
+            seen = stat.st_mtime_ns, stat.st_size, stat.st_ino
+        except FileNotFoundError:
+            seen = None
+        # A shared disk that fails for a moment changes nothing.
+        except OSError:
+            pass
         if world.any(world.is_main and seen != self._seen):
             self._seen = seen
             numbers = world.broadcast(json.dumps(self._read(step - 1) if world.is_main else []))
