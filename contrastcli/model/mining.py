@@ -119,37 +119,28 @@ def mine(
     rows = rows[np.argsort(pool.anchors[rows], kind="stable")]
     anchors, starts = np.unique(pool.anchors[rows], return_index=True)
     starts = np.append(starts, len(rows))
-    excluded = _Excluded(pool)
+    keys, places = _excluded(pool)
     for start in range(0, len(anchors), ANCHORS):
         some = anchors[start : start + ANCHORS]
-        cosines, texts = top(vectors, np.array(vectors[some]), rule.last, pool.candidates, excluded.of(some))
+        first, end = (np.searchsorted(keys, pool.keys[some], side) for side in ("left", "right"))
+        of_some = np.concatenate([places[a:b] for a, b in zip(first, end, strict=True)])
+        excluded = np.column_stack([np.repeat(np.arange(len(some)), end - first), of_some])
+        cosines, texts = top(vectors, np.array(vectors[some]), rule.last, pool.candidates, excluded)
         block = rows[starts[start] : starts[start + len(some)]]
         for part in np.split(block, range(ANCHORS, len(block), ANCHORS)):
             queries = np.searchsorted(some, pool.anchors[part])
             yield _judge(vectors, pool, rule, guard, part, cosines[queries], texts[queries])
 
 
-class _Excluded:
-    """The places in `pool.candidates` that no anchor may get: itself and its positives."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-        self._places = np.full(int(pool.keys.max(initial=-1)) + 1, -1)
-        self._places[pool.keys[pool.candidates]] = np.arange(len(pool.candidates))
-        keys = pool.keys[pool.anchors]
-        self._order = np.argsort(keys, kind="stable")  # equal anchors together
-        self._sorted = keys[self._order]
-
-    def of(self, anchors: Indices) -> Indices:
-        """The pairs (E, 2) of an anchor's number in (A,) texts and a place."""
-        keys = self._pool.keys[anchors]
-        first, end = (np.searchsorted(self._sorted, keys, side) for side in ("left", "right"))
-        rows = [self._order[a:b] for a, b in zip(first, end, strict=True)]
-        numbers = np.arange(len(anchors))
-        queries = np.concatenate([np.repeat(numbers, end - first), numbers])
-        texts = np.concatenate([*(self._pool.positives[some] for some in rows), anchors])
-        pairs = np.stack([queries, self._places[self._pool.keys[texts]]], axis=1)
-        return pairs[pairs[:, 1] >= 0]
+def _excluded(pool: Pool) -> tuple[Indices, Indices]:
+    """Keys of anchors, in order, and with each a place in `pool.candidates` of that anchor or of a positive of it."""
+    place_of = np.full(int(pool.keys.max(initial=-1)) + 1, -1)
+    place_of[pool.keys[pool.candidates]] = np.arange(len(pool.candidates))
+    anchors, positives = pool.keys[pool.anchors], pool.keys[pool.positives]
+    keys, places = np.tile(anchors, 2), place_of[np.concatenate([anchors, positives])]
+    order = np.argsort(keys, kind="stable")
+    order = order[places[order] >= 0]
+    return keys[order], places[order]
 
 
 def _judge(
