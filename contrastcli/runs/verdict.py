@@ -8,11 +8,6 @@ from contrastcli.runs.text import MISSING, score
 from contrastcli.settings.metrics import metric_title
 
 Judgement = Literal["better", "not different", "worse"]
-_THAN: dict[Judgement, str] = {
-    "better": "better than",
-    "not different": "not different from",
-    "worse": "worse than",
-}
 
 Score = Annotated[float, msgspec.Meta(ge=-1, le=1)] | None
 
@@ -38,7 +33,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
     def against(self, other: str) -> str:
         """What is certain, in words: `better than` another model."""
-        return f"{_THAN[self.judgement]} {other}"
+        preposition = "from" if self.judgement == "not different" else "than"
+        return f"{self.judgement} {preposition} {other}"
 
     @property
     def scores(self) -> str:
