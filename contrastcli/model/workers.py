@@ -16,16 +16,13 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class _Thread(local):
-    generator = torch.default_generator
-
-
-_THREAD = _Thread()
+_THREAD = local()
 
 
 def generator() -> torch.Generator:
     """What this thread draws its random numbers from: a worker has its own, and all other threads share torch's."""
-    return _THREAD.generator
+    own: torch.Generator = getattr(_THREAD, "generator", torch.default_generator)
+    return own
 
 
 def count_workers(most: int) -> int:
