@@ -97,10 +97,7 @@ def measure(
     Raises DataError for a model whose vectors are not finite, and UsageError.
     """
     procedure: Procedure[Any] = resolve_name(suite.procedure or f"{__package__}.{suite.name}:PROCEDURE")
-    context, tasks = (
-        SuiteContext(suite, subject, options, subject.vectors()),
-        suite.select(options.names(suite)),
-    )
+    context, tasks = SuiteContext(suite, subject, options, subject.vectors()), suite.select(options.names(suite))
     data: dict[str, Any] = {}
     missing: dict[str, DataError] = {}
     readers: Mapping[str, Callable[[], Any]] = {}
