@@ -10,7 +10,7 @@ from contrastcli.evaluation.reproduction import Measurement, TableMadeAgain, Tri
 from contrastcli.runs.text import MISSING, Numeral, fixed
 from contrastcli.settings import papers
 from contrastcli.settings.papers import Item, Request
-from contrastcli.show.format import TABLES, as_csv, as_json, columns, latex_table, table
+from contrastcli.show.format import TABLES, as_csv, as_json, columns, table
 
 Format = Literal["text", "markdown", "latex", "csv", "json"]
 
@@ -107,10 +107,9 @@ def numbers(item: Item, request: Request, made: Trials, form: Format) -> str:
         *_machines(item, made),
         *(f"{text}." for mark, text in _MARKS.items() if mark in ends),
     ]
-    if form == "latex":
-        blocks = [f"% {what}\n{latex_table(grid[0], grid[1:])}" for what, grid in grids.items()]
-        return "\n".join([f"% {item.name}", *blocks, *(f"% {line}" for line in words)])
-    return "\n\n".join([item.name, *(f"{what}\n\n{TABLES[form](g[0], g[1:])}" for what, g in grids.items()), *words])
+    comment, gap = ("% ", "\n") if form == "latex" else ("", "\n\n")
+    blocks = [f"{comment}{what}{gap}{TABLES[form](grid[0], grid[1:])}" for what, grid in grids.items()]
+    return gap.join([comment + item.name, *blocks, *(comment + line for line in words)])
 
 
 def _machines(item: Item, made: Trials) -> Iterator[str]:
