@@ -150,7 +150,9 @@ def complete_rows(frame: Frame, columns: Sequence[str], blank: Blank) -> Frame:
     texts.
     """
     cells = [frame.columns[column] for column in columns]
-    is_blank, is_missing = (np.any([test(one) for one in cells], axis=0) for test in (_is_blank, _is_missing))
+    missing_words = Texts.of(_MISSING).hashes
+    is_blank = np.any([_is_blank(one) for one in cells], axis=0)
+    is_missing = np.any([np.isin(one.hashes, missing_words) for one in cells], axis=0)
     blanks, missing = (np.flatnonzero(rows).tolist() for rows in (is_blank, is_missing))
     if blank == "drop":
         gone = is_blank | is_missing
@@ -175,10 +177,6 @@ def _is_blank(cells: Column[object]) -> NDArray[np.bool_]:
     others = np.flatnonzero(~cells.is_text)
     blank[others] = [cell is None for cell in cells.take(others)]
     return blank
-
-
-def _is_missing(cells: Column[object]) -> NDArray[np.bool_]:
-    return np.isin(cells.hashes, Texts.of(_MISSING).hashes)
 
 
 def _quoted(names: Sequence[str]) -> str:
