@@ -12,16 +12,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from contrastcli.errors import DataError
-from contrastcli.evaluation.procedure import (
-    D,
-    Options,
-    Procedure,
-    Subject,
-    SuiteContext,
-    SuiteData,
-    TaskScores,
-    Unscored,
-)
+from contrastcli.evaluation.procedure import Options, Procedure, Subject, SuiteContext, TaskScores, Unscored
 from contrastcli.evaluation.suites import Suite, tasks_in, value_at
 from contrastcli.files import json_bytes, load_cached, read_json, store_cached
 
@@ -138,7 +129,7 @@ def sizes(suite: Suite, task: str, data_dir: Path) -> Mapping[str, float]:
 
 
 def _result(
-    procedure: Procedure[D],
+    procedure: Procedure[Any],
     context: SuiteContext,
     tasks: Sequence[str],
     scores: Mapping[str, TaskScores],
@@ -159,15 +150,15 @@ def _result(
 
 
 def _score(
-    procedure: Procedure[D],
+    procedure: Procedure[Any],
     context: SuiteContext,
-    data: Mapping[str, D],
+    data: Mapping[str, Any],
     scores: dict[str, TaskScores],
     missing: dict[str, DataError],
 ) -> Iterator[None]:
     """Add the scores of tasks, the cached ones first, and to `missing` those that cannot be scored; yields at each."""
     name, options = context.suite.name, context.options
-    names = {task: _cache_name(context, task, data[task]) for task in data}
+    names = {task: _cache_name(context, task, data[task].fingerprint) for task in data}
     read = partial(read_json, kind=TaskScores)
     known = {task: load_cached(name, read) if name and not options.fresh else None for task, name in names.items()}
     if data:
@@ -186,7 +177,7 @@ def _score(
         yield
 
 
-def _measured(procedure: Procedure[D], context: SuiteContext, task: str, data: D) -> TaskScores:
+def _measured(procedure: Procedure[Any], context: SuiteContext, task: str, data: Any) -> TaskScores:
     """The scores of a task, to the same bits whatever was measured before: it shares no chunk with other tasks."""
     context = replace(context, vectors=context.subject.vectors())
     if procedure.texts:
@@ -195,11 +186,11 @@ def _measured(procedure: Procedure[D], context: SuiteContext, task: str, data: D
     return procedure.score(context, task, data)
 
 
-def _cache_name(context: SuiteContext, task: str, data: SuiteData) -> str | None:
+def _cache_name(context: SuiteContext, task: str, fingerprint: str | None) -> str | None:
     """The cached scores of a task, by the fingerprints of model and data; None if they must not be cached."""
-    key = (_CACHE_VERSION, context.suite.name, task, context.subject.fingerprint, data.fingerprint)
+    key = (_CACHE_VERSION, context.suite.name, task, context.subject.fingerprint, fingerprint)
     name = hashlib.sha256(json.dumps(key).encode()).hexdigest()
-    return None if data.fingerprint is None else f"scores/{name}.json"
+    return None if fingerprint is None else f"scores/{name}.json"
 
 
 def _average(scores: Mapping[str, TaskScores], tasks: Sequence[str], path: str) -> float | None:
