@@ -15,18 +15,9 @@ import numpy as np
 import torch
 
 from contrastcli.errors import UsageError
-from contrastcli.evaluation.procedure import (
-    Floats,
-    Options,
-    Procedure,
-    Subject,
-    SuiteContext,
-    TaskScores,
-    Unscored,
-    finite,
-)
+from contrastcli.evaluation.procedure import Options, Procedure, Subject, SuiteContext, TaskScores, Unscored, finite
 from contrastcli.files import cache_dir
-from contrastcli.model.metrics import cosine
+from contrastcli.model.metrics import Floats, cosine
 from contrastcli.objectives.similarity import cosines
 from contrastcli.settings.sections import Kind
 
