@@ -205,11 +205,7 @@ def cache_key(version: str, texts: Iterable[str]) -> str:
 def fsync_dir(folder: Path) -> None:
     """Make the names in a folder durable, on systems that can: Windows and some shared disks cannot."""
     with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        flush(folder)
 
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -296,9 +292,12 @@ def locked(path: Path, taken: RunError) -> Iterator[None]:
 
 
 def flush(path: Path) -> None:
-    """Make what a file holds durable. Raises OSError."""
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
+    """Make what a file or a folder holds durable. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def flush_tree(folder: Path) -> None:
