@@ -128,10 +128,7 @@ _MODERN_LAYER = "layers.{}."
 _MODERNBERT = Family(
     prefix="model.",
     keys={
-        "width": "hidden_size",
-        "layers": "num_hidden_layers",
-        "heads": "num_attention_heads",
-        "inner": "intermediate_size",
+        **_BERT.keys,
         "activation": "hidden_activation",
         "epsilon": "norm_eps",
         "dropout": "embedding_dropout",
