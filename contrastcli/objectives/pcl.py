@@ -30,16 +30,14 @@ def pcl(views: Views, rows: Rows, heads: nn.ModuleDict, settings: PCL) -> Result
     the unit of `similarity`, is used by InfoNCE only. Every term trains both encoders. No heads.
     Parts: contrast and peer (InfoNCE of each), group, across, within.
     """
-    names = [name for name in views if not name.startswith(PEER)]
+    names = ["anchor", "positive", *(name for name in views if name not in ("anchor", "positive"))]
+    names = [name for name in names if not name.startswith(PEER)]
     net, peer = {name: views[name] for name in names}, {name: views[PEER + name] for name in names}
     terms = {"contrast": contrast(net, rows, settings.in_batch()), "peer": contrast(peer, rows, settings.in_batch())}
     similarity, tau = settings.chosen_similarity, settings.tau
     device = views["anchor"].device
     rows, all_rows = rows.to(device), torch.arange(len(views["anchor"]), device=device)
-    further = [name for name in names if name not in ("anchor", "positive")]
-    nets, peers = (
-        torch.stack([views[prefix + name] for name in ("anchor", "positive", *further)]) for prefix in ("", PEER)
-    )  # (1 + K, N, d) each
+    nets, peers = (torch.stack([*of.values()]) for of in (net, peer))  # (1 + K, N, d) each
 
     def log_list(i: Tensor, f: Tensor, g: Tensor) -> Tensor:
         """The logarithms of lists: (n,), two (1 + K, N, d) → (n, K + N)."""
