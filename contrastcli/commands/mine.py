@@ -22,22 +22,10 @@ from contrastcli.data.tokens import OnProgress
 from contrastcli.data.writing import WRITERS, check_rows_output
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.files import json_bytes, replaced, writing_to
+from contrastcli.model import mining
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
 from contrastcli.model.metrics import Floats
-from contrastcli.model.mining import (
-    CLOSE,
-    GUARDED,
-    KEPT,
-    SPARE,
-    VERDICTS,
-    JudgedBlock,
-    Rule,
-    embed,
-    mine,
-    pool_of,
-    read_ranks,
-)
 from contrastcli.model.vectors import fingerprint
 from contrastcli.runs.results import Candidate, Mined, MinedRow
 from contrastcli.settings.sections import Blank, Data, Precision
@@ -51,15 +39,16 @@ _MOST_DROPPED = 4
 _MORE = "more candidates give more: --corpus FILE, wider --ranks, a larger --below or smaller --margin"
 
 
-def _make_rule(ranks: str, below: float | None, margin: float | None, negatives: int) -> Rule:
+def _make_rule(ranks: str, below: float | None, margin: float | None, negatives: int) -> mining.Rule:
     """The rule of the options; without `below` and `margin` that of `Rule`. Raises UsageError."""
     if below is not None and margin is not None:
         raise UsageError("--below and --margin exclude each other", "leave out one of them")
-    first, last = read_ranks(ranks, "--ranks")
+    first, last = mining.read_ranks(ranks, "--ranks")
     if last - first + 1 < negatives:
         what = f"--ranks {ranks} leaves fewer than {negatives} negatives"
         raise UsageError(what, f"widen it, as --ranks {first}-{first + 10 * negatives}, or lower -n")
-    return Rule(first, last, Rule.below if below is None and margin is None else below or None, margin, negatives)
+    most = mining.Rule.below if below is None and margin is None else below or None
+    return mining.Rule(first, last, most, margin, negatives)
 
 
 def mine_file(
@@ -84,11 +73,11 @@ def mine_file(
     check_rows_output(output, source, corpus)
     refs = [resolve(word, runs_dir) for word in (model, guard) if word != ""]
     pairs, documents = _read(source, corpus, columns, blank)
-    pool, among, texts, queries = pool_of(pairs, documents)
+    pool, among, texts, queries = mining.pool_of(pairs, documents)
     with console.progress() as advance:
         encoders = [load_model(ref, precision=precision) for ref in refs]
-        vectors = [embed(encoder, texts, queries, partial(advance, "encoding")) for encoder in encoders]
-        search = partial(mine, vectors[0], pool, rule, vectors[1] if guard else None)
+        vectors = [mining.embed(encoder, texts, queries, partial(advance, "encoding")) for encoder in encoders]
+        search = partial(mining.mine, vectors[0], pool, rule, vectors[1] if guard else None)
         chosen = _judge_all(search(), len(pairs), rule.count, partial(advance, "mining"))
     rows = _complete(chosen.negatives, source, int(among.max()) + 1, rule)
     id_of = partial(_id_of, documents.ids, among)
@@ -110,7 +99,7 @@ def mine_file(
     return made
 
 
-def _complete(negatives: Indices, source: str, candidates: int, rule: Rule) -> Indices:
+def _complete(negatives: Indices, source: str, candidates: int, rule: mining.Rule) -> Indices:
     """The rows that have enough negatives. Raises DataError where none has."""
     rows = np.flatnonzero(negatives[:, -1] >= 0)
     if rows.size:
@@ -135,7 +124,7 @@ def _id_of(ids: Column[object] | None, among: Indices, text: int) -> str | None:
     return as_id(ids, int(np.argmax(among == text)))
 
 
-def _counts(chosen: _Chosen, rows: Indices, rule: Rule) -> dict[str, Any]:
+def _counts(chosen: _Chosen, rows: Indices, rule: mining.Rule) -> dict[str, Any]:
     """The part of what is reported that follows from the rule and from what it chose."""
     positive, negative, _ = chosen.cosines[:, rows].mean(axis=1)
     return {
@@ -145,8 +134,8 @@ def _counts(chosen: _Chosen, rows: Indices, rule: Rule) -> dict[str, Any]:
         "negatives": rule.count,
         "of": len(chosen.negatives),
         "rows": len(rows),
-        "too_close": chosen.with_verdict[CLOSE],
-        "guarded": chosen.with_verdict[GUARDED],
+        "too_close": chosen.with_verdict[mining.CLOSE],
+        "guarded": chosen.with_verdict[mining.GUARDED],
         "cosine_positive": round(float(positive), 6),
         "cosine_negative": round(float(negative), 6),
     }
@@ -163,28 +152,28 @@ class _Chosen(NamedTuple):
     with_verdict: Counter[int]
 
 
-def _judge_all(blocks: Iterator[JudgedBlock], rows: int, count: int, advance: OnProgress) -> _Chosen:
+def _judge_all(blocks: Iterator[mining.JudgedBlock], rows: int, count: int, advance: OnProgress) -> _Chosen:
     chosen = _Chosen(np.full((rows, count), -1), np.zeros((3, rows)), Counter())
     done = 0
     for judged in blocks:
         chosen.negatives[judged.rows] = judged.negatives(count)
-        negative = np.where(judged.verdicts == KEPT, judged.cosines, 0).sum(axis=1) / count
+        negative = np.where(judged.verdicts == mining.KEPT, judged.cosines, 0).sum(axis=1) / count
         chosen.cosines[:, judged.rows] = judged.positive, negative, judged.cosines[:, 0]
-        for verdict in (CLOSE, GUARDED):
+        for verdict in (mining.CLOSE, mining.GUARDED):
             chosen.with_verdict[verdict] += int((judged.verdicts == verdict).any(axis=1).sum())
         advance(done := done + len(judged.rows), rows)
     return chosen
 
 
 def _describe(
-    judged: JudgedBlock, texts: Texts, pairs: Examples, id_of: Callable[[int], str | None]
+    judged: mining.JudgedBlock, texts: Texts, pairs: Examples, id_of: Callable[[int], str | None]
 ) -> Iterator[MinedRow]:
     """The rows, each with its nearest candidates and those that were kept."""
     for row, positive, numbers, cosines, verdicts in judged:
-        dropped = np.flatnonzero((verdicts != KEPT) & (verdicts < SPARE))[:_MOST_DROPPED]
+        dropped = np.flatnonzero((verdicts != mining.KEPT) & (verdicts < mining.SPARE))[:_MOST_DROPPED]
         candidates = [
-            Candidate(int(k) + 1, texts[text], round(float(cosines[k]), 6), VERDICTS[verdicts[k]], id_of(text))
-            for k in sorted([*dropped, *np.flatnonzero(verdicts == KEPT)])
+            Candidate(int(k) + 1, texts[text], round(float(cosines[k]), 6), mining.VERDICTS[verdicts[k]], id_of(text))
+            for k in sorted([*dropped, *np.flatnonzero(verdicts == mining.KEPT)])
             for text in [numbers[k]]
         ]
         anchor, own = (column[row] for column in pairs.views.values())
