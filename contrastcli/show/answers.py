@@ -1,40 +1,25 @@
 """Answers of commands as text or JSON: similarities, neighbours, mined rows, benchmarks, facts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
-from typing import TYPE_CHECKING
 
 from contrastcli.boundary import printable
+from contrastcli.runs import results
 from contrastcli.runs.text import excerpt, fixed
 from contrastcli.show.format import as_json, as_json_lines, names_and_values, table
-
-if TYPE_CHECKING:
-    from contrastcli.runs.results import (
-        Benchmark,
-        Candidate,
-        Found,
-        Inspected,
-        Mined,
-        MinedRow,
-        Nearest,
-        Neighbour,
-        Similarity,
-    )
 
 _WIDEST = 100
 """Characters of a text that are shown of a row."""
 
 
-def similarities(pairs: Sequence[Similarity], to_json: bool) -> str:
+def similarities(pairs: Sequence[results.Similarity], to_json: bool) -> str:
     """A line for each pair: full precision as JSON, else cosine to four decimals and degrees to one."""
     if to_json:
         return as_json_lines(pairs)
     return "\n".join(f"{s.cosine:7.4f}  {s.angle_deg:5.1f}°  {printable(s.a)}  |  {printable(s.b)}" for s in pairs)
 
 
-def neighbours(answers: Sequence[Nearest], to_json: bool) -> str:
+def neighbours(answers: Sequence[results.Nearest], to_json: bool) -> str:
     """The nearest sentences to each query: a JSON object for each query, else a line for each neighbour."""
     if to_json:
         return as_json_lines(answers)
@@ -45,15 +30,15 @@ def neighbours(answers: Sequence[Nearest], to_json: bool) -> str:
     return "\n\n".join(blocks)
 
 
-def _name(row: Neighbour | MinedRow) -> str:
+def _name(row: results.Neighbour | results.MinedRow) -> str:
     return str(row.row) if row.id is None else printable(row.id)
 
 
-def _text(candidate: Candidate) -> str:
+def _text(candidate: results.Candidate) -> str:
     return printable(candidate.text if candidate.id is None else f"{candidate.text}  [{candidate.id}]")
 
 
-def mined(result: Mined, to_json: bool) -> str:
+def mined(result: results.Mined, to_json: bool) -> str:
     """What was mined, as JSON; else its hardest rows: cosine, verdict, rank and text of each candidate."""
     if to_json:
         return as_json(result)
@@ -66,7 +51,7 @@ def mined(result: Mined, to_json: bool) -> str:
     return "\n\n".join(blocks)
 
 
-def inspected(result: Inspected, to_json: bool) -> str:
+def inspected(result: results.Inspected, to_json: bool) -> str:
     """What is in training rows, as JSON; else tables of lengths, languages and kinds, and some rows of each kind.
 
     Or a table of columns.
@@ -94,7 +79,7 @@ def _line(text: str) -> str:
     return printable(excerpt(" ".join(text.split()), _WIDEST))
 
 
-def _kind(found: Found) -> str:
+def _kind(found: results.Found) -> str:
     lines = [f"{found.kind}: {found.about}"]
     for row in found.rows:
         beside = f", as {row.other_where}" if row.other_where else ""
@@ -106,7 +91,7 @@ def _kind(found: Found) -> str:
     return "\n".join(lines)
 
 
-def benchmarks(measured: Iterable[Benchmark], to_json: bool) -> Iterator[str]:
+def benchmarks(measured: Iterable[results.Benchmark], to_json: bool) -> Iterator[str]:
     """A line for each, as they come: the median of its rounds, × sentence-transformers, % of the matrix products."""
     layout = "{:<24}  {:<37}  {:>9}  {:>6}  {:>7}"
     for number, one in enumerate(measured):
