@@ -8,18 +8,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.errors import DataError
 from contrastcli.evaluation.suites import OWN, Suite
+from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import require_finite
 from contrastcli.settings.sections import Blank, Kind, Precision
-
-if TYPE_CHECKING:
-    from contrastcli.model.encoder import SentenceEncoder
 
 Floats = NDArray[np.floating]
 
