@@ -4,10 +4,8 @@ A set X is a file X.tsv, X.txt or X of lines with a class, a tab and a text, or 
 with its class in the same line. X is its name, whatever the case and punctuation, or a usual one (agnewsdataraw-8000).
 """
 
-import hashlib
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
@@ -16,7 +14,7 @@ import numpy as np
 from contrastcli.data.batching import Indices
 from contrastcli.errors import DataError
 from contrastcli.evaluation.procedure import Procedure, SuiteContext, TaskScores, in_folder
-from contrastcli.evaluation.senteval import read_lines
+from contrastcli.evaluation.senteval import Labelled, read_lines
 from contrastcli.evaluation.suites import CLUSTERING
 
 SEEDS = 10
@@ -40,23 +38,6 @@ _PROTOCOL = (
 )
 
 
-@dataclass(frozen=True)
-class Classed:
-    """Texts and their classes, counted from 0."""
-
-    texts: list[str]
-    labels: Indices
-
-    @property
-    def classes(self) -> int:
-        return int(self.labels.max()) + 1
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of texts and classes, in hexadecimal."""
-        return hashlib.sha256(repr((self.texts, self.labels.tolist())).encode()).hexdigest()
-
-
 def root(data_dir: Path | None) -> Path:
     """The folder with the sets: `data_dir`, or a folder `cluster` in or next to it. Raises DataError."""
     if data_dir is None:
@@ -78,7 +59,7 @@ def _plain(name: str) -> str:
     return "".join(c for c in name.lower() if c.isalnum())
 
 
-def read(folder: Path, task: str) -> Classed:
+def read(folder: Path, task: str) -> Labelled:
     """The texts and classes of a set. Raises DataError where it is missing or malformed."""
     path = _file(folder, task)
     if path is None:
@@ -100,20 +81,21 @@ def read(folder: Path, task: str) -> Classed:
     names, numbers = np.unique(np.array([labels[line] for line in texts]), return_inverse=True)
     if len(names) < 2:
         raise DataError(f"{path} has fewer than two classes", _HINT)
-    return Classed([" ".join(text.split()) for text in texts.values()], numbers)
+    return Labelled([" ".join(text.split()) for text in texts.values()], [], numbers.tolist())
 
 
-def _score(context: SuiteContext, task: str, data: Classed) -> TaskScores:
+def _score(context: SuiteContext, task: str, data: Labelled) -> TaskScores:
     from sklearn.cluster import KMeans
 
     with context.subject.truncated(LENGTH):
-        vectors = context.vectors(data.texts)  # (N, d)
-    trials = []
+        vectors = context.vectors(data.first)  # (N, d)
+    trials, labels = [], np.array(data.labels)
+    classes = int(labels.max()) + 1
     for seed in range(SEEDS):
         with warnings.catch_warnings(action="ignore"):
             # Clusters stay empty where there are fewer distinct vectors.
-            clusters = KMeans(data.classes, n_init=_STARTS, random_state=seed).fit_predict(vectors)
-        trials.append(agreement(data.labels, clusters))
+            clusters = KMeans(classes, n_init=_STARTS, random_state=seed).fit_predict(vectors)
+        trials.append(agreement(labels, clusters))
         context.options.on_progress(f"clustering {task}", seed + 1, SEEDS)
     accuracies = [trial["accuracy"] for trial in trials]
     expected = context.suite.tasks[task]
@@ -121,10 +103,10 @@ def _score(context: SuiteContext, task: str, data: Classed) -> TaskScores:
         **{name: float(np.mean([trial[name] for trial in trials])) for name in trials[0]},
         "sd": float(np.std(accuracies, ddof=1)),
         "accuracies": accuracies,
-        "classes": data.classes,
-        "rows": len(data.texts),
+        "classes": classes,
+        "rows": len(data),
         "expected": expected[0],
-        "partial": (len(data.texts), data.classes) != expected,
+        "partial": (len(data), classes) != expected,
     }
 
 
@@ -149,9 +131,9 @@ def agreement(labels: Indices, clusters: Indices) -> dict[str, float]:
     }
 
 
-def _sizes(data: Classed) -> dict[str, float]:
+def _sizes(data: Labelled) -> dict[str, float]:
     """Texts, words of a text, classes, the largest and the smallest class (PairSupCon, Table 2)."""
-    words, rows = [len(text.split()) for text in data.texts], np.bincount(data.labels)
+    words, rows = [len(text.split()) for text in data.first], np.bincount(data.labels)
     return {"N": len(words), "W": round(fmean(words), 1), "C": len(rows), "L": int(rows.max()), "S": int(rows.min())}
 
 

@@ -13,8 +13,8 @@ from contrastcli.data.formats import read_file
 from contrastcli.data.sources import STARTER, load_examples
 from contrastcli.errors import DataError
 from contrastcli.evaluation import clustering, senteval
-from contrastcli.evaluation.clustering import Classed
 from contrastcli.evaluation.procedure import Floats, Options, Procedure, SuiteContext, TaskScores, finite
+from contrastcli.evaluation.senteval import Labelled
 from contrastcli.evaluation.suites import CLUSTERING
 from contrastcli.model.metrics import alignment, degrees, histogram, uniformity, unit_rows
 from contrastcli.settings.sections import Data
@@ -29,12 +29,12 @@ _STSB, _STARTER = "STS-B", "starter"
 _SOURCES = {_STSB: "STS-B's dev split", _STARTER: "the starter's scored pairs, since there is no STS-B"}
 
 
-def _find(tasks: Sequence[str], options: Options) -> dict[str, Callable[[], ScoredPairs | Classed]]:
+def _find(tasks: Sequence[str], options: Options) -> dict[str, Callable[[], ScoredPairs | Labelled]]:
     """STS-B's dev split, or the starter's scored pairs in its place, and clustering sets to draw.
 
     Raises DataError if --data-dir is no folder.
     """
-    readers: dict[str, Callable[[], ScoredPairs | Classed]] = {}
+    readers: dict[str, Callable[[], ScoredPairs | Labelled]] = {}
     for task in tasks:
         if task in CLUSTERING.tasks:
             readers[task] = partial(_read_classes, options.data_dir, task)
@@ -65,18 +65,18 @@ def _read_pairs(path: Path, name: str) -> ScoredPairs:
     return scored_from_frame(read_file(path, str(path), strict=True), name)
 
 
-def _read_classes(data_dir: Path | None, task: str) -> Classed:
+def _read_classes(data_dir: Path | None, task: str) -> Labelled:
     return clustering.read(clustering.root(data_dir), task)
 
 
-def _score(context: SuiteContext, task: str, data: ScoredPairs | Classed) -> TaskScores:
+def _score(context: SuiteContext, task: str, data: ScoredPairs | Labelled) -> TaskScores:
     if isinstance(data, ScoredPairs):
         return _angles(context, task, data)
-    chosen = sample(len(data.texts), _TSNE_TEXTS)
+    chosen = sample(len(data), _TSNE_TEXTS)
     with context.subject.truncated(clustering.LENGTH):
-        vectors = context.subject.encode([data.texts[n] for n in chosen])
-    labels: list[int] = data.labels[chosen].tolist()
-    return {"texts": len(data.texts), "tsne": tsne(vectors).round(3).tolist(), "labels": labels}
+        vectors = context.subject.encode([data.first[n] for n in chosen])
+    labels = [data.labels[n] for n in chosen]
+    return {"texts": len(data), "tsne": tsne(vectors).round(3).tolist(), "labels": labels}
 
 
 def _angles(context: SuiteContext, task: str, pairs: ScoredPairs) -> TaskScores:

@@ -171,6 +171,11 @@ class Labelled:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of texts and classes, in hexadecimal."""
+        return hashlib.sha256(repr((*filter(None, (self.first, self.second)), self.labels)).encode()).hexdigest()
+
     def take(self, rows: Iterable[int]) -> Self:
         chosen = [int(row) for row in rows]
         first, second = ([texts[n] for n in chosen] if texts else [] for texts in (self.first, self.second))
