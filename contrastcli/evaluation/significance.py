@@ -5,8 +5,7 @@ Tests of several pairs of methods are corrected by Holm's procedure (Holm 1979).
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import combinations
 
@@ -24,6 +23,9 @@ RESAMPLES = 1000
 _SEED = 0
 _SAMPLES_AT_ONCE = 50
 """Bounds memory on large test sets."""
+
+Ranks = Callable[[Indices], Floats]
+"""Ranks, less their mean, in samples that hold each pair so many times: (B, P) → (B, P)."""
 
 
 def welch(first: Sequence[float], second: Sequence[float]) -> Welch:
@@ -66,7 +68,7 @@ def resampled(values: Floats, gold: Floats | None = None) -> Floats:
     undefined.
     """
     size, generator = len(values), np.random.Generator(np.random.PCG64(_SEED))
-    ranked = None if gold is None else (_Ranked.of(values), _Ranked.of(gold))
+    ranked = None if gold is None else (_ranks(values), _ranks(gold))
 
     def score(counts: Indices) -> Floats:
         means: Floats = counts @ values / size if ranked is None else _spearman(counts, *ranked)
@@ -80,30 +82,23 @@ def resampled(values: Floats, gold: Floats | None = None) -> Floats:
     return np.concatenate(scores)
 
 
-@dataclass(frozen=True)
-class _Ranked:
-    """Values of P pairs, sorted once: the place of each among the G distinct ones, (P,), and where these begin (G,)."""
+def _ranks(values: Floats) -> Ranks:
+    """The ranks of values (P,), which are sorted once; equal values share theirs."""
+    _, places = np.unique(values, return_inverse=True)  # among the G distinct ones
+    order = np.argsort(places, kind="stable")
+    starts = np.flatnonzero(np.diff(places[order], prepend=-1))  # (G,)
 
-    places: Indices
-    order: Indices
-    starts: Indices
+    def ranks(counts: Indices) -> Floats:
+        drawn = np.add.reduceat(counts[:, order], starts, axis=1)  # (B, G)
+        centred: Floats = drawn.cumsum(axis=1) - (drawn + len(places)) / 2
+        return centred[:, places]
 
-    @classmethod
-    def of(cls, values: Floats) -> "_Ranked":
-        _, places = np.unique(values, return_inverse=True)
-        order = np.argsort(places, kind="stable")
-        return cls(places, order, np.flatnonzero(np.diff(places[order], prepend=-1)))
-
-    def ranks(self, counts: Indices) -> Floats:
-        """Ranks in samples that hold each pair so many times (B, P), less their mean; equal values share theirs."""
-        drawn = np.add.reduceat(counts[:, self.order], self.starts, axis=1)  # (B, G)
-        centred: Floats = drawn.cumsum(axis=1) - (drawn + len(self.places)) / 2
-        return centred[:, self.places]
+    return ranks
 
 
-def _spearman(counts: Indices, first: _Ranked, second: _Ranked) -> Floats:
+def _spearman(counts: Indices, first: Ranks, second: Ranks) -> Floats:
     """Rank correlation in samples that hold each pair so many times (B, P): (B,); NaN where it is undefined."""
-    a, b = first.ranks(counts), second.ranks(counts)
+    a, b = first(counts), second(counts)
     lengths = np.sqrt((counts * a * a).sum(axis=1) * (counts * b * b).sum(axis=1))
     correlations: Floats = np.full(len(counts), math.nan)
     np.divide((counts * a * b).sum(axis=1), lengths, out=correlations, where=lengths > 0)
