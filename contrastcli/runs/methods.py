@@ -1,7 +1,5 @@
 """Runs that differ only in their seed are one method: mean and standard deviation of their scores."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +9,9 @@ from contrastcli.runs.results import Method, ScoreName, SeedRun, Spread
 from contrastcli.runs.status import Status
 from contrastcli.settings.sections import SEED, all_settings
 from contrastcli.settings.setting import Value
+
+Identity = tuple[tuple[str, Value], ...]
+"""What makes a method: its settings by key, apart from those of execution."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,6 @@ def dev_score(status: Status) -> dict[ScoreName, float]:
     """The best dev score of a run × 100, named by its metric unless that is Spearman: other metrics do not mix."""
     name = ScoreName("dev", "" if status.metric == "spearman" else status.title)
     return {} if status.best is None else {name: 100 * status.best}
-
-
-Identity = tuple[tuple[str, Value], ...]
-"""What makes a method: its settings by key, apart from those of execution."""
 
 
 def identity(settings: Mapping[str, Value]) -> Identity:
