@@ -271,6 +271,13 @@ def make_folder(path: Path) -> None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
+def is_writable(folder: Path) -> bool:
+    """Whether a folder, which is made unless it exists, can be written to."""
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    return os.access(folder, os.W_OK)
+
+
 @contextlib.contextmanager
 def locked(path: Path, taken: RunError) -> Iterator[None]:
     """Hold a lock file, which the system frees if the process dies. Raises `taken` if another process holds it.

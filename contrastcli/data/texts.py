@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +14,7 @@ import numpy as np
 import xxhash
 from numpy.typing import ArrayLike, NDArray
 
-from contrastcli.files import cache_dir, writing_to
+from contrastcli.files import cache_dir, is_writable, writing_to
 
 T = TypeVar("T")
 T_kind = TypeVar("T_kind", bound=np.generic)
@@ -36,7 +35,9 @@ class GrowingArray:
 
     def __init__(self, kind: type[np.generic]) -> None:
         self._kind = np.dtype(kind)
-        self._file = tempfile.SpooledTemporaryFile(IN_MEMORY, dir=_scratch_folder())  # noqa: SIM115
+        # Else in the system's folder for temporary files.
+        folder = str(cache_dir()) if is_writable(cache_dir()) else None
+        self._file = tempfile.SpooledTemporaryFile(IN_MEMORY, dir=folder)  # noqa: SIM115
 
     def __del__(self) -> None:
         """Close the file; what is mapped from it stays."""
@@ -64,14 +65,6 @@ def on_disk(values: NDArray[T_kind]) -> NDArray[T_kind]:
     array = GrowingArray(values.dtype.type)
     array.extend(values)
     return array.array()
-
-
-def _scratch_folder() -> str | None:
-    """The folder of the cache where that can be written, else the system's for temporary files."""
-    with suppress(OSError):
-        cache_dir().mkdir(parents=True, exist_ok=True)
-        return str(cache_dir()) if os.access(cache_dir(), os.W_OK) else None
-    return None
 
 
 @dataclass(frozen=True, eq=False)

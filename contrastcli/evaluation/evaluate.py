@@ -1,8 +1,6 @@
 """Measure models by name, and write their scores to the directory of a run and to a folder."""
 
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,6 +10,7 @@ from contrastcli.evaluation import glove
 from contrastcli.evaluation.measure import Scores, SuiteResult, measure
 from contrastcli.evaluation.procedure import OnProgress, Options, Subject
 from contrastcli.evaluation.suites import Suite
+from contrastcli.files import is_writable
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import is_word_vectors, resolve
 from contrastcli.model.prompts import PROMPT_NAMES
@@ -40,7 +39,7 @@ def evaluate(
     subject = load_subject(model, pooling, options.on_progress, precision, dim)
     results = []
     path = resolve(model).scores_path(pooling, dim)
-    keeps = precision == "fp32" and _is_writable(path.parent)
+    keeps = precision == "fp32" and is_writable(path.parent)
     if precision == "fp32" and not keeps:
         narrate(f"note: {path.parent} cannot be written, so that no scores are kept there; --out DIR keeps them")
     for suite in suites:
@@ -56,12 +55,6 @@ def evaluate(
         write = partial(_write, Scores(model, (), dim), paths)
         results.append(measure(suite, subject, options, write, known if same else {}))
     return Scores(model, tuple(results), dim)
-
-
-def _is_writable(folder: Path) -> bool:
-    with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-    return os.access(folder, os.W_OK)
 
 
 def _write(scores: Scores, paths: Sequence[Path], result: SuiteResult) -> None:
