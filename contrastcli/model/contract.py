@@ -121,20 +121,14 @@ class Contract:
         contract = replace(self, pooling=pooling, after=nn.Sequential(*kept))
         if pooling == "mask" and not self.suffix:
             prompts = dict.fromkeys(("query", "document"), MASK_PROMPT)
-            contract = replace(contract, prompts=prompts, default="query").followed_by(MASK_SUFFIX)
+            contract = replace(contract, prompts=prompts, default="query", suffix=MASK_SUFFIX, include_prompt=True)
         return contract, dropped
-
-    def followed_by(self, suffix: str) -> "Contract":
-        """The contract with a text after every text, which is pooled as the prompt is."""
-        return replace(self, suffix=suffix, include_prompt=True)
 
     def shortened(self, dim: int, width: int) -> "Contract":
         """The contract of the first `dim` numbers of embeddings of a width: a dense layer keeps them."""
         layer = Dense(width, dim, False, nn.Identity())
         nn.init.eye_(layer.linear.weight)
-        place = len(self.after) - self.normalizes
-        modules = [*self.after]
-        after = nn.Sequential(*modules[:place], layer, *modules[place:])
+        after = nn.Sequential(*self.after).insert(len(self.after) - self.normalizes, layer)
         return replace(self, after=after, dims=tuple(shorter for shorter in self.dims if shorter < dim))
 
     def truncate(self, vectors: Tensor, dim: int) -> Tensor:
@@ -188,7 +182,8 @@ def adapted(contract: Contract, settings: Model) -> tuple[Contract, list[str]]:
 def _with_words(contract: Contract, settings: Model) -> Contract:
     """The contract with the prompts and the suffix of the settings."""
     if settings.suffix:
-        contract = contract.followed_by(settings.suffix)
+        # What follows a text is pooled, and so is its prompt.
+        contract = replace(contract, suffix=settings.suffix, include_prompt=True)
     prompts, default = prompts_by(settings.prompts, contract.prompts, contract.default)
     # Texts of no kind would lack the words that the suffix continues.
     default = "query" if contract.suffix and read_prompts(settings.prompts) else default
