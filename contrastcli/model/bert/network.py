@@ -161,14 +161,13 @@ class Bert(PublishedModule):
 
         With `first_token` the last layer computes that token's state alone.
         """
-        packing = Packing.of(attention_mask, (input_ids.shape[0], input_ids.shape[1]))
-        if (bias := self.distance_bias(input_ids.shape[1])) is not None:
+        count, length = input_ids.shape
+        packing = Packing.of(attention_mask, (count, length))
+        if (bias := self.distance_bias(length)) is not None:
             packing = packing.biased(bias)
         x = self.embed(input_ids, packing)  # (M, d)
         first = x
-        *layers, last = zip(
-            self.layers, self.rotations(torch.arange(input_ids.shape[1], device=input_ids.device)), strict=True
-        )
+        *layers, last = zip(self.layers, self.rotations(torch.arange(length, device=input_ids.device)), strict=True)
         for layer, rotation in layers:
             x = layer(x, packing, rotation)
         states = self.final_norm(last[0](x, packing, last[1], first_token))
