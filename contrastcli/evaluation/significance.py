@@ -132,8 +132,7 @@ def bootstrap(first: Floats, second: Floats, gold: Floats | None = None) -> Boot
     if len(drawn):
         tail = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
         p = min(1.0, 2 * (tail + 1) / (len(drawn) + 1))
-    numbers = map(finite, (*scores[:, 0], differences[0], *interval(differences), p))
-    one, other, difference, low, high, tail_p = numbers
+    one, other, difference, low, high, tail_p = map(finite, (*scores[:, 0], differences[0], *interval(differences), p))
     test = Bootstrap(("", ""), "", "", len(first), (one, other), difference, low, high, tail_p)
     return structs.replace(test, judgement=test.change.judgement)
 
