@@ -60,11 +60,6 @@ def sizes_of(settings: Mapping[str, Any]) -> Sizes | None:
     return (vocabulary, positions, types, layers, width) if layers and width else None
 
 
-def _length(config: Config) -> int:
-    """The longest text that training reads, in tokens, as far as the settings say."""
-    return config.model.max_length or _USUAL_LENGTH
-
-
 def estimate(
     config: Config,
     texts: float,
@@ -84,7 +79,8 @@ def estimate(
     embeddings = (vocabulary + positions + types + 2) * width
     each = parameters or embeddings + layers * (12 * width**2 + 13 * width)
     billions = config.objective.encoders * each / 1e9
-    batch = ceil(config.objective.texts_per_row(texts) * config.train.batch_size) * (longest or _length(config))
+    length = longest or config.model.max_length or _USUAL_LENGTH
+    batch = ceil(config.objective.texts_per_row(texts) * config.train.batch_size) * length
     tokens = max(longest, min(batch, config.train.token_budget or budget))
     # Four numbers of fp32 for each weight: itself, its gradient and Adam's two moments; under LoRA itself alone.
     weights = (4 if config.model.lora else 16) * billions
@@ -100,4 +96,5 @@ def gpu_hours(config: Config, rows: float, texts: float) -> float | None:
         return None
     _, _, _, layers, width = SIZES[config.model.backbone]
     passes = rows * config.objective.texts_per_row(texts)
-    return passes * _length(config) * layers * 6 * 12 * width**2 / _RATE / 3600
+    length = config.model.max_length or _USUAL_LENGTH
+    return passes * length * layers * 6 * 12 * width**2 / _RATE / 3600
