@@ -153,7 +153,7 @@ def test_graphs_are_kept_only_where_the_whole_batch_fits_the_budget(tiny: Tiny, 
 
 def test_padding_and_special_tokens_are_never_masked(tiny: Tiny, tmp_path: Path) -> None:
     trainer = trainer_of(tiny, tmp_path, "simcse", "pairs", objective__mlm_weight=1.0, objective__mlm_probability=0.9)
-    (mlm,), batch = trainer.stepper.auxiliaries, first_batch(trainer)
+    (mlm, *_), batch = trainer.stepper.auxiliaries, first_batch(trainer)
     assert isinstance(mlm, MaskedTokens)
     mlm.special = mlm.special[:0]  # a tokenizer that does not name its padding
     masked = mlm.mask(batch, trainer.stepper.cut(batch)[0]).values()
@@ -257,7 +257,7 @@ def test_streams_steps_chunks_and_runs_draw_from_different_seeds() -> None:
 
 def test_fresh_heads_are_the_seeds_alone(tiny: Tiny, tmp_path: Path) -> None:
     first, again, other = (
-        trainer_of(tiny, tmp_path, "pairsupcon", "labelled", train__seed=seed).stepper.extras.state_dict()
+        dict(trainer_of(tiny, tmp_path, "pairsupcon", "labelled", train__seed=seed).stepper.extras.named_parameters())
         for seed in (1, 1, 2)
     )
     assert all(torch.equal(first[name], again[name]) for name in first)

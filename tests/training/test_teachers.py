@@ -43,7 +43,7 @@ def named(words: str) -> list[Teacher]:
 
 def views_of(trainer: Trainer, rows: Rows) -> Mapping[str, Tensor]:
     """The teachers' views of some rows."""
-    (teachers,) = trainer.stepper.auxiliaries
+    teachers, *_ = trainer.stepper.auxiliaries
     return teachers.views(rows, CPU)
 
 

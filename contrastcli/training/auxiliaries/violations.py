@@ -76,7 +76,8 @@ class Violations(Auxiliary):
         self.times = np.zeros(len(corpus.texts), np.int32)
         self.texts = np.full((ANCHORS, 3), -1)
         """Anchors, −1 for none, their positives, and their last negatives."""
-        self.angles = np.full((ANCHORS, LAST, 2), np.nan, np.float32)
+        self.angles = np.zeros((ANCHORS, LAST, 2), np.float32)
+        """To positive and negative, 0 where there was no violation yet."""
         self.last = np.zeros(ANCHORS, np.int64)
         """The step of the last violation."""
         named = {"times": self.times, "texts": self.texts, "angles": self.angles, "last": self.last}
@@ -105,7 +106,7 @@ class Violations(Auxiliary):
             if self.texts[place, 0] != texts[row, 0]:
                 if self.times[texts[row, 0]] <= self._kept_times[place]:
                     continue
-                self.angles[place] = np.nan
+                self.angles[place] = 0
             self.texts[place], self.last[place] = texts[row], step
             self.angles[place] = [*self.angles[place, 1:], angles[row]]
 
@@ -124,5 +125,5 @@ class Violations(Auxiliary):
 
     def _anchor(self, place: int, times: int) -> ViolatedAnchor:
         anchor, positive, negative = (excerpt(self._all[text], LENGTH) for text in self.texts[place])
-        angles = [(round(a, 2), round(b, 2)) for a, b in self.angles[place].tolist() if not np.isnan(a)]
+        angles = [(round(a, 2), round(b, 2)) for a, b in self.angles[place].tolist() if a]
         return ViolatedAnchor(anchor=anchor, positive=positive, negative=negative, times=times, angles=angles)
