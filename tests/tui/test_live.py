@@ -339,6 +339,15 @@ async def test_another_run_is_compared_in_every_chart(tmp_path: Path) -> None:
         await until(page, lambda: says(page, f"Δ to {other.name}"))
 
 
+async def test_a_baseline_with_another_dev_set_is_not_compared_by_its_score(tmp_path: Path) -> None:
+    run, other = recorded(tmp_path, "stopped"), recorded(tmp_path, "running")
+    append(other, msgspec.structs.replace(evaluated(350, best=False), data="hub/stsb"))
+    state.save(state.State(baseline=str(other.path)))
+    async with show(opened(run)) as page:
+        await until(page, lambda: says(page, "the baseline has Spearman · stsb", f"Δ to {other.name}"))
+        assert len(page.app.screen.query_one("#dev", Panel).picture.series) == 1
+
+
 async def test_panels_are_chosen_and_ordered_and_that_is_remembered(tmp_path: Path) -> None:
     run = recorded(tmp_path, "finished")
     chosen = ["dev", "angles", "numbers", "histogram", "plane", "negatives", "log"]

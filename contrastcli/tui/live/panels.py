@@ -81,11 +81,17 @@ def waterfall(history: History, view: LiveView, columns: int) -> Picture:
 
 
 def dev(history: History, view: LiveView, width: int) -> Picture:
-    """The dev score × 100 with the best marked, those of shorter embeddings, and the general score."""
-    title = f"dev {history.evaluated.title if history.evaluated else 'score'}"
+    """The dev score × 100 with the best marked, those of shorter embeddings, and the general score.
+
+    A baseline that was measured on another set, or by another metric, is left out.
+    """
+    name = history.evaluated.title if history.evaluated else "score"
+    other, note = view.baseline.evaluated if view.baseline else None, ""
+    if other and other.title != name:
+        view, note = replace(view, baseline=None), f"the baseline has {other.title}"
     shown = [name for name in history.series["evaluated"].by_name if name.startswith(("score", "general"))]
     names = tuple(shown) or ("score",)
-    picture = view.over_steps(Metric(title, "evaluated", names), history, width)
+    picture = replace(view.over_steps(Metric(f"dev {name}", "evaluated", names), history, width), note=note)
     if (best := history.best) is None or best.score is None:
         return picture
     place = history.series["evaluated"].place(best.step, history.axis(view.axis))
