@@ -270,11 +270,15 @@ def _load(folder: Path, file: bytes | None) -> tuple[FastTokenizer, int]:
         with _printing_to_stderr():
             slow: Any = transformers().AutoTokenizer.from_pretrained(str(folder))
         fast: FastTokenizer = slow.backend_tokenizer
-        return fast, max(fast.get_vocab().values(), default=0)
     # transformers raises OSError, ValueError, ImportError and others.
     except Exception as error:
         what = f"{folder} has no readable tokenizer: {error_text(error)}"
         raise DataError(what, "add its tokenizer.json") from None
+    vocabulary = fast.get_vocab()
+    # Without files transformers makes one, to which every word is unknown.
+    if vocabulary.keys() <= {*slow.all_special_tokens, "▁"}:
+        raise DataError(f"{folder} has no tokenizer.json or vocab.txt", "download the model folder again")
+    return fast, max(vocabulary.values())
 
 
 def transformers() -> Any:
