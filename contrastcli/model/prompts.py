@@ -12,15 +12,20 @@ PROMPT_NAMES: Mapping[Kind, tuple[str, ...]] = {"query": ("query",), "document":
 MASK_PROMPT, MASK_SUFFIX = 'This sentence of "', '" means [MASK].'
 """What stands around a text where its vector is that of the mask token: PromptBERT (Jiang et al. 2022), Section 4."""
 
-_TYPED = re.compile(r",(?=(?:anchor|positive|negative)=)")
+_ROLE = r"\w+="
+_ROLES = {"anchor", "positive", "negative"}
 
 
 def read_prompts(words: str) -> dict[str, str]:
     """The prompts that model.prompts gives by role: of anchors and of positives, and of negatives if they differ.
 
-    Raises UsageError where one is missing.
+    Raises UsageError where one is missing, or a role is unknown.
     """
-    typed = dict(part.split("=", 1) for part in _TYPED.split(words)) if re.match("(anchor|positive)=", words) else {}
+    parts = re.split(f",(?={_ROLE})", words) if re.match(_ROLE, words) else []
+    typed = dict(part.split("=", 1) for part in parts)
+    if unknown := next((role for role in typed if role not in _ROLES), None):
+        what = f"model.prompts is '{words}', and there is no role '{unknown}'"
+        raise UsageError(what, Use("--prompts", "anchor=query: ,positive=passage: "))
     if typed and not {"anchor", "positive"} <= typed.keys():
         what = f"model.prompts is '{words}', without a prompt for the {'positives' if 'anchor' in typed else 'anchors'}"
         raise UsageError(what, Use("--prompts", "anchor=query: ,positive=passage: ", "give both:"))

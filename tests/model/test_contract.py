@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from contrastcli.data.relevance import Retrieval
-from contrastcli.errors import UsageError
+from contrastcli.errors import UsageError, Use
 from contrastcli.model.contract import adapted, read_contract
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
@@ -135,10 +135,22 @@ def test_the_prompts_of_a_model_go_to_the_roles_of_pairs_alone(embedder: Path) -
     assert contract.prompts_of("auto", "scored", views) == {"anchor": "", "positive": ""}
 
 
-@pytest.mark.parametrize("words", ["anchor=a", "positive=a", "positive=a,negative=b"])
-def test_a_role_without_its_prompt_is_an_error(words: str) -> None:
-    with pytest.raises(UsageError, match="without a prompt for the"):
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        ("anchor=a", "without a prompt for the positives"),
+        ("positive=a", "without a prompt for the anchors"),
+        ("positive=a,negative=b", "without a prompt for the anchors"),
+        ("question=a", "there is no role 'question'"),
+        ("question=a,answer=b", "there is no role 'question'"),
+        ("anchor=a,positive=b,passage=c", "there is no role 'passage'"),
+    ],
+)
+def test_each_role_has_its_prompt_and_there_are_no_others(words: str, what: str) -> None:
+    with pytest.raises(UsageError, match=what) as error:
         read_prompts(words)
+    (remedy,) = error.value.remedies
+    assert isinstance(remedy, Use) and read_prompts(remedy.value)
 
 
 def test_queries_and_documents_of_a_dev_set_have_their_prompts(embedder: Path) -> None:
