@@ -9,7 +9,7 @@ import click
 from click.core import augment_usage_errors
 from click.shell_completion import CompletionItem, shell_complete
 
-from contrastcli import boundary, commands
+from contrastcli import boundary
 from contrastcli.commands import mistyped
 from contrastcli.commands.job import Job, flag_layer
 from contrastcli.data.downloads import shown_by
@@ -21,8 +21,8 @@ from contrastcli.settings.other_names import our_name
 from contrastcli.settings.setting import Setting
 from contrastcli.show.console import progress
 
-OPTIONS = "contrastcli.options"
-"""Where the `meta` of click's context has the options of the command that was last read."""
+OPTIONS, TYPED = "contrastcli.options", "contrastcli.typed"
+"""Where the `meta` of click's context has the options of the command that was last read, and the last one's value."""
 
 COMPLETE, SHELLS = "_CONTRAST_COMPLETE", ("bash", "fish", "zsh")
 """The variable by which a shell asks for completions, and the shells that click knows."""
@@ -81,9 +81,17 @@ ONE_RUN = click.Argument(["run"], type=RUN, default="last")
 PATH = click.Path(path_type=Path)
 
 
+class Option(click.Option):
+    """An option whose value is kept as it was typed, for the hint of an error."""
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        ctx.meta[TYPED] = value
+        return super().type_cast_value(ctx, value)
+
+
 def _option(names: str, help: str, **how: Any) -> click.Option:
     """The option of these words, of which the first is what one types, and another its name in the command."""
-    return click.Option(names.split(), help=help, **how)
+    return Option(names.split(), help=help, **how)
 
 
 def _choice(names: str, choices: Any, help: str, default: str | None = None) -> click.Option:
@@ -313,13 +321,6 @@ DELETING = (
 )
 
 
-def examples(command: str) -> list[str]:
-    """The command lines that show how a command is used, which stand in examples.txt below its name."""
-    text = Path(commands.__file__).with_name("examples.txt").read_text(encoding="utf-8")
-    paragraphs = (paragraph.splitlines() for paragraph in text.split("\n\n"))
-    return next(([line.strip() for line in lines] for name, *lines in paragraphs if name == command), [])
-
-
 class Command(click.Command):
     """A command whose help ends in examples, each on a line of its own."""
 
@@ -327,7 +328,7 @@ class Command(click.Command):
         super().format_help_text(ctx, formatter)
         formatter.write_paragraph()
         with formatter.indentation():
-            for line in examples(ctx.command_path):
+            for line in mistyped.examples(ctx.command_path):
                 formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -428,15 +429,17 @@ def remedy(error: click.ClickException, context: click.Context) -> str:
     name, params = getattr(error, "option_name", ""), context.command.get_params(context)
     param = getattr(error, "param", None) or next((one for one in params if name in one.opts), None)
     if isinstance(param, click.Option):
-        return f"such as {param.opts[0]} {_example_value(param)}: see {command} --help"
-    example = next(iter(examples(command)), "")
+        return f"such as {param.opts[0]} {_example_value(param, context.meta.get(TYPED))}: see {command} --help"
+    example = next(iter(mistyped.examples(command)), "")
     return f"see {command} --help{example and f', such as: {example}'}"
 
 
-def _example_value(param: click.Option) -> object:
-    """A value that an option may have; its kind where any may do."""
+def _example_value(param: click.Option, typed: object) -> object:
+    """A value that an option may have, near to what was typed; its kind where any may do."""
     if isinstance(param.type, click.Choice):
-        return param.type.choices[0]
+        return mistyped.choice(str(typed or param.default), param.type.choices)
     if isinstance(param.type, click.IntRange | click.FloatRange):
-        return next(n for n in (param.default, param.type.max, param.type.min) if isinstance(n, int | float))
+        first, last = param.type.min, param.type.max
+        ends = (first, last) if isinstance(param.type, click.IntRange) else (last, first)
+        return next(n for n in (param.default, *ends) if isinstance(n, int | float))
     return "last" if param.name in ("resume", "model", "resume_or_start") else param.metavar or param.type.name.upper()

@@ -1,6 +1,7 @@
-"""What is meant by options of other software, and by words that stand without an option."""
+"""What is meant by words that a command does not know, and examples of what it knows."""
 
 from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -47,3 +48,16 @@ def _assigned(word: str) -> str:
     names = (key, our_name(key), f"--{key.replace('_', '-')}")
     meant = (one for one in sections.all_settings().values() if one.key in names or one.flag in names)
     return " ".join(next((one.words(value) for one in meant), ["--set", word]))
+
+
+def choice(word: str, known: Sequence[str]) -> str:
+    """The one of some values that is meant by a word, or is nearest to it."""
+    meant = our_name(word)
+    return meant if meant in known else get_close_matches(word, known, 1, 0)[0]
+
+
+def examples(command: str) -> list[str]:
+    """The command lines that show how a command is used, which stand in examples.txt below its name."""
+    text = Path(__file__).with_name("examples.txt").read_text(encoding="utf-8")
+    paragraphs = (paragraph.splitlines() for paragraph in text.split("\n\n"))
+    return next(([line.strip() for line in lines] for name, *lines in paragraphs if name == command), [])

@@ -9,6 +9,7 @@ import pytest
 
 from contrastcli import options
 from contrastcli.cli import cli
+from contrastcli.commands import mistyped
 from contrastcli.settings import presets
 from support.command import Contrast
 
@@ -50,7 +51,7 @@ def test_help_fits_a_terminal_and_is_whole(
 
 def examples(words: tuple[str, ...]) -> list[list[str]]:
     """The command lines in the help of a command, without what the shell does around them."""
-    cut = (re.split(r" [|<>] ", line)[0] for line in options.examples(" ".join(("contrast", *words))))
+    cut = (re.split(r" [|<>] ", line)[0] for line in mistyped.examples(" ".join(("contrast", *words))))
     matches = (re.search(r"^contrast .*|(?<=\$\()contrast [^)]*", line) for line in cut)
     return [shlex.split(match[0])[1:] for match in matches if match]
 
