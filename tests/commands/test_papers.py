@@ -173,6 +173,7 @@ def test_the_printed_numbers_are_shown_with_what_they_take(contrast: Contrast) -
         (("run", *TABLE, "--set", "objective.tao=1"), "there is no setting 'objective.tao'"),
         (("table", "simace", "figure-4"), "SimACE, Figure 4 is not a table of numbers"),
         (("figure", *TABLE), "SimACE, Table 2 is not a figure"),
+        (("figure", "simace", "figure-2"), "nothing of SimACE, Figure 2 is made"),
         (("figure", "simace", "figure-4"), "nothing of SimACE, Figure 4 is made"),
         (("run", "supcon", "table-2", "--rows", "SCL 3all3n, λ = 1.0"), "3all3n is explained nowhere"),
     ],
