@@ -59,7 +59,7 @@ def train(directory: Path, job: Job, no_ui: bool, detach: bool, after: Run | Non
     from contrastcli.commands.train import preview, start
     from contrastcli.show.settings import dry_run
 
-    check_training(job, detach, after)
+    check_training(job, directory, detach, after)
     if job.seeds is not None:
         return _sweep(directory, job, ())
     run, config = run_and_config(job, directory)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contrastcli.commands import train
-from contrastcli.errors import UsageError
+from contrastcli.errors import DataError, UsageError
 from contrastcli.runs import directory as runs
 from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Run
@@ -61,6 +61,8 @@ def resolve(job: Job) -> config.Config:
 def run_and_config(job: Job, directory: Path) -> tuple[Run | None, config.Config]:
     """The run to resume, if any, or to resume or start, and the settings. Raises UsageError and DataError."""
     if job.resume is not None:
+        if job.resume in [sweep.name for sweep in sweeps.list_sweeps(directory)]:
+            raise DataError(f"'{job.resume}' is a sweep, not a run", f"contrast sweep --resume {job.resume}")
         run = runs.find_run(job.resume, directory)
         return run, train.changed(run, job.typed)
     settings = train.with_model_paths(resolve(job), directory)
@@ -94,11 +96,14 @@ def sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
     return sweeps.make(presets.stack(preset), job.typed, points, job.seeds or preset.seeds, job.name, directory)
 
 
-def check_training(job: Job, detach: bool, after: Run | None) -> None:
-    """Raises UsageError for options of `train` that exclude each other."""
+def check_training(job: Job, directory: Path, detach: bool, after: Run | None) -> None:
+    """Raises UsageError for options of `train` that exclude each other, DataError for a run that is not there."""
     if after is not None and (job.seeds is not None or "WORLD_SIZE" in os.environ):
         raise UsageError("--after queues one run of one process", "leave out --seeds and torchrun")
-    if job.seeds is not None and (detach or job.resume is not None):
+    if job.seeds is not None and job.resume is not None:
+        new = f"contrast train --config {runs.find_run(job.resume, directory).config_path} --seeds {job.seeds}"
+        raise UsageError("--seeds trains new runs", f"leave out --seeds, or with the settings of that run: {new}")
+    if job.seeds is not None and detach:
         hint = "leave out --detach: a lost terminal stops no sweep; to continue one: contrast sweep --resume last"
         raise UsageError("--seeds trains one run after another, here", hint)
     stated = {"--preset": job.preset, "--config": job.file, "--name": job.name}

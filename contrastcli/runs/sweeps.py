@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from contrastcli.errors import ContrastError, RunError, UsageError
+from contrastcli.errors import ContrastError, DataError, RunError, UsageError
 from contrastcli.runs import cells
 from contrastcli.runs import directory as runs
 from contrastcli.runs.cells import WAITING, Cell
@@ -180,6 +180,8 @@ def find_sweep(word: str, directory: Path) -> Sweep:
     """The sweep of a name, an unambiguous part of one, or `last`. Raises DataError."""
     paths = sorted(directory.glob(f"*{_SUFFIX}"), key=lambda path: path.stat().st_mtime, reverse=True)
     names = [path.name.removesuffix(_SUFFIX) for path in paths]
+    if word not in names and runs.Run(directory / word).exists():
+        raise DataError(f"'{word}' is a run, not a sweep", f"contrast train --resume {word}")
     name = runs.match_name(word, names, directory, "sweep", "contrast sweep --preset starter --grid tau=0.05,0.06")
     return cells.read_request(_file(name, directory), Sweep, name=name)
 

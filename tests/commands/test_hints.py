@@ -81,6 +81,8 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("runs", "rm", "simple"), "contrast runs rm simple --yes"),
         (("train", "--resume", "simple", "--name", "b"), "leave out --name"),
         (("train", "--resume", "simple", "--lr", "0.1"), "contrast train --config runs/simple/config.toml --lr 0.1"),
+        (("train", "--resume", "simple", "--seeds", "3"), "contrast train --config runs/simple/config.toml --seeds 3"),
+        (("sweep", "--resume", "simple"), "hint: contrast train --resume simple"),
         (train("--data", "tiny/pair.jsonl"), "did you mean tiny/pairs.jsonl?"),
         (train("--data", "-"), "write what is piped to a file, such as rows.csv, and name that"),
         (train(*LABELLED, "--dev", "sts-b"), "did you mean stsb?"),
@@ -156,6 +158,7 @@ def test_a_new_sweep_of_a_name_that_is_taken_says_by_what(contrast: Contrast, la
     assert contrast(*GRID).code == 0
     (again,) = commands_in(contrast(*GRID))
     assert contrast(*again).code == 0 and len(launched) == 2
+    assert commands_in(contrast("train", "--resume", "mine")) == [again]
     Path("runs/mine.sweep.toml").unlink()
     (remove,) = commands_in(contrast(*GRID))
     assert remove == ["runs", "rm", "mine-tau=0.05"]
