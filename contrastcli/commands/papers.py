@@ -22,7 +22,7 @@ from contrastcli.commands.job import flag_layer
 from contrastcli.commands.sweep import check_cells, train_cells
 from contrastcli.data.downloads import Unreachable
 from contrastcli.data.sources import holds_stsb
-from contrastcli.errors import DataError, InterruptedEarly, UsageError, Use, nearest
+from contrastcli.errors import DataError, InterruptedEarly, Remedy, UsageError, Use, nearest
 from contrastcli.evaluation import reproduction
 from contrastcli.evaluation.reproduction import RunsBySettings, Trial, Trials, runs_by_settings
 from contrastcli.evaluation.suites import SUITES, headlines
@@ -140,8 +140,11 @@ def run(item: Item, request: Request, directory: Path) -> int:
         os.environ.setdefault("CONTRAST_SENTEVAL", request.data_dir)
     try:
         check_cells(missing)
-    except Unreachable as error:
-        raise DataError(error.what, [Use("--set", f"{papers.BACKBONE}=starter", "use"), "check the network"]) from None
+    except DataError as error:
+        of_model = isinstance(error, Unreachable) and not error.key
+        starter = Use("--set", f"{papers.BACKBONE}=starter", "use")
+        remedies = [starter, "check the network"] if of_model else [*map(_by_set, error.remedies)]
+        raise DataError(error.what, remedies, key=error.key) from None
     _save(item, request, directory)
     narrate(f"{item.name}: {len(every)} models, {len(missing)} of them to train")
     code, ended = train_cells(missing, _command(item))
@@ -153,6 +156,14 @@ def run(item: Item, request: Request, directory: Path) -> int:
         raise InterruptedEarly("interrupted", f"to continue: {_command(item)}") from None
     narrate(f"next: contrast papers {'table' if item.tables else 'figure'} {item.paper} {item.key}")
     return code
+
+
+def _by_set(remedy: Remedy) -> Remedy:
+    """A remedy by a setting's flag as one by --set, since `papers run` has no such flags."""
+    keys = {setting.flag: setting.key for setting in sections.all_settings().values()}
+    if isinstance(remedy, Use) and remedy.option in keys:
+        return Use("--set", f"{keys[remedy.option]}={remedy.value}", remedy.verb)
+    return remedy
 
 
 def _measure(item: Item, request: Request, trials: Sequence[Trial]) -> None:

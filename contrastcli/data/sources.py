@@ -98,8 +98,8 @@ def open_dev(name: str) -> Frame:
     try:
         return hub.read(_STSB, "validation")
     except DataError as error:
-        own = Use("--dev", "FILE, or in a training split:5% or none", "give")
-        raise DataError(f"stsb: {error.what}", [own, "name a SentEval folder in CONTRAST_SENTEVAL"]) from None
+        folder = "name SentEval's folder before the command: CONTRAST_SENTEVAL=DIR"
+        raise DataError(f"stsb: {error.what}", [Use("--dev", "FILE", "give"), folder]) from None
 
 
 def open_frame(name: str, split: Split, limit: int = 0) -> Frame:

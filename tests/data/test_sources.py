@@ -259,7 +259,7 @@ def test_stsb_comes_from_the_senteval_folder_of_the_environment(
 def test_stsb_offline_says_what_to_do() -> None:
     with pytest.raises(DataError, match="stsb") as caught:
         scored_pairs("stsb")
-    assert "--dev FILE, or in a training split:5% or none" in caught.value.hint
+    assert "give --dev FILE, or name SentEval's folder" in caught.value.hint
 
 
 def test_real_nli_keeps_every_row(data_folder: Path) -> None:
