@@ -346,6 +346,8 @@ def _pooling(settings: dict[str, Any], path: Path) -> Pooling:
         for name, on in settings.items()
         if name.startswith("pooling_mode_") and on
     ]
+    if not mode and settings.get("pooling_mode_mean_tokens") is False:
+        raise DataError(f"{path} has no pooling", "set one to true in its config.json, as pooling_mode_mean_tokens")
     modes = [mode] if isinstance(mode, str) else list(mode) or ["mean"]
     if len(modes) > 1 or modes[0] not in _MODES:
         raise _unsupported(path, f"pooling by {' and '.join(modes)}")

@@ -243,6 +243,7 @@ BROKEN: dict[str, tuple[Change, str]] = {
     "module without a type": (edit("modules.json", lambda _: [{"path": ""}]), "modules"),
     "limit no number": (settings("sentence_bert_config.json", max_seq_length="long"), "modules"),
     "pooling missing": (remove(POOL), "1_Pooling"),
+    "pooling by nothing": (settings(POOL, pooling_mode_mean_tokens=False), "1_Pooling has no pooling"),
     "pooling truncated": (truncate(POOL), "1_Pooling/config.json"),
     "dense settings missing": (remove(DENSE), "2_Dense"),
     "dense weights missing": (remove("2_Dense/model.safetensors"), "2_Dense has no model.safetensors"),
