@@ -417,11 +417,11 @@ def bench(directory: Path, model: str, rounds: int, minutes: float, json: bool) 
 @click.pass_obj
 def doctor(directory: Path, json: bool) -> None:
     """Show versions, devices, folders and optional packages."""
-    from contrastcli.commands.doctor import check_folders, examine
+    from contrastcli.commands.doctor import check, examine
     from contrastcli.show.answers import facts
 
     print_text(facts(examine(directory), json))
-    check_folders(directory)
+    check(directory)
 
 
 @cli.command()

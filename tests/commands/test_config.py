@@ -109,3 +109,13 @@ def test_the_doctor_fails_where_nothing_can_be_written(
     assert answer.code == 1 and "file/below (not writable)" in json.loads(answer.out).values()
     error, hint = answer.err.splitlines()
     assert "file/below cannot be written" in error and "name another folder: " in hint
+
+
+def test_the_doctor_fails_where_settings_are_wrong(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("contrast.toml").write_text("[train\n")
+    answer = contrast("doctor", "--json")
+    assert answer.code == 2 and json.loads(answer.out) and "contrast.toml is not TOML" in answer.err
+    Path("contrast.toml").unlink()
+    monkeypatch.setenv("CONTRAST_LR", "1e-4")
+    answer = contrast("doctor", "--json")
+    assert answer.code == 2 and "CONTRAST_LR" in json.loads(answer.out)["variables"]

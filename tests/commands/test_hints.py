@@ -120,12 +120,16 @@ def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, words: tuple[
         ("TRAIN_MAX_SEQ_LENGTH", "MODEL_MAX_LENGTH'"),
         ("TRAIN_WARMUP_STEPS", "TRAIN_WARMUP', a share of the steps"),
         ("TRAIN_BACH_SIZE", "TRAIN_BATCH_SIZE'"),
+        ("LR", "TRAIN_LR'"),
+        ("LEARNING_RATE", "TRAIN_LR'"),
+        ("DATA", "DATA_TRAIN'"),
     ],
 )
 def test_a_variable_of_no_setting_is_refused(
     contrast: Contrast, monkeypatch: pytest.MonkeyPatch, variable: str, ours: str
 ) -> None:
     monkeypatch.setenv(f"CONTRAST_{variable}", "1")
+    monkeypatch.setenv("CONTRAST_MODEL", "starter")
     monkeypatch.setenv("CONTRAST_TRAIN_LR", "1e-4")
     refused(contrast("config", "show"), 2, f"CONTRAST_{variable}", f"did you mean 'CONTRAST_{ours}?")
 
