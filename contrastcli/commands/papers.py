@@ -143,7 +143,7 @@ def run(item: Item, request: Request, directory: Path) -> int:
     except DataError as error:
         of_model = isinstance(error, Unreachable) and not error.key
         starter = Use("--set", f"{papers.BACKBONE}=starter", "use")
-        remedies = [starter, "check the network"] if of_model else [*map(_by_set, error.remedies)]
+        remedies: list[Remedy] = [starter, "check the network"] if of_model else [*map(_by_set, error.remedies)]
         raise DataError(error.what, remedies, key=error.key) from None
     _save(item, request, directory)
     narrate(f"{item.name}: {len(every)} models, {len(missing)} of them to train")

@@ -67,9 +67,14 @@ MODELS: dict[str, tuple[Change, str]] = {
     "no limit of tokens below 1": (lambda m: put(m / "sentence_bert_config.json", max_seq_length=-1), "-1 tokens"),
     "a limit that is text": (lambda m: put(m / "sentence_bert_config.json", max_seq_length="32"), "'32' tokens"),
     "a module elsewhere": (lambda m: with_path(m, "../../etc"), "leaves the folder"),
-    "no tokenizer": (lambda m: [file.unlink() for file in m.glob("*tok*.json")], "has no tokenizer.json or vocab.txt"),
+    "no tokenizer": (lambda m: forget(*m.glob("*tok*.json")), "has no tokenizer.json or vocab.txt"),
     "a tokenizer that is a pipe": (lambda m: pipe(m / "tokenizer_config.json"), "is not a regular file"),
 }
+
+
+def forget(*files: Path) -> None:
+    for file in files:
+        file.unlink()
 
 
 def pipe(path: Path) -> None:
