@@ -152,12 +152,24 @@ def _lines_from_end(path: Path, patterns: Callable[[], list[bytes]]) -> Iterator
             data = file.read(size) + (head if len(head) < LONGEST_LINE_BYTES else b"\0\n")
             cut = data.find(b"\n") + 1 if position else 0
             head, body = (data[:cut], data[cut:]) if cut or not position else (data, b"")
-            # An incomplete last line is left out. Most blocks have none of the patterns.
-            lines = body.split(b"\n")[:-1] if any(pattern in body for pattern in patterns()) else []
-            while lines:
-                line = lines.pop()
-                if any(pattern in line for pattern in patterns()):
-                    yield line
+            yield from _lines_with(patterns, body)
+
+
+def _lines_with(patterns: Callable[[], list[bytes]], data: bytes) -> Iterator[bytes]:
+    # An incomplete last line is left out.
+    end = data.rfind(b"\n") + 1
+    # The last position of each pattern before `end`, −1 if there is none.
+    last: dict[bytes, int] = {}
+    while missing := patterns():
+        for pattern in missing:
+            if last.get(pattern, end) >= end:
+                last[pattern] = data.rfind(pattern, 0, end)
+        at = max(last[pattern] for pattern in missing)
+        if at < 0:
+            break
+        start = data.rfind(b"\n", 0, at) + 1
+        yield data[start : data.find(b"\n", at)]
+        end = start
 
 
 def follow(path: Path, interval: float = 0.1) -> Iterator[Event | None]:
