@@ -126,7 +126,8 @@ class LiveScreen(ViewScreen):
                         break
                     if panel.show_history(feed.history, self.view):
                         await asyncio.sleep(_FRAME_SECONDS)
-            await asyncio.sleep(DRAW_SECONDS)
+            # What comes first is shown at once.
+            await asyncio.sleep(DRAW_SECONDS if feed and feed.history.step else _FRAME_SECONDS)
 
     def _draw_header(self, feed: Feed, snapshot: Snapshot) -> None:
         name, other = self._baseline or ("", None)
