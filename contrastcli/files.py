@@ -250,7 +250,10 @@ def _remedy(number: int | None, target: Path, path: Path) -> str:
     if number in _NO_ROOM:
         disk = next(filter(os.path.ismount, (places[0].absolute(), *places[0].absolute().parents)))
         return f"make room on the disk of {disk}, where {shutil.disk_usage(disk).free / 1e6:,.0f} MB are free"
-    closed = next((place for place in places if not os.access(place, os.W_OK)), places[-1])
+    closed = next((place for place in places if not os.access(place, os.W_OK)), Path("/"))
+    # What is the system's stays closed, also to root.
+    if len(closed.absolute().parts) < 3 or closed.stat().st_uid != getattr(os, "getuid", lambda: 0)():
+        return "name a folder of your own"
     within = path.is_dir() and path.absolute() in (closed.absolute(), *closed.absolute().parents)
     return f"chmod -R u+w {shlex.quote(str(path))}" if within else f"chmod u+w {shlex.quote(str(closed))}"
 

@@ -42,6 +42,7 @@ _ODD_TEXTS = (
 _MIN_COSINE = 0.9999  # of a vector before and after
 # Between numbers of torch and of onnxruntime.
 _MAX_DIFFERENCE = 1e-4
+_NAME_ANOTHER = "write elsewhere: name another folder"
 _OPSET = 17
 """The first with layer normalisation, so that old runtimes support it."""
 
@@ -95,9 +96,10 @@ def write_model(encoder: SentenceEncoder, dest: Path, about: Sequence[str], kind
 
     Raises UsageError and RunError as `export_model` does.
     """
-    with _writing(dest):
+    with writing_to(dest, _NAME_ANOTHER):
         dest.resolve().parent.mkdir(parents=True, exist_ok=True)
-        draft = draft_of(dest.resolve())
+        (draft := draft_of(dest.resolve())).mkdir()
+    with _writing(dest):
         try:
             (_write_onnx if kind == "onnx" else _write)(encoder, draft)
             text = _card(encoder, about, onnx=kind == "onnx")
@@ -112,7 +114,7 @@ def write_model(encoder: SentenceEncoder, dest: Path, about: Sequence[str], kind
 @contextlib.contextmanager
 def _writing(dest: Path) -> Iterator[None]:
     """Turn an error of the system in the body into a RunError, also where another process writes to the folder."""
-    with writing_to(dest, "write elsewhere: name another folder"):
+    with writing_to(dest, _NAME_ANOTHER):
         try:
             yield
         except OSError as error:
@@ -201,7 +203,7 @@ def _write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
         import onnxruntime
     except ImportError:
         raise UsageError("the ONNX export needs packages that are missing", 'pip install "contrastcli[onnx]"') from None
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     encoder.tokenizer.save(folder, encoder.max_length)
     (folder / "config.json").write_bytes(json_bytes(encoder.backbone.config))
     # torch's newer exporter (dynamo) fails: the BERT family checks whether a batch is padded at all. A trace of a few

@@ -110,7 +110,7 @@ def _pooler(folder: Path) -> Dense:
 
 def save_encoder(encoder: SentenceEncoder, folder: Path) -> None:
     """Write a new model folder, which sentence-transformers and transformers load too."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     backbone, tokenizer, limit = encoder.backbone, encoder.tokenizer, encoder.max_length
     if backbone.adapter:
         save_adapter(backbone, folder)

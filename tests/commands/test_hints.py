@@ -222,6 +222,7 @@ def closed(monkeypatch: pytest.MonkeyPatch) -> None:
         ("runs/one/checkpoints/2", "runs/one", "runs/one/checkpoints", "chmod -R u+w runs/one"),
         ("runs/one", "runs/one", "runs", "chmod u+w runs"),
         ("my out/v.npy", "my out/v.npy", "my out", "chmod u+w 'my out'"),
+        ("/nowhere/v.npy", "/nowhere/v.npy", ".", "name a folder of your own"),
     ],
 )
 def test_what_is_closed_is_opened(
