@@ -13,11 +13,10 @@ from contrastcli import boundary
 from contrastcli.commands import mistyped
 from contrastcli.commands.job import Job, flag_layer
 from contrastcli.data.downloads import shown_by
-from contrastcli.errors import UsageError, nearest
+from contrastcli.errors import UsageError
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import directory as runs
 from contrastcli.settings import presets, sections
-from contrastcli.settings.other_names import our_name
 from contrastcli.settings.setting import Setting
 from contrastcli.show.console import progress
 
@@ -340,12 +339,11 @@ class Command(click.Command):
             with augment_usage_errors(ctx):
                 rest = super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            meant = mistyped.our_options(words, known)
-            if error.option_name not in meant:
+            unknown, hint = mistyped.our_options(words, known, ctx.command_path)
+            if error.option_name not in unknown:
                 raise
-            unknown = ", ".join(f"'{word}'" for word in meant)
-            what = f"there is no option {unknown}" if len(meant) == 1 else f"there are no options {unknown}"
-            raise UsageError(what, f"did you mean {', '.join(meant.values())}?") from None
+            kind, names = "is no option" if len(unknown) == 1 else "are no options", "', '".join(unknown)
+            raise UsageError(f"there {kind} '{names}'", hint) from None
         if rest and not (isinstance(self, click.Group) or ctx.resilient_parsing):
             place = mistyped.in_its_place(rest, known, ctx.params, ctx.find_object(Path) or Path())
             hint = f"did you mean {place}?" if place else remedy(click.UsageError(""), ctx)
@@ -371,7 +369,8 @@ class Group(Command, click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in self.commands:
-            raise UsageError(f"there is no command '{args[0]}'", nearest(our_name(args[0]), self.commands))
+            hint = mistyped.command(args[0], ctx.command_path, self.commands)
+            raise UsageError(f"there is no command '{args[0]}'", hint)
         return super().resolve_command(ctx, args)
 
 
@@ -437,9 +436,8 @@ def remedy(error: click.ClickException, context: click.Context) -> str:
 def _example_value(param: click.Option, typed: object) -> object:
     """A value that an option may have, near to what was typed; its kind where any may do."""
     if isinstance(param.type, click.Choice):
-        return mistyped.choice(str(typed or param.default), param.type.choices)
+        return mistyped.choice(str(typed or param.default), param.opts[0], param.type.choices)
     if isinstance(param.type, click.IntRange | click.FloatRange):
-        first, last = param.type.min, param.type.max
-        ends = (first, last) if isinstance(param.type, click.IntRange) else (last, first)
+        ends = (param.type.max, param.type.min)[:: -1 if isinstance(param.type, click.IntRange) else 1]
         return next(n for n in (param.default, *ends) if isinstance(n, int | float))
     return "last" if param.name in ("resume", "model", "resume_or_start") else param.metavar or param.type.name.upper()

@@ -14,6 +14,7 @@ from contrastcli.files import user_file
 from contrastcli.runs import directory, status
 from contrastcli.settings import catalogue, papers, presets, sections
 from contrastcli.settings.objective import Spec
+from contrastcli.settings.other_names import our_name
 from contrastcli.settings.setting import Value, spell
 from contrastcli.settings.similarity import SIMILARITIES
 from contrastcli.show import papers as show_papers
@@ -38,7 +39,7 @@ def answer(words: Sequence[str], width: int, commands: Iterable[str], more: Fact
         last = "contrast help TOPIC shows one of these, contrast help COMMAND the options of a command."
         return f"{columns(list(topics().items()), width)}\n\n{laid_out(last, width)}"
     if words[0] not in topics():
-        hint = nearest(words[0], [*topics(), *commands], "contrast help")
+        hint = nearest(our_name(words[0], "help"), [*topics(), *commands], "contrast help")
         raise UsageError(f"there is no help on '{words[0]}'", hint)
     return topic(words[0], width, more)
 

@@ -1,25 +1,45 @@
 """What is meant by words that a command does not know, and examples of what it knows."""
 
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from contrastcli.errors import nearest
 from contrastcli.runs.directory import Run
 from contrastcli.settings import catalogue, presets, sections
 from contrastcli.settings.other_names import our_name
 
+_ALONE = "its value alone"
+"""What the table of other names says of an option whose value is an argument of the command."""
 
-def our_options(words: Sequence[str], known: Collection[str]) -> dict[str, str]:
-    """Options of other software among the words, each with that of the `known` ones which means it, and its value."""
+
+def our_options(words: Sequence[str], known: Collection[str], command: str) -> tuple[list[str], str]:
+    """Options of other software among the words, and what to type in place of them: `known` ones, or as the table says.
+
+    The `command` is named as it is typed.
+    """
     typed = dict.fromkeys(word.partition("=")[0] for word in words if word.startswith("--"))
-    return {word: ours for word in typed if word not in known and (ours := _our_option(word, known))}
+    ours = {word: meant for word in typed if word not in known and (meant := _our_option(word, known, command))}
+    options = ", ".join(meant for meant in ours.values() if meant.startswith("-"))
+    parts = [word.partition("=") for word in words]
+    rest = [value if ours.get(name) == _ALONE else name + equals + value for name, equals, value in parts]
+    instead = {word: meant for word, meant in ours.items() if not meant.startswith("-")}
+    alone = shlex.join([*command.split(), *filter(None, rest)])
+    hints = [alone if meant == _ALONE else f"{word}: {meant}" for word, meant in instead.items()]
+    question = f"did you mean {options}? " if options else ""
+    return list(ours), (question + "; ".join(dict.fromkeys(hints))).strip()
 
 
-def _our_option(word: str, known: Collection[str]) -> str:
-    (ours, *remark), every = our_name(word).split(", "), sections.all_settings()
-    words = every[ours].words("VALUE") if ours in every else [ours, "VALUE"]
-    return ", ".join([" ".join(words), *remark]) if words[0] in known and words[0] != word else ""
+def _our_option(word: str, known: Collection[str], command: str) -> str:
+    ours = our_name(word, "train" if "--set" in known else command.partition(" ")[2])
+    name, comma, remark = ours.partition(", ")
+    if " " in name:
+        return ours
+    every = sections.all_settings()
+    words = every[name].words("VALUE") if name in every else [name, "VALUE"]
+    return " ".join(words) + comma + remark if words[0] in known and words[0] != word else ""
 
 
 def in_its_place(rest: Sequence[str], known: Collection[str], given: Mapping[str, Any], directory: Path) -> str:
@@ -50,9 +70,17 @@ def _assigned(word: str) -> str:
     return " ".join(next((one.words(value) for one in meant), ["--set", word]))
 
 
-def choice(word: str, known: Sequence[str]) -> str:
-    """The one of some values that is meant by a word, or is nearest to it."""
-    meant = our_name(word)
+def command(word: str, group: str, known: Collection[str]) -> str:
+    """A hint with the command that is meant by a word, or is nearest to it in a group."""
+    name, comma, remark = our_name(word, group.rpartition(" ")[2]).partition(", ")
+    # Of another group, or an option.
+    elsewhere = " " in name or name.startswith("-")
+    return f"did you mean {group} {name}?" if elsewhere else nearest(name, known, "", comma + remark)
+
+
+def choice(word: str, option: str, known: Sequence[str]) -> str:
+    """The one of an option's values that is meant by a word, or is nearest to it."""
+    meant = our_name(word, option)
     return meant if meant in known else get_close_matches(word, known, 1, 0)[0]
 
 

@@ -179,8 +179,25 @@ def test_a_setting_of_other_software_is_answered_with_ours(contrast: Contrast) -
     refused(contrast("train", "--set", "train.warmup_steps=1"), 2, "warmup_steps", hint)
 
 
+def other_names() -> dict[str, Any]:
+    """The table of what other software calls things."""
+    return tomllib.loads((topics.FOLDER.parent / "settings" / "other_names.toml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("place", "names"), other_names()["in"].items())
+def test_a_word_has_the_meaning_of_its_place(contrast: Contrast, place: str, names: dict[str, list[str]]) -> None:
+    words = [word for others in names.values() for word in others]
+    assert len(words) == len(set(words)) and {our_name(word, place) for word in words} == names.keys()
+    group = {"contrast": (), "config": ("config",), "help": ("help",)}.get(place)
+    for word in words if place != "--as" else ():
+        typed = (place, f"--{word}=1") if group is None else (*group, word)
+        refused(contrast(*typed), 2, f"'--{word}'" if group is None else f"'{word}'")
+        assert not re.search("hint: (see|known|such)", contrast(*typed).err), "it is not answered"
+
+
 def test_the_table_of_other_names_has_each_once_and_leads_to_what_there_is(contrast: Contrast) -> None:
-    table = tomllib.loads((topics.FOLDER.parent / "settings" / "other_names.toml").read_text(encoding="utf-8"))
+    table = other_names()
+    del table["in"]
     names = {name.partition(", ")[0] for name in table}
     words = [word for others in table.values() for word in others]
     assert len(words) == len(set(words)) and {our_name(word) for word in words} == table.keys()
