@@ -1,7 +1,9 @@
 """Click's types and decorators: what commands share, options that are made from the settings, and errors of click."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -20,8 +22,8 @@ from contrastcli.settings import presets, sections
 from contrastcli.settings.setting import Setting
 from contrastcli.show.console import progress
 
-OPTIONS, TYPED = "contrastcli.options", "contrastcli.typed"
-"""Where the `meta` of click's context has the options of the command that was last read, and the last one's value."""
+OPTIONS, WORDS = "contrastcli.options", "contrastcli.words"
+"""Where the `meta` of click's context has the options of the command that was last read, and the words after it."""
 
 COMPLETE, SHELLS = "_CONTRAST_COMPLETE", ("bash", "fish", "zsh")
 """The variable by which a shell asks for completions, and the shells that click knows."""
@@ -80,17 +82,9 @@ ONE_RUN = click.Argument(["run"], type=RUN, default="last")
 PATH = click.Path(path_type=Path)
 
 
-class Option(click.Option):
-    """An option whose value is kept as it was typed, for the hint of an error."""
-
-    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
-        ctx.meta[TYPED] = value
-        return super().type_cast_value(ctx, value)
-
-
 def _option(names: str, help: str, **how: Any) -> click.Option:
     """The option of these words, of which the first is what one types, and another its name in the command."""
-    return Option(names.split(), help=help, **how)
+    return click.Option(names.split(), help=help, **how)
 
 
 def _choice(names: str, choices: Any, help: str, default: str | None = None) -> click.Option:
@@ -334,7 +328,7 @@ class Command(click.Command):
         """Answer options of other software, such as --learning-rate, and words without an option with ours."""
         known = ctx.meta[OPTIONS] = {name for param in self.get_params(ctx) for name in param.opts}
         ctx.allow_extra_args = True
-        words = list(args)
+        words = ctx.meta[WORDS] = list(args)
         try:
             with augment_usage_errors(ctx):
                 rest = super().parse_args(ctx, args)
@@ -420,23 +414,23 @@ class SettingOption(click.Option):
 def remedy(error: click.ClickException, context: click.Context) -> str:
     """What to type instead, for an error of click in a command."""
     command = context.command_path
-    if isinstance(error, click.NoSuchOption):
-        if any(error.option_name in param.opts for param in context.find_root().command.params):
-            return f"put it before the command: contrast {error.option_name} VALUE {context.info_name}"
-        if error.option_name in HOST.opts:
-            return f"run it there: ssh HOST {command} …, and see it from here: contrast watch --host HOST"
+    before = (name for param in context.find_root().command.params for name in param.opts)
+    if isinstance(error, click.NoSuchOption) and error.option_name in before:
+        return f"put it before the command: contrast {error.option_name} VALUE {context.info_name}"
     name, params = getattr(error, "option_name", ""), context.command.get_params(context)
     param = getattr(error, "param", None) or next((one for one in params if name in one.opts), None)
     if isinstance(param, click.Option):
-        return f"such as {param.opts[0]} {_example_value(param, context.meta.get(TYPED))}: see {command} --help"
+        return f"such as {param.opts[0]} {_example_value(param, context.meta[WORDS])}: see {command} --help"
     example = next(iter(mistyped.examples(command)), "")
     return f"see {command} --help{example and f', such as: {example}'}"
 
 
-def _example_value(param: click.Option, typed: object) -> object:
-    """A value that an option may have, near to what was typed; its kind where any may do."""
+def _example_value(param: click.Option, words: Sequence[str]) -> object:
+    """A value that an option may have, near to the one among the words; its kind where any may do."""
     if isinstance(param.type, click.Choice):
-        return mistyped.choice(str(typed or param.default), param.opts[0], param.type.choices)
+        parts = (part for word in words for part in word.split("=", 1))
+        typed = next((value for name, value in pairwise(parts) if name in param.opts), str(param.default))
+        return mistyped.choice(typed, param.opts[0], param.type.choices)
     if isinstance(param.type, click.IntRange | click.FloatRange):
         ends = (param.type.max, param.type.min)[:: -1 if isinstance(param.type, click.IntRange) else 1]
         return next(n for n in (param.default, *ends) if isinstance(n, int | float))

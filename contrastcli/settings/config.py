@@ -274,7 +274,7 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
         if section in of_sections or ours in every:
             meant = every[ours].variable if ours in every else name
             raise UsageError(f"there is no setting for the variable {name}", nearest(meant, known, "", comma + remark))
-    names = {key: setting.variable for key, setting in sections.all_settings().items() if environ.get(setting.variable)}
+    names = {key: name for name, key in known.items() if environ.get(name)}
     return Layer({key: environ[name] for key, name in names.items()}, names, text=True)
 
 

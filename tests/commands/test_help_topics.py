@@ -201,7 +201,7 @@ def test_the_table_of_other_names_has_each_once_and_leads_to_what_there_is(contr
     names = {name.partition(", ")[0] for name in table}
     words = [word for others in table.values() for word in others]
     assert len(words) == len(set(words)) and {our_name(word) for word in words} == table.keys()
-    options = {"--name", "--resume", "--config", "--dim", "-k", "-n"}
+    options = {"ssh HOST contrast …", "--name", "--resume", "--config", "--dim", "-k", "-n"}
     known = {spec.name for spec in all_objectives()} | all_settings().keys() | options
     commands = {name for group in (cli, *cli.commands.values()) for name in getattr(group, "commands", ())}
     assert names <= known | commands and not {*words} & known

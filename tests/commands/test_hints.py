@@ -81,7 +81,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("train", "--resume"), "such as --resume last: see contrast train --help"),
         (("runs", "list", "--host"), "see contrast runs list --help"),
         (("encode", "x.txt", "-o", "x.npy", "--model"), "such as --model last: see contrast encode --help"),
-        (("train", "--host", "me@gpu"), "run it there: ssh HOST contrast train …, and see it from here: contrast wat"),
+        (("train", "--host", "me@gpu"), "ssh HOST contrast …, and see it from here: contrast watch --host HOST"),
         (("watch", "--runs-dir", "x"), "put it before the command: contrast --runs-dir VALUE watch"),
         (("query", "a", "--corpus", "x.txt", "-k", "0"), "such as -k 5: see contrast query --help"),
         (("eval", "--metric", "ndcg@5"), "such as --metric ndcg@10: see contrast eval --help"),
