@@ -53,7 +53,7 @@ def measure(
         raise UsageError(what, "name your data: --data FILE")
     names = _names(models, directory, suites)
     for name in names:
-        check_model(name)
+        check_model(name, directory)
     wanted = [Scores(name, (), dim) for name in names for dim in dict.fromkeys(dims or (None,))]
     if folder:
         (plots.check if GEOMETRY in chosen else make_folder)(folder)

@@ -141,10 +141,9 @@ def run(item: Item, request: Request, directory: Path) -> int:
     try:
         check_cells(missing)
     except DataError as error:
-        of_model = isinstance(error, Unreachable) and not error.key
-        starter = Use("--set", f"{papers.BACKBONE}=starter", "use")
-        remedies: list[Remedy] = [starter, "check the network"] if of_model else [*map(_by_set, error.remedies)]
-        raise DataError(error.what, remedies, key=error.key) from None
+        is_model = isinstance(error, Unreachable) and not error.key
+        starter = [Use("--set", f"{papers.BACKBONE}=starter", "use")] if is_model else []
+        raise DataError(error.what, [*starter, *map(_by_set, error.remedies)], key=error.key) from None
     _save(item, request, directory)
     narrate(f"{item.name}: {len(every)} models, {len(missing)} of them to train")
     code, ended = train_cells(missing, _command(item))

@@ -199,8 +199,13 @@ def start(
 
 
 def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) -> tuple[Run, Plan] | None:
-    """Check all that training needs, and write the run; None for one that has finished."""
+    """Check all that training needs, and write the run; None for one that has finished.
+
+    Raises DataError, also for a run that cannot be resumed.
+    """
+    from contrastcli.model.adapters import base_folder
     from contrastcli.model.folder import load_encoder
+    from contrastcli.training.checkpoint import read_position, to_resume
     from contrastcli.training.distributed import world
     from contrastcli.training.plan import make_plan
     from contrastcli.training.setup import load_untrained
@@ -215,7 +220,10 @@ def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) 
     processes.choose_device(config.train.device)
     if processes.is_main:
         # Errors of models come before a run is created.
-        folders = [resolve(model).folder() for model in plan.models]
+        if run and status and (last := to_resume(run)):
+            read_position(last)
+            base_folder(last)
+        folders = [resolve(model, runs_dir).folder() for model in plan.models]
         if status is None:
             load_untrained(plan.config.model)
             for folder in folders[1:]:
@@ -225,13 +233,9 @@ def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) 
 
 
 def _write(config: Config, run: Run | None, runs_dir: Path, name: str | None) -> Run:
-    """The run, made or, if it is there, with its new settings. Raises DataError for one that cannot be resumed."""
-    from contrastcli.training.checkpoint import read_position, to_resume
-
+    """The run, made or, if it is there, with its new settings."""
     if run is None or not run.exists():
         return create(config, runs_dir, name, shared=run is not None)
-    if last := to_resume(run):
-        read_position(last)
     # A run in progress must not be changed.
     with run.locked(), writing_to(run.path):
         run.write_config(config)

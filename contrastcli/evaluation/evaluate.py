@@ -64,10 +64,10 @@ def _write(scores: Scores, paths: Sequence[Path], result: SuiteResult) -> None:
         add_scores(path, measured)
 
 
-def check_model(name: str) -> None:
-    """Raises DataError if there is no model with this name. The model is not loaded."""
+def check_model(name: str, runs_dir: Path | None = None) -> None:
+    """Raises DataError, which names a similar run, if there is no model with this name. The model is not loaded."""
     if not is_word_vectors(name):
-        resolve(name).folder()
+        resolve(name, runs_dir).folder()
 
 
 def load_subject(

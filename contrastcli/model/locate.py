@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from contrastcli.data.downloads import Absent, Repo, Unreachable, check_reachable, fetch
+from contrastcli.data.formats import format_of
 from contrastcli.errors import ContrastError, DataError, Use
 from contrastcli.files import cache_dir
 from contrastcli.runs.directory import Run, find_run, list_runs
@@ -25,6 +26,8 @@ _FILES = ["*.json", "*.txt", "*.model", "model*.safetensors", "[0-9]_*/*.json", 
 _PICKLES = [PICKLED, f"[0-9]_*/{PICKLED}"]
 _HUB_NAME = re.compile(r"(?!.*\.(?:txt|vec|gz|bin|safetensors|json|toml)$)\w[\w.-]*(/\w[\w.-]*)?(@[\w./-]+)?")
 """A name on the hub, but none with the ending of a file."""
+_SHORT = re.compile("(all|paraphrase|multi-qa|msmarco|gtr|sentence-t5)-[^/]+$")
+"""Names that sentence-transformers takes without their owner, which is itself."""
 _MOST_RUNS = 3
 """Runs that an error names."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -47,7 +50,8 @@ class ModelRef:
         if (folder := self._on_disk()) is not None:
             return folder
         if os.path.isfile(os.path.expanduser(self.name)):
-            hint = (Use("--data", self.name, "as data:"), "name the folder of the model, with its config.json")
+            as_data = [Use("--data", self.name, "as data:")] if format_of(Path(self.name)) else []
+            hint = [*as_data, "name the folder of the model, with its config.json"]
             raise DataError(f"'{self.name}' is a file, and a model is a folder", hint)
         try:
             return _from_hub(self.name)
@@ -206,7 +210,8 @@ def _ask(name: str) -> Repo:
     if constants.HF_HUB_OFFLINE:
         remedy = "unset HF_HUB_OFFLINE, or use the model 'starter', which needs no network"
         raise Unreachable(f"{neither} HF_HUB_OFFLINE is set", remedy)
-    remedy = "check the network, or use the model 'starter', which needs none"
+    get = f"hf download {'sentence-transformers/' * bool(_SHORT.match(name))}{name.partition('@')[0]} --local-dir DIR"
+    remedy = f"fetch it where there is a network and name DIR: {get}, or use the model 'starter', which needs none"
     check_reachable(f"{neither} the hub cannot be reached", remedy)
     return _repo(name)
 

@@ -101,7 +101,9 @@ def no_model(folder: Path) -> DataError:
     if (folder / "adapter_config.json").is_file():
         remedy = "merge it into its base: merge_and_unload, then save_pretrained, of peft"
         return DataError(f"{folder} is an adapter that other software has trained", remedy)
-    return DataError(f"{folder} has no {CONFIG}", "give a folder with a model, or a name on the hub")
+    models = sorted(folder.glob("*/tokenizer_config.json"), key=lambda file: file.stat().st_mtime)
+    hint = f"did you mean {models[-1].parent}?" if models else "give a folder with a model, or a name on the hub"
+    return DataError(f"{folder} has no {CONFIG}", hint)
 
 
 def _no_weights(folder: Path) -> DataError:
