@@ -305,7 +305,8 @@ OPENING = (
     click.Argument(["run"], type=RUN, required=False),
     _option("--no-mouse", "Leave the mouse to the terminal.", is_flag=True),
 )
-NOTING = (click.Argument(["run"], type=RUN), click.Argument(["text"]))
+_WORDS = click.Argument(["text"], nargs=-1, required=True, callback=lambda ctx, param, words: " ".join(words))
+NOTING = (click.Argument(["run"], type=RUN), _WORDS)
 EXCLUDING = (click.Argument(["run"], type=RUN), click.Argument(["anchor"]), click.Argument(["negative"]))
 SOME_RUNS = click.Argument(["chosen"], type=RUN, nargs=-1, metavar="[RUN...]")
 DELETING = (
@@ -340,8 +341,9 @@ class Command(click.Command):
             raise UsageError(f"there {kind} '{names}'", hint) from None
         if rest and not (isinstance(self, click.Group) or ctx.resilient_parsing):
             place = mistyped.in_its_place(rest, known, ctx.params, ctx.find_object(Path) or Path())
-            hint = f"did you mean {place}?" if place else remedy(click.UsageError(""), ctx)
-            raise UsageError(f"'{rest[0]}' stands without an option", hint)
+            is_one = sum(isinstance(param, click.Argument) for param in self.params) == 1
+            usual = f"one at a time: {ctx.command_path} {rest[0]}" if is_one else remedy(click.UsageError(""), ctx)
+            raise UsageError(f"'{rest[0]}' was not expected", f"did you mean {place}?" if place else usual)
         return rest
 
     def invoke(self, ctx: click.Context) -> Any:

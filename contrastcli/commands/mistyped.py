@@ -25,9 +25,8 @@ def our_options(words: Sequence[str], known: Collection[str], command: str) -> t
     options = ", ".join(meant for meant in ours.values() if meant.startswith("-"))
     parts = [word.partition("=") for word in words]
     rest = [value if ours.get(name) == _ALONE else name + equals + value for name, equals, value in parts]
-    instead = {word: meant for word, meant in ours.items() if not meant.startswith("-")}
-    alone = shlex.join([*command.split(), *filter(None, rest)])
-    hints = [alone if meant == _ALONE else f"{word}: {meant}" for word, meant in instead.items()]
+    alone, others = shlex.join([*command.split(), *filter(None, rest)]), [*ours.items()]
+    hints = [alone if to == _ALONE else f"{word}: {to}" for word, to in others if not to.startswith("-")]
     question = f"did you mean {options}? " if options else ""
     return list(ours), (question + "; ".join(dict.fromkeys(hints))).strip()
 
@@ -48,7 +47,7 @@ def in_its_place(rest: Sequence[str], known: Collection[str], given: Mapping[str
     `given` are the parameters of the command by name.
     """
     word, axis = rest[0], (given.get("axes") or [""])[-1]
-    if "--set" not in known:
+    if not {"--set", "--data"} <= {*known}:
         return f"--model {word}" if "--model" in known else ""
     if axis and "=" not in axis:
         return f"--grid {axis}={','.join(rest)}"

@@ -1,5 +1,6 @@
 """`contrast query`: similarities of pairs and neighbours in a corpus; texts on stdin are answered as they come."""
 
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -41,7 +42,8 @@ def answer(
     With `-` in place of sentences come the answers to those on stdin, in blocks. Raises UsageError and DataError.
     """
     if not (len(texts) == 1 if corpus else len(texts) == 2 or tuple(texts) == ("-",)):
-        hint = 'contrast query "a dog runs" "a puppy sprints"'
+        quoted = shlex.join(["contrast", "query", " ".join(texts), "--corpus", str(corpus)])
+        hint = f"put the text in quotes: {quoted}" if corpus else 'contrast query "a dog runs" "a puppy sprints"'
         raise UsageError("query takes two sentences, or one and --corpus FILE, or -", hint)
     if not all(text.strip() for text in texts):
         raise UsageError("a sentence is blank", "give each sentence as one word of the command line, in quotes")

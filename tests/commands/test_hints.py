@@ -3,6 +3,7 @@
 import errno
 import re
 import shlex
+import shutil
 import stat
 from pathlib import Path
 
@@ -75,6 +76,13 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("predict",), "did you mean contrast encode or contrast query?"),
         (("version",), "did you mean contrast --version?"),
         (("help", "losses"), "did you mean 'objectives'?"),
+        (("query", "how", "do", "I", "reset", "--corpus", "t.txt"), "quotes: contrast query 'how do I reset' --corpus"),
+        (("query", "a", "b", "--model", "several"), "did you mean several/checkpoint-500?"),
+        (("eval", "simpel"), "did you mean the run 'simple'?"),
+        (train(*LABELLED, "--backbone", "simpel"), "did you mean the run 'simple'?"),
+        (("eval", "vec.npy", "--data", "tiny/dev.jsonl"), "hint: name the folder of the model, with its config.json"),
+        (("data", "faq.csv", "t.txt"), "one at a time: contrast data t.txt"),
+        (("presets", "show", "bert"), "contrast presets lists them"),
         (("train", "--preset", "starter", "faq.csv"), "did you mean --data faq.csv?"),
         (("train", "starter"), "did you mean --preset starter?"),
         (("train", "train.lr=1e-4"), "did you mean --lr 1e-4?"),
@@ -123,6 +131,8 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
 )
 def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, words: tuple[str, ...], hint: str) -> None:
     Path("quoted.toml").write_text('[train]\nlr = "1e-5"\n')
+    Path("vec.npy").touch()
+    shutil.copytree("tiny/backbone", "several/checkpoint-500")
     Path("same.tsv").write_text("premise\thypothesis\tlabel\nba\tda\te\nfa\tga\te\n")
     answer = contrast(*words)
     assert answer.code in (2, 3) and answer.out == ""
@@ -164,6 +174,18 @@ def test_a_setting_that_a_resume_cannot_change_is_for_a_new_run(contrast: Contra
     (new,) = commands_in(contrast("train", "--resume", "simple", "--lr", "0.1"))
     assert contrast(*new, "--lr", "0.1", "--no-ui", "--name", "other").code == 0
     assert Run(Path("runs/other")).config().train.lr == 0.1
+
+
+def test_an_adapter_without_its_base_is_resumed_once_that_is_linked(contrast: Contrast) -> None:
+    shutil.copytree("tiny/backbone", "base")
+    lora = train(*SENTENCES, "--backbone", "base", "--lora", "2", "--name", "small", "--no-ui")
+    assert contrast(*lora).code == 0
+    Path("base").rename("moved")
+    answer = contrast("train", "--resume", "small", "--max-steps", "3", "--no-ui")
+    link = re.search(r"link to it: ln -s FOLDER (\S+)", answer.err)
+    assert answer.code == 3 and link, answer.err
+    Path(link[1]).symlink_to("moved")
+    assert contrast("train", "--resume", "small", "--max-steps", "3", "--no-ui").code == 0
 
 
 def test_a_cell_that_has_changed_is_removed_and_trained_again(contrast: Contrast, launched: list[str]) -> None:

@@ -24,7 +24,7 @@ BAD_VALUES: dict[str, tuple[tuple[str, ...], int, str]] = {
     "no equals sign": ((*LABELLED, "--set", "train.lr"), 2, "--set train.lr has no value"),
     "an unknown option": ((*LABELLED, "--bach-size", "3"), 2, "No such option '--bach-size'"),
     "an option without its value": ((*LABELLED, "--tau"), 2, "'--tau' requires an argument"),
-    "a word too many": ((*LABELLED, "again"), 2, "'again' stands without an option"),
+    "a word too many": ((*LABELLED, "again"), 2, "'again' was not expected"),
     "preset and config": (("--preset", "simace-bert-base", "--config", "x.toml"), 2, "exclude each other"),
     "a config that is not there": (("--config", "x.toml"), 3, "x.toml cannot be read"),
     "a config that is a folder": (("--config", "tiny"), 3, "tiny is a folder"),
@@ -115,7 +115,9 @@ def test_an_unknown_backbone_without_network_is_not_taken_for_a_folder(
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     answer = contrast(*train(*LABELLED, "--backbone", "nobody/nothing"))
-    refused(answer, 3, "hub cannot be reached", "the model 'starter'")
+    refused(answer, 3, "hub cannot be reached", "hf download nobody/nothing --local-dir DIR, or use ")
+    answer = contrast("query", "a", "b", "--model", "all-MiniLM-L6-v2")
+    refused(answer, 3, "hub cannot be reached", "hf download sentence-transformers/all-MiniLM-L6-v2 --local-dir DIR")
 
 
 WORDS = {
@@ -138,7 +140,7 @@ WORDS = {
 @pytest.mark.parametrize("case", WORDS)
 def test_a_word_without_an_option_is_answered_with_the_option(contrast: Contrast, case: str) -> None:
     words, meant = WORDS[case]
-    refused(contrast(*words), 2, "stands without an option", f"did you mean {meant}?")
+    refused(contrast(*words), 2, "was not expected", f"did you mean {meant}?")
 
 
 def test_other_software_s_options_are_known_to_every_command(contrast: Contrast) -> None:
