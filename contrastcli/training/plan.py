@@ -106,6 +106,8 @@ def _notes(plan: Plan) -> Iterator[str]:
     if settings.max_steps > plan.steps:
         epochs = f"train.epochs is {settings.epochs:,}, which is {plan.steps:,} steps"
         yield f"train.max_steps is {settings.max_steps:,}, but {epochs}"
+    if plan.config.dev.data == "starter" != plan.config.data.train:
+        yield "the dev set is the starter's, in English; one of the data's own: --dev split:10%"
     if plan.config.dev.keep_general and plan.general is None:
         yield "dev.keep_general has no effect without dev.general"
     if plan.config.spec.negatives is no_negatives:

@@ -48,6 +48,7 @@ class State(msgspec.Struct):
     second_model: str = "starter"
     show_second_model: bool = False
     corpus: str = ""
+    corpus_columns: str = ""
     question: str = ""
     nearest: Annotated[str, msgspec.Meta(pattern=r"^\d{0,3}\Z")] = "10"
     sentences: tuple[str, str] = ("a dog runs", "a puppy sprints")

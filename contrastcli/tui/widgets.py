@@ -9,13 +9,14 @@ from textual.binding import ActiveBinding, Binding
 from textual.color import Color
 from textual.containers import Horizontal
 from textual.content import Content
+from textual.events import Paste
 from textual.filter import LineFilter
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.style import Style
 from textual.visual import VisualType
 from textual.widget import Widget
-from textual.widgets import Label, Static
+from textual.widgets import Input, Label, Static
 
 from contrastcli.boundary import CONTROLS, printable
 from contrastcli.runs.events import Progress
@@ -74,6 +75,16 @@ class KeyBar(Links):
         text = Content.assemble(name, f"{binding.description} ")
         click = Style.from_meta({"@click": f"app.simulate_key('{binding.key}')"})
         return text.stylize(click).stylize("" if active.enabled else "dim")
+
+
+class LineInput(Input):
+    """A line to type, into which all of several pasted lines go."""
+
+    def _on_paste(self, event: Paste) -> None:
+        event.stop()
+        # Textual's own takes the first line alone.
+        event.prevent_default()
+        self.replace(" ".join(event.text.split()), *self.selection)
 
 
 class FormRow(Horizontal):

@@ -16,6 +16,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.measured import Evaluated
 from contrastcli.settings.sections import Data
 from contrastcli.training.dev import DevSet
+from support.command import Contrast
 from support.settings import preset
 from support.tables import scored_pairs
 from support.tiny import known, told
@@ -100,3 +101,10 @@ def spearman(pairs: ScoredPairs, model: str) -> float:
     correlation = DevSet.of(pairs, encoder).evaluate(encoder, 0).score
     assert correlation is not None
     return correlation
+
+
+def test_training_data_of_ones_own_are_told_that_they_are_measured_on_the_starters(contrast: Contrast) -> None:
+    words = ("train", "--preset", "starter", "--objective", "simcse", "--batch-size", "4", "--dry-run")
+    note = "the dev set is the starter's, in English; one of the data's own: --dev split:10%"
+    assert note in " ".join(contrast(*words, "--data", "tiny/pairs.jsonl").out.split())
+    assert note not in " ".join(contrast(*words, "--data", "tiny/pairs.jsonl", "--dev", "split:10%").out.split())

@@ -21,7 +21,7 @@ from contrastcli.runs.status import Writer
 from contrastcli.tui.history import feed
 from contrastcli.tui.history.feed import Feed
 from contrastcli.tui.history.history import LOG_LINES, SAMPLES, History
-from contrastcli.tui.history.series import SeriesGroup, TimeSeries
+from contrastcli.tui.history.series import Axis, SeriesGroup, TimeSeries
 from support.recorded import angles, append, evaluated, recorded, started, stepped, training
 
 ME = Writer("here", 1, 1.0)
@@ -243,3 +243,11 @@ async def test_of_a_large_file_the_end_is_shown_first_and_then_the_whole(
     assert window.last_step == 600 and window.series["step"].steps[0] >= window.begin
     assert window is not follower.history
     assert follower.history.series["step"].steps == whole.series["step"].steps and follower.history.begin == 0
+
+
+def test_the_first_value_of_a_range_is_that_at_its_begin_or_after_it() -> None:
+    group = SeriesGroup()
+    for step, value in ((10, 1.0), (40, None), (46, 1.75), (50, 0.5)):
+        group.add(step, {"loss": value}, minutes=step / 10)
+    assert [group.first("loss", x) for x in (0, 10, 11, 46, 47, 51)] == [1.0, 1.0, 1.75, 1.75, 0.5, None]
+    assert group.first("loss", 4.5, Axis("minutes", timed=True)) == 1.75 and group.first("other", 0) is None

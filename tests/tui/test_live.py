@@ -242,7 +242,7 @@ async def test_brackets_and_a_click_read_values_at_an_earlier_place(tmp_path: Pa
         await page.press("w")
         await until(page, lambda: says(page, "% of pairs, step 600", "accuracy 97 %", "loss 0.9629 (-2.68)"))
         await page.press(*["left_square_bracket"] * 3)
-        await until(page, lambda: says(page, "values at step 555", "% of pairs, step 550", "epoch 5.50"))
+        await until(page, lambda: says(page, "values at step 550", "% of pairs, step 550", "epoch 5.50"))
         assert says(page, f"loss {stepped(550).loss:.4g} (", f"positive {angles(550).positive:.4g} (")
         await page.press("right_square_bracket")
         await until(page, lambda: says(page, "values at step 570", "% of pairs, step 570"))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from textual.events import Paste
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input
@@ -223,6 +224,20 @@ async def test_without_any_model_it_says_how_to_get_one(tmp_path: Path, models: 
         await choose_model(pilot, "starter")
         await until(pilot, lambda: "0.3958" in screen_text(pilot.app))
     assert [model.name for model in models.list()] == ["starter"]
+
+
+async def test_enter_goes_to_the_second_sentence_and_pasted_lines_are_one(place: Path, models: Models) -> None:
+    async with show(ContrastApp(place)) as pilot:
+        await pilot.press("5", "s")
+        await until(pilot, lambda: isinstance(pilot.app.focused, Input) and pilot.app.focused.id == "first")
+        await pilot.press("ctrl+u")
+        pilot.app.post_message(Paste("a cat\nsleeps\n"))
+        await until(pilot, lambda: pilot.app.screen.query_one("#first", Input).value == "a cat sleeps")
+        await pilot.press("enter")
+        await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#second"))
+        await until(
+            pilot, lambda: any(model.asked[-1:] == ["a cat sleeps\ta puppy sprints"] for model in models.list())
+        )
 
 
 @SIZES

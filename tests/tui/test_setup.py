@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Button, Input
+from textual.widgets import Button, Input, OptionList
 
 from contrastcli.files import state_dir
 from contrastcli.runs import directory as runs
@@ -290,6 +290,7 @@ async def test_names_are_offered_completed_and_checked_as_they_are_typed(
         row(screen, "data.train").value.focus()
         await open_list(pilot, "enter")
         await until(pilot, lambda: "older.csv  used in an-earlier-run" in screen_text(pilot.app))
+        assert pilot.app.screen.query_one(OptionList).highlighted == 0, "at one's own data, not at the starter's"
         await pilot.press(*"tex", "tab", *"tr", "tab", "enter")
         await until(pilot, lambda: words_of(screen, "#command").endswith("--data texts/train.csv"))
         row(screen, "model.backbone").value.focus()

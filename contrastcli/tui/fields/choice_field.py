@@ -72,6 +72,8 @@ class ChoiceField(Widget, can_focus=True):
         super().__init__(id=id, classes="value")
         self.title, self._choices, self._steps, self._opens = title, choices, steps, opens
         self.note = ""  # shown after the value
+        self.starts_at_first = False
+        """Whether its list opens at the first value and not at the present one."""
         self.blank, self.complete, self.other = blank, complete, other
         self.show(value)
 
@@ -185,7 +187,8 @@ class ChoiceList(ModalScreen[str | None]):
             line = styled(f"{value or field.blank:<{width}}  ", (note, "dim"))
             options.add_option(Option(line, id=value or None))
         values = [value for value, _ in shown]
-        options.highlighted = values.index(field.value) if field.value in values and not typed else 0
+        is_there = field.value in values and not typed and not field.starts_at_first
+        options.highlighted = values.index(field.value) if is_there else 0
 
 
 def narrowed(choices: Choices, typed: str, blank: str = "") -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -166,6 +166,13 @@ class SeriesGroup:
             return None
         value = self.by_name[name].values[place]
         return None if math.isnan(value) else value
+
+    def first(self, name: str, x: float, axis: Axis = STEPS) -> float | None:
+        """The first number at a place of an axis or after it; None where there is none."""
+        places = self.minutes if axis.timed else self.steps
+        start = bisect_left(places, x / axis.unit * (1 - 1e-12))
+        values = self.by_name[name].values if name in self.by_name else ()
+        return next((values[n] for n in range(start, len(values)) if not math.isnan(values[n])), None)
 
     def place(self, step: int, axis: Axis) -> float:
         """The place of an axis at which the last values up to a step were measured."""

@@ -143,13 +143,13 @@ def progress_text(snapshot: Snapshot, history: History, view: LiveView, width: i
         rest.append(f"{duration(status.seconds_left)} left")
     silence, is_quiet = time.time() - status.updated, status.state == "running" and status.step <= history.last_step
     cursor = view.cursor or 0.0
+    place = number(history.step_at(cursor, history.axis(view.axis)) if view.axis == "step" else cursor)
     every = {
         f"logged {duration(silence)} ago": is_quiet and silence > QUIET_SECONDS,
         **notes,
         view.share: view.share != "all steps",
         view.smoothing: view.smoothing != "not smoothed",
-        f"values at {view.axis} {number(int(cursor) if view.axis == 'step' or cursor >= 100 else cursor)}": view.cursor
-        is not None,
+        f"values at {view.axis} {place}": view.cursor is not None,
     }
     after = " · ".join([*rest, *(note for note, holds in every.items() if holds)])
     bar = progress_bar(share, max(12, width - len(what) - len(after) - 4)) if share >= 0 else ""

@@ -164,7 +164,8 @@ class LiveScreen(ViewScreen):
         words = ("runs", "exclude", "--", str(run.path.resolve()), one.anchor, one.negative) if run else ()
         if run and await self.contrast.change_run(*words):
             panel.left_out |= {(one.anchor, one.negative)}
-            self.app.notify(f"left out from the next step on, and kept in {run.false_negatives_path}", markup=False)
+            until = "from the next step on" if self._snapshot and self._snapshot.is_live else "where it is resumed"
+            self.app.notify(f"left out {until}; kept in {run.false_negatives_path}", markup=False)
             self._news.set()
 
     def action_write_violated(self) -> None:

@@ -74,11 +74,12 @@ class LiveView:
         def at(history: History, x: float) -> float | None:
             return history.series[metric.kind].at(name, x, history.axis(self.axis))
 
-        value, before = at(history, last), at(self.baseline or history, last if self.baseline else first)
+        value = at(history, last)
         if value is None:
             return ()
-        if before is None:
-            before = next(iter(history.series[metric.kind].by_name[name].values), value)
+        begun = history.series[metric.kind].first(name, first, history.axis(self.axis))
+        before = at(self.baseline, last) if self.baseline else begun
+        before = value if before is None else before
         sign, change = "Δ" if self.baseline else "", value - before
         shown = f"{change:+.2f}" if 0.1 <= abs(change) < 1000 else f"{change:+.2g}"
         whole = f"{value:#.4g}" if 0.001 <= abs(value) < 1000 else number(value)

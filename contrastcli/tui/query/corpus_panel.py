@@ -14,7 +14,7 @@ from contrastcli.tui.fields.completion import complete_path, data_files
 from contrastcli.tui.fields.model_field import NO_MODEL
 from contrastcli.tui.query.query_panel import QueryPanel, query_line
 from contrastcli.tui.state import State
-from contrastcli.tui.widgets import FormRow, PlainText
+from contrastcli.tui.widgets import FormRow, LineInput, PlainText
 
 EMPTY = "Choose a file of sentences with c and type a question: Enter finds the nearest sentences, n edits it."
 _USUAL_COUNT = 5
@@ -35,8 +35,11 @@ class CorpusPanel(QueryPanel):
         title = "A file with one sentence a line, or a table with a column of sentences"
         self._file = ChoiceField(title, data_files, remembered.corpus, blank=blank, complete=complete_path, id="file")
         count = Input(remembered.nearest, restrict=r"\d{0,3}", id="k", compact=True)
-        question = Input(remembered.question, placeholder="any sentence", id="question", compact=True)
-        rows = FormRow("File", self._file, Label("k", id="k-name"), count), FormRow("Question", question)
+        question = LineInput(remembered.question, placeholder="any sentence", id="question", compact=True)
+        example = "text=Answer,id=Number, where their names do not say it"
+        columns = Input(remembered.corpus_columns, placeholder=example, id="text-columns", compact=True)
+        file = FormRow("File", self._file, Label("k", id="k-name"), count)
+        rows = file, FormRow("Columns", columns), FormRow("Question", question)
         message = PlainText(EMPTY, classes="message")
         super().__init__(directory, "Nearest in a corpus", "corpus", *rows, message, self._table)
 
@@ -49,6 +52,7 @@ class CorpusPanel(QueryPanel):
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
         self._remembered.question, self._remembered.nearest = self._typed("question"), self._typed("k")
+        self._remembered.corpus_columns = self._typed("text-columns")
 
     def on_choice_field_changed(self, event: ChoiceField.Changed) -> None:
         event.stop()
@@ -64,7 +68,9 @@ class CorpusPanel(QueryPanel):
         if file and line and model:
             count = max(1, int(self._typed("k") or _USUAL_COUNT))
             self.searching = True
-            self.ask_process(line, "--corpus", str(Path(file).expanduser()), "-k", str(count), "--model", model)
+            columns = ("--columns", typed) if (typed := self._typed("text-columns")) else ()
+            words = ("--corpus", str(Path(file).expanduser()), "-k", str(count), "--model", model, *columns)
+            self.ask_process(line, *words)
             return
         self.show_message(EMPTY if model else NO_MODEL)
         if not (file and line):

@@ -18,7 +18,7 @@ from contrastcli.tui.query.query_panel import query_line
 from contrastcli.tui.query.similarity_panel import SimilarityPanel
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.setup.draft import Draft
-from contrastcli.tui.widgets import FormRow, hidden_key
+from contrastcli.tui.widgets import FormRow, LineInput, hidden_key
 
 PAUSE_SECONDS = 0.2  # without a key
 
@@ -47,7 +47,7 @@ class QueryScreen(ModeScreen):
             with Vertical(id="sentences", classes="query-panel") as sentences:
                 sentences.border_title = "Two sentences"
                 for name, title, text in zip(("first", "second"), ("A", "B"), last.sentences, strict=True):
-                    yield FormRow(title, Input(text, placeholder="a sentence", id=name, compact=True))
+                    yield FormRow(title, LineInput(text, placeholder="a sentence", id=name, compact=True))
             with Container(id="answers"):
                 yield self._first
                 yield self._second
@@ -73,8 +73,10 @@ class QueryScreen(ModeScreen):
             self._ask()
 
     @on(Input.Submitted, "#first, #second")
-    def _ask_again(self) -> None:
+    def _ask_again(self, event: Input.Submitted) -> None:
         self._ask(again=True)
+        if event.input.id == "first":
+            self.query_one("#second").focus()
 
     def _ask(self, again: bool = False) -> None:
         self.contrast.remembered.sentences = self._sentences

@@ -280,7 +280,7 @@ def with_error(fields: Mapping[str, Field], error: ErrorRecord) -> Mapping[str, 
 
 
 def draft_of(run: Run) -> Draft:
-    """The settings of a run to train again, as changes of the preset that is closest.
+    """The settings of a run to train again, as changes of the preset that is closest, or of nothing.
 
     If the run has diverged, half the learning rate, or the default where that is no usual one. Raises ContrastError
     where its settings cannot be read.
@@ -292,10 +292,10 @@ def draft_of(run: Run) -> Draft:
         typed["train.lr"] = rate.default if rate.doubt(half) else half
 
     def distance(name: str) -> int:
-        values = presets.find(name).config.flat()
+        values = presets.find(name).config.flat() if name else Draft("", {}).config.flat()
         return sum(values.get(key) != value for key, value in typed.items())
 
-    draft = Draft(min(presets.names(), key=distance), {})
+    draft = Draft(min(["", *presets.names()], key=distance), {})
     draft.type_all(typed)
     return draft
 

@@ -75,6 +75,8 @@ class SettingRow(Horizontal):
             other = completion.ABSENT if names_model else "as typed"
             id = field.setting.key.replace(".", "-")
             self.value = ChoiceField(title, self._offered, complete=complete, other=other, id=id)
+            # Where one's own files are.
+            self.value.starts_at_first = field.setting.key == "data.train"
         elif self._options():
             self.value = ChoiceField(title, self._options, steps=True)
         else:

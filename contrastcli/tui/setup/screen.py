@@ -15,6 +15,7 @@ from textual.widgets import Button, Input
 from contrastcli.errors import ContrastError
 from contrastcli.runs.directory import Run
 from contrastcli.runs.results import Suggested
+from contrastcli.settings import sections
 from contrastcli.tui import processes
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.screen import ModeScreen
@@ -239,7 +240,9 @@ class SetupScreen(ModeScreen):
     def _show_ready(self) -> None:
         field, error = self._form.faulty, self.draft.error or self._dry_run.last.error
         error += " (s tries again)" if error and self.draft.can_run else ""
-        problem = f"{field.label} (s goes there)" if field else error
+        is_objective = field is not None and field.setting == sections.OBJECTIVE
+        remedy = "e fills in what suits the data" if is_objective else "s goes there"
+        problem = f"{field.label} ({remedy})" if field else error
         text = f"cannot start: {problem}" if problem else self._dry_run.state
         ready = self.query_one("#ready", PlainText).set_class(bool(problem), "wrong")
         ready.update("starting…" if self._is_starting else text)
