@@ -164,8 +164,8 @@ def nearest(word: str, known: Iterable[str], command: str = "", remark: str = ""
     within = [name for name in plain if len(parts[name]) > 1 and parts[name] <= parts[word]]
     close = close or sorted(within, key=lambda name: -len(parts[name]))
     # A part of several names means none of them.
-    is_common = sum(word in words for words in parts.values()) > 2
-    close = close or difflib.get_close_matches(word, plain, 1, 1 if is_common else 0.5)
+    likeness = 1 if sum(word in words for words in parts.values()) > 2 else 0.5
+    close = close or difflib.get_close_matches(word, plain, 1, likeness)
     if command and not close and len(names) > _MOST_LISTED:
         return f"{command} lists them"
     return f"did you mean '{plain[close[0]]}'{remark}?" if close else f"known: {', '.join(names)}"

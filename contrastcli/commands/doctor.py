@@ -11,8 +11,7 @@ from typing import Any
 from contrastcli.boundary import __version__
 from contrastcli.errors import RunError
 from contrastcli.files import cache_dir, user_file
-from contrastcli.settings import config as configs
-from contrastcli.settings import presets
+from contrastcli.settings import config, presets
 
 
 def examine(runs_dir: Path) -> dict[str, Any]:
@@ -47,7 +46,7 @@ def check(runs_dir: Path) -> None:
     for folder, remedy in ((runs_dir, "contrast --runs-dir DIR doctor"), (cache_dir(), "CONTRAST_CACHE=DIR")):
         if not _can_write(folder):
             raise RunError(f"{folder} cannot be written", f"fix its permissions, or name another folder: {remedy}")
-    configs.resolve(presets.stack(presets.Preset()))
+    config.resolve(presets.stack(presets.Preset()))
 
 
 def _version(name: str) -> str:

@@ -16,17 +16,14 @@ _ALONE = "its value alone"
 
 
 def our_options(words: Sequence[str], known: Collection[str], command: str) -> tuple[list[str], str]:
-    """Options of other software among the words, and what to type in place of them: `known` ones, or as the table says.
-
-    The `command` is named as it is typed.
-    """
+    """Options of other software among the words of a command, and a hint: `known` ones, or what the table says."""
     typed = dict.fromkeys(word.partition("=")[0] for word in words if word.startswith("--"))
     ours = {word: meant for word in typed if word not in known and (meant := _our_option(word, known, command))}
     options = ", ".join(meant for meant in ours.values() if meant.startswith("-"))
     parts = [word.partition("=") for word in words]
     rest = [value if ours.get(name) == _ALONE else name + equals + value for name, equals, value in parts]
-    alone, others = shlex.join([*command.split(), *filter(None, rest)]), [*ours.items()]
-    hints = [alone if to == _ALONE else f"{word}: {to}" for word, to in others if not to.startswith("-")]
+    alone = shlex.join([*command.split(), *filter(None, rest)])
+    hints = [alone if to == _ALONE else f"{word}: {to}" for word, to in ours.items() if not to.startswith("-")]
     question = f"did you mean {options}? " if options else ""
     return list(ours), (question + "; ".join(dict.fromkeys(hints))).strip()
 
@@ -71,10 +68,9 @@ def _assigned(word: str) -> str:
 
 def command(word: str, group: str, known: Collection[str]) -> str:
     """A hint with the command that is meant by a word, or is nearest to it in a group."""
-    name, comma, remark = our_name(word, group.rpartition(" ")[2]).partition(", ")
-    # Of another group, or an option.
-    elsewhere = " " in name or name.startswith("-")
-    return f"did you mean {group} {name}?" if elsewhere else nearest(name, known, "", comma + remark)
+    ours = our_name(word, group.rpartition(" ")[2])
+    is_ours = ours.startswith("--") or ours.split()[0].strip(",") in known
+    return f"did you mean {group} {ours}?" if is_ours else nearest(word, known)
 
 
 def choice(word: str, option: str, known: Sequence[str]) -> str:

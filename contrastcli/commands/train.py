@@ -199,10 +199,7 @@ def start(
 
 
 def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) -> tuple[Run, Plan] | None:
-    """Check all that training needs, and write the run; None for one that has finished.
-
-    Raises DataError, also for a run that cannot be resumed.
-    """
+    """Check all that training needs, and write the run; None for one that has finished. Raises ContrastError."""
     from contrastcli.model.adapters import base_folder
     from contrastcli.model.folder import load_encoder
     from contrastcli.training.checkpoint import read_position, to_resume

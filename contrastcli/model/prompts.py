@@ -13,7 +13,6 @@ MASK_PROMPT, MASK_SUFFIX = 'This sentence of "', '" means [MASK].'
 """What stands around a text where its vector is that of the mask token: PromptBERT (Jiang et al. 2022), Section 4."""
 
 _ROLE = r"\w+="
-_ROLES = {"anchor", "positive", "negative"}
 
 
 def read_prompts(words: str) -> dict[str, str]:
@@ -23,7 +22,7 @@ def read_prompts(words: str) -> dict[str, str]:
     """
     parts = re.split(f",(?={_ROLE})", words) if re.match(_ROLE, words) else []
     typed = dict(part.split("=", 1) for part in parts)
-    if unknown := next((role for role in typed if role not in _ROLES), None):
+    if unknown := next((role for role in typed if role not in ("anchor", "positive", "negative")), None):
         what = f"model.prompts is '{words}', and there is no role '{unknown}'"
         raise UsageError(what, Use("--prompts", "anchor=query: ,positive=passage: "))
     if typed and not {"anchor", "positive"} <= typed.keys():

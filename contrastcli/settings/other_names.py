@@ -10,10 +10,7 @@ import msgspec
 
 
 def our_name(word: str, place: str = "") -> str:
-    """What a word means elsewhere by our name, such as `train.warmup, a share of the steps`; else the word.
-
-    The `place` is a command, a group of commands or an option that has a table of its own.
-    """
+    """What a word at a `place` means elsewhere by our name: `train.warmup, a share of the steps`; else the word."""
     ours = _ours(place)
     close = get_close_matches(_plain(word.rpartition(".")[2]), ours, 1, 0.9)
     return ours[close[0]] if close else word

@@ -53,6 +53,11 @@ def with_path(path: Path, place: str) -> None:
     (path / "modules.json").write_text(json.dumps(modules))
 
 
+def without_tokenizer(path: Path) -> None:
+    for file in path.glob("*tok*.json"):
+        file.unlink()
+
+
 MODELS: dict[str, tuple[Change, str]] = {
     "a million million positions": (lambda m: put(m / "config.json", max_position_embeddings=10**12), "`$.positions`"),
     "a negative width": (lambda m: put(m / "config.json", hidden_size=-8), "`$.width`"),
@@ -67,14 +72,9 @@ MODELS: dict[str, tuple[Change, str]] = {
     "no limit of tokens below 1": (lambda m: put(m / "sentence_bert_config.json", max_seq_length=-1), "-1 tokens"),
     "a limit that is text": (lambda m: put(m / "sentence_bert_config.json", max_seq_length="32"), "'32' tokens"),
     "a module elsewhere": (lambda m: with_path(m, "../../etc"), "leaves the folder"),
-    "no tokenizer": (lambda m: forget(*m.glob("*tok*.json")), "has no tokenizer.json or vocab.txt"),
+    "no tokenizer": (without_tokenizer, "has no tokenizer.json or vocab.txt"),
     "a tokenizer that is a pipe": (lambda m: pipe(m / "tokenizer_config.json"), "is not a regular file"),
 }
-
-
-def forget(*files: Path) -> None:
-    for file in files:
-        file.unlink()
 
 
 def pipe(path: Path) -> None:
