@@ -107,7 +107,7 @@ def _complete(negatives: Indices, source: str, candidates: int, rule: mining.Rul
     most = int((negatives >= 0).sum(axis=1).max())
     ranks = [Use("--ranks", f"1-{candidates} -n 1")] if rule.first > 1 else []
     fewer = [Use("-n", str(most))] if most else ranks
-    raise DataError(f"no row of {source} has enough negatives by this rule, but {most} at most", [*fewer, _MORE])
+    raise DataError(f"no row of {source} has enough negatives by this rule: at most {most}", [*fewer, _MORE])
 
 
 def _read(source: str, corpus: str, columns: str, blank: Blank) -> tuple[Examples, Examples]:

@@ -47,7 +47,7 @@ def adapt(
         near = [FORMS[form] for form in FORMS if form not in needs and _targets(form, needs)]
         convertible = f", or {' or '.join(near)}, which are converted" if near else ""
         takers = [spec.name for spec in catalogue.all_objectives() if _targets(examples.form, spec.needs)]
-        remedy = f"give {FORMS[needs[0]]}{convertible}; data.columns gives columns their roles, and a .txt has one"
+        remedy = f"give {FORMS[needs[0]]}{convertible}; --columns gives columns their roles, and a .txt has one column"
         others, key = [Use("--objective", name, "train these with") for name in takers[:1]], sections.OBJECTIVE.key
         if data and data.mine_every:
             others, key = [Use("--mine-every", "0", "mine none:")], "data.mine_every"

@@ -149,7 +149,7 @@ def read_stream(
 def _read_text(suffix: str, lines: Lines, name: str, limit: int) -> Frame:
     first = next(lines, None)
     if first is None:
-        raise DataError(f"{name} is empty", "give a file with at least two sentences")
+        raise DataError(f"{name} is empty", "give a file with sentences or pairs")
     lines = chain([first], lines)
     unit, notes = "line", list[str]()
     usual = "," if suffix == ".csv" else "\t"

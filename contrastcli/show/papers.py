@@ -33,7 +33,7 @@ def listing(listed: Iterable[tuple[Item, Request | None, Sequence[Trial]]], to_j
         return as_json(facts)
     titles = {key: f"{key}: {paper.title}" for key, paper in papers.book().papers.items()}
     parts = [f"{titles[key]}\n\n{columns(rows, get_terminal_size().columns)}" for key, rows in blocks.items()]
-    return "\n\n".join([*parts, "next: contrast papers show simace table-1"])
+    return "\n\n".join([*parts, f"next: contrast papers show {next(iter(blocks))} {next(iter(blocks.values()))[0][0]}"])
 
 
 def needs(item: Item) -> str:

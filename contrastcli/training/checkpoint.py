@@ -191,7 +191,7 @@ def read_position(folder: Path) -> Position:
     path = folder / POSITION
     position = read_json(path, Position)
     if position is None:
-        raise DataError(f"{path} is missing", _start_from(folder))
+        raise DataError(f"{path} is missing, as after contrast runs prune", _start_from(folder))
     if position.step != int(folder.name):
         what = f"{path} is of step {position.step:,}, its folder of step {int(folder.name):,}"
         raise DataError(what, _start_from(folder))

@@ -72,8 +72,8 @@ def test_a_compressed_file_is_the_same(read: Read, case: str) -> None:
 
 GZIP = gzip.compress(b"words\n" * 99)
 BAD: dict[str, tuple[str, bytes, str, str]] = {
-    "empty": ("a.txt", b"", "is empty", "two sentences"),
-    "empty and compressed": ("a.txt.gz", gzip.compress(b""), "is empty", "two sentences"),
+    "empty": ("a.txt", b"", "is empty", "sentences or pairs"),
+    "empty and compressed": ("a.txt.gz", gzip.compress(b""), "is empty", "sentences or pairs"),
     "a header alone": ("a.tsv", b"anchor\tpositive\n", "has no rows", "two rows"),
     "an empty list": ("a.json", b"[]", "has no rows", "two rows"),
     "Cyrillic": ("a.txt", "a\nпривет\n".encode("cp1251"), "line 2: not UTF-8 (byte 0xef)", "a.txt > a-utf8.txt"),
