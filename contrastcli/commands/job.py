@@ -12,7 +12,7 @@ from contrastcli.runs import directory as runs
 from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Run
 from contrastcli.runs.sweeps import Sweep
-from contrastcli.settings import config, presets
+from contrastcli.settings import config, presets, sections
 from contrastcli.settings.presets import Preset
 
 
@@ -53,6 +53,8 @@ def resolve(job: Job) -> config.Config:
     preset = _preset(job)
     if preset.grid or preset.seeds > 1:
         words = ["--config", str(job.file)] if job.file else ["--preset", preset.name]
+        typed = [(sections.find_setting(key), str(text)) for key, text in job.typed.values.items()]
+        words += [word for setting, text in typed for word in setting.words(text)]
         hint = f"train it: {shlex.join(['contrast', 'sweep', *words])}, or choose a preset of a run"
         raise UsageError(f"'{preset.name}' is a grid of runs", hint)
     return config.resolve([*presets.stack(preset), job.typed])

@@ -186,5 +186,5 @@ def _share(name: str) -> float:
     """The share, 0 to 1, of "split:5%". Raises UsageError."""
     percent = as_number(name.removeprefix(SPLIT).removesuffix("%")) if name.endswith("%") else math.nan
     if not 0 < percent < 100:
-        raise UsageError(f"dev.data is '{name}'", "write the share of rows to hold out as split:5%", key="dev.data")
+        raise UsageError(f"dev.data is '{name}'", "write a share below 100 %, such as split:5%", key="dev.data")
     return percent / 100

@@ -62,7 +62,7 @@ def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]
     sentences = Use("--columns", _spelled(text=longest[0]), "for sentences")
     hint: list[Remedy] = [*pairs, sentences, f"name the columns {_NAMED}"]
     if any(len(column) > _LONGEST_NAME or math.isfinite(as_number(column)) for column in frame.columns):
-        above = f"write one above it with a name for each column: {_NAMED}, or any other"
+        above = f"write one above it, for pairs: sed -i '1i anchor,positive' {source}; names are {_NAMED}, or any other"
         hint = [f"if the first line is a row, {above}", *hint[:-1]]
     raise DataError(f"{source}: its columns {names} make neither sentences nor pairs", hint, key=COLUMNS)
 

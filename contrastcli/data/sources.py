@@ -148,13 +148,14 @@ def _near(name: str, split: Split) -> str:
     names = sorted(name for name in os.listdir(path.parent) if format_of(Path(name)))
     # Without the endings, which are alike where the names are not.
     stems = [name.partition(".")[0] for name in names]
-    near = difflib.get_close_matches(path.name.partition(".")[0], stems)
+    near = difflib.get_close_matches(path.name.partition(".")[0], stems, cutoff=0.7)
     close = [os.path.join(os.path.dirname(name), one) for one, stem in zip(names, stems, strict=True) if stem in near]
     if not format_of(path):
         close = difflib.get_close_matches(name.lower(), _NAMES[split], 1) + close
     if close:
         return f"did you mean {' or '.join(map(shlex.quote, close))}?"
-    return f"the folder holds {', '.join(names[:5]) or 'no data file; contrast help data lists what else has a name'}"
+    listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if names[5:] else "")
+    return f"the folder holds {listed or 'no data file; contrast help data lists what else has a name'}"
 
 
 def _read_folder(folder: Path, name: str, limit: int) -> Frame:

@@ -24,7 +24,7 @@ from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.formats import read_file
 from contrastcli.data.lines import Decoder, as_number
 from contrastcli.data.sources import SENTEVAL_FOLDERS
-from contrastcli.errors import DataError
+from contrastcli.errors import DataError, Use
 from contrastcli.files import cache_dir, read_bytes
 
 SUBSETS: Mapping[str, tuple[str, ...]] = {
@@ -38,7 +38,11 @@ SUBSETS: Mapping[str, tuple[str, ...]] = {
 
 ARCHIVE = "hf:princeton-nlp/datasets-for-simcse/senteval.tar"
 
-_HINT = "unpack the hub's princeton-nlp/datasets-for-simcse/senteval.tar, and give --data-dir DIR or CONTRAST_SENTEVAL"
+_DOWNLOAD = "hf download --repo-type dataset --local-dir . princeton-nlp/datasets-for-simcse senteval.tar"
+_HINT = (
+    f"unpack what this fetches, and give --data-dir DIR or CONTRAST_SENTEVAL: {_DOWNLOAD}",
+    Use("--data", "FILE", "measure pairs of your own:"),
+)
 _MOST_PAIRS = 1_000_000
 _SETS = ("STS", "SICK", "MR", "CR", "SUBJ", "MPQA", "SST", "TREC", "MRPC")
 

@@ -174,7 +174,8 @@ class Run:
         saved = self.checkpoints()
         name = saved.get(which) if which else saved.get("best") or saved.get("last")
         if name is None:
-            remedies = ["let it train until it has saved", f"continue it: contrast train --resume {self.name}"]
+            stop = f"while it trains have it save: contrast stop {self.name}"
+            remedies = [stop, f"continue it: contrast train --resume {self.name}"]
             raise DataError(f"run {self.name} has no {which or 'saved'} checkpoint", remedies)
         path = self.checkpoints_dir / name
         if not path.is_dir():

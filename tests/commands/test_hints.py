@@ -30,6 +30,7 @@ def commands_in(answer: Answer) -> list[list[str]]:
     [
         (("train", "--preset", "simace-grid"), ["sweep", "--preset", "simace-grid"]),
         (("train", "--config", "grid.toml"), ["sweep", "--config", "grid.toml"]),
+        (("train", "--config", "grid.toml", "--lr", "1e-4"), ["sweep", "--config", "grid.toml", "--lr", "1e-4"]),
         (("sweep", "--resume", "nothing"), ["sweep", "--preset", "starter", "--grid", "tau=0.05,0.06"]),
         (("query", "one"), ["query", "a dog runs", "a puppy sprints"]),
         (("watch",), ["train", "--preset", "starter", "--no-ui"]),
@@ -110,6 +111,9 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("sweep", "--resume", "simple"), "hint: contrast train --resume simple"),
         (train("--data", "tiny/pair.jsonl"), "did you mean tiny/pairs.jsonl?"),
         (train("--data", "-"), "write what is piped to a file, such as rows.csv, and name that"),
+        (train(*LABELLED, "--dev", "split:100%"), "write a share below 100 %, such as split:5%"),
+        (train("--data", "xyzzy.csv"), "the folder holds a.txt, b.txt, c.txt, d.txt, e.txt and 3 more"),
+        (("eval", "simple"), "or measure pairs of your own: --data FILE"),
         (train(*LABELLED, "--dev", "sts-b"), "did you mean stsb?"),
         (train(*LABELLED, "--limit", "1"), "read all rows: --limit 0"),
         (train(*SENTENCES, "--mine-every", "2"), "mine none: --mine-every 0"),
@@ -132,6 +136,8 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
 def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, words: tuple[str, ...], hint: str) -> None:
     Path("quoted.toml").write_text('[train]\nlr = "1e-5"\n')
     Path("vec.npy").touch()
+    for letter in "abcdefg":
+        Path(f"{letter}.txt").touch()
     shutil.copytree("tiny/backbone", "several/checkpoint-500")
     Path("same.tsv").write_text("premise\thypothesis\tlabel\nba\tda\te\nfa\tga\te\n")
     answer = contrast(*words)
