@@ -11,9 +11,6 @@ from contrastcli.runs.directory import Run
 from contrastcli.settings import catalogue, presets, sections
 from contrastcli.settings.other_names import our_name
 
-_ALONE = "its value alone"
-"""What the table of other names says of an option whose value is an argument of the command."""
-
 
 def our_options(words: Sequence[str], known: Collection[str], command: str) -> tuple[list[str], str]:
     """Options of other software among the words of a command, and a hint: `known` ones, or what the table says."""
@@ -21,9 +18,9 @@ def our_options(words: Sequence[str], known: Collection[str], command: str) -> t
     ours = {word: meant for word in typed if word not in known and (meant := _our_option(word, known, command))}
     options = ", ".join(meant for meant in ours.values() if meant.startswith("-"))
     parts = [word.partition("=") for word in words]
-    rest = [value if ours.get(name) == _ALONE else name + equals + value for name, equals, value in parts]
+    rest = [value if ours.get(name) == "VALUE" else name + equals + value for name, equals, value in parts]
     alone = shlex.join([*command.split(), *filter(None, rest)])
-    hints = [alone if to == _ALONE else f"{word}: {to}" for word, to in ours.items() if not to.startswith("-")]
+    hints = [alone if to == "VALUE" else f"{word}: {to}" for word, to in ours.items() if not to.startswith("-")]
     question = f"did you mean {options}? " if options else ""
     return list(ours), (question + "; ".join(dict.fromkeys(hints))).strip()
 
@@ -31,7 +28,7 @@ def our_options(words: Sequence[str], known: Collection[str], command: str) -> t
 def _our_option(word: str, known: Collection[str], command: str) -> str:
     ours = our_name(word, "train" if "--set" in known else command.partition(" ")[2])
     name, comma, remark = ours.partition(", ")
-    if " " in name:
+    if " " in name or name == "VALUE":
         return ours
     every = sections.all_settings()
     words = every[name].words("VALUE") if name in every else [name, "VALUE"]

@@ -38,11 +38,8 @@ SUBSETS: Mapping[str, tuple[str, ...]] = {
 
 ARCHIVE = "hf:princeton-nlp/datasets-for-simcse/senteval.tar"
 
-_DOWNLOAD = "hf download --repo-type dataset --local-dir . princeton-nlp/datasets-for-simcse senteval.tar"
-_HINT = (
-    f"unpack what this fetches, and give --data-dir DIR or CONTRAST_SENTEVAL: {_DOWNLOAD}",
-    Use("--data", "FILE", "measure pairs of your own:"),
-)
+_GET = "hf download --repo-type dataset --local-dir . princeton-nlp/datasets-for-simcse senteval.tar"
+_HINT = f"unpack what this fetches and give --data-dir DIR: {_GET}", Use("--data", "FILE", "measure your own pairs:")
 _MOST_PAIRS = 1_000_000
 _SETS = ("STS", "SICK", "MR", "CR", "SUBJ", "MPQA", "SST", "TREC", "MRPC")
 

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from contrastcli.data.downloads import Absent, Repo, Unreachable, check_reachable, fetch
+from contrastcli.data.forms import FORMATS
 from contrastcli.errors import ContrastError, DataError, Remedy, Use
 from contrastcli.files import cache_dir
 from contrastcli.runs.directory import Run, find_run, list_runs
@@ -49,12 +50,9 @@ class ModelRef:
         if (folder := self._on_disk()) is not None:
             return folder
         if os.path.isfile(os.path.expanduser(self.name)):
-            # It imports numpy.
-            from contrastcli.data.formats import format_of
-
-            as_data = [Use("--data", self.name, "as data:")] if format_of(Path(self.name)) else []
-            hint: list[Remedy] = [*as_data, "name the folder of the model, with its config.json"]
-            raise DataError(f"'{self.name}' is a file, and a model is a folder", hint)
+            hint: list[Remedy] = [Use("--data", self.name, "as data:"), "name the model's folder, with its config.json"]
+            is_data = self.name.endswith((*FORMATS, ".gz"))
+            raise DataError(f"'{self.name}' is a file, and a model is a folder", hint if is_data else hint[1:])
         try:
             return _from_hub(self.name)
         except Absent as error:

@@ -174,8 +174,7 @@ class Run:
         saved = self.checkpoints()
         name = saved.get(which) if which else saved.get("best") or saved.get("last")
         if name is None:
-            stop = f"while it trains have it save: contrast stop {self.name}"
-            remedies = [stop, f"continue it: contrast train --resume {self.name}"]
+            remedies = [f"while it trains: contrast stop {self.name}", f"else: contrast train --resume {self.name}"]
             raise DataError(f"run {self.name} has no {which or 'saved'} checkpoint", remedies)
         path = self.checkpoints_dir / name
         if not path.is_dir():
