@@ -20,8 +20,7 @@ def read_prompts(words: str) -> dict[str, str]:
 
     Raises UsageError where one is missing, or a role is unknown.
     """
-    parts = re.split(f",(?={_ROLE})", words) if re.match(_ROLE, words) else []
-    typed = dict(part.split("=", 1) for part in parts)
+    typed = dict(part.split("=", 1) for part in re.split(f",(?={_ROLE})", words)) if re.match(_ROLE, words) else {}
     if unknown := next((role for role in typed if role not in ("anchor", "positive", "negative")), None):
         what = f"model.prompts is '{words}', and there is no role '{unknown}'"
         raise UsageError(what, Use("--prompts", "anchor=query: ,positive=passage: "))
