@@ -27,7 +27,7 @@ HELPS = {
     errno.EDQUOT: "make room on the disk of /",
     errno.EIO: "check the disk",
     errno.EROFS: "mount the disk for writing",
-    errno.EACCES: "chmod ",
+    errno.EACCES: "a folder of your own",
 }
 
 

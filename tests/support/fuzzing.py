@@ -208,7 +208,7 @@ def fault(case: Case, outcome: Outcome) -> str:
     control = set(re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]", text))
     two_lines = re.search(r"^contrast: error: .+\nhint: .+\n\Z", outcome.err, re.MULTILINE) is not None
     # These print what they have done before the error.
-    shows_more = verb in ("train", "sweep", "watch", "eval") or {"-", "verify"} & {*case.words()}
+    shows_more = verb in ("train", "sweep", "watch", "eval", "doctor") or {"-", "verify"} & {*case.words()}
     faults = {
         "hangs": outcome.code == -signal.SIGALRM,
         f"ends by signal {-outcome.code}": outcome.code < 0,
