@@ -154,10 +154,10 @@ def note(run: Run, text: str) -> None:
 
 
 @runs_group.command(params=[*options.EXCLUDING])
-def exclude(run: Run, anchor: str, negative: str) -> None:
+def exclude(run: Run, anchor: str, negative: str, undo: bool) -> None:
     """Leave two texts out of each other's negatives in a run."""
-    process.exclude(run, anchor, negative)
-    narrate(f"no negatives of each other in {run.name}, from its next step on")
+    process.exclude(run, anchor, negative, undo)
+    narrate(f"{'' if undo else 'no '}negatives of each other in {run.name} from its next step on")
 
 
 @cli.command(params=[options.HOST, options.ONE_RUN, options.JSON])

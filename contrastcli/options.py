@@ -307,7 +307,10 @@ OPENING = (
 )
 _WORDS = click.Argument(["text"], nargs=-1, required=True, callback=lambda ctx, param, words: " ".join(words))
 NOTING = (click.Argument(["run"], type=RUN), _WORDS)
-EXCLUDING = (click.Argument(["run"], type=RUN), click.Argument(["anchor"]), click.Argument(["negative"]))
+EXCLUDING = (
+    *(click.Argument(["run"], type=RUN), click.Argument(["anchor"]), click.Argument(["negative"])),
+    _option("--undo", "Take this back.", is_flag=True),
+)
 SOME_RUNS = click.Argument(["chosen"], type=RUN, nargs=-1, metavar="[RUN...]")
 DELETING = (
     click.Argument(["chosen"], type=RUN, nargs=-1, required=True, metavar="RUN..."),

@@ -121,8 +121,21 @@ def request_stop(run: Run) -> None:
             run.stop_path.touch()
 
 
-def exclude(run: Run, anchor: str, negative: str) -> None:
-    """Leave a pair of texts out of the negatives from the next step of training on. Raises UsageError and RunError."""
+def left_out(run: Run) -> frozenset[tuple[str, str]]:
+    """The pairs of an anchor and a negative that were left out of a run's negatives since it began."""
+    try:
+        pairs = msgspec.json.Decoder(dict[str, str]).decode_lines(run.false_negatives_path.read_bytes())
+        return frozenset((pair["anchor"], pair["negative"]) for pair in pairs)
+    # There is none yet, or a file that training does not take either, and says so.
+    except (OSError, msgspec.DecodeError, KeyError):
+        return frozenset()
+
+
+def exclude(run: Run, anchor: str, negative: str, undo: bool = False) -> None:
+    """Leave a pair of texts out of the negatives from the next step of training on, or with `undo` no longer.
+
+    Raises UsageError and RunError.
+    """
     import filelock
 
     path, spec = run.false_negatives_path, run.config().spec
@@ -134,8 +147,12 @@ def exclude(run: Run, anchor: str, negative: str) -> None:
         if len(known) > _MOST_EXCLUDED_BYTES:
             again = f"start a run with them: contrast train --config {run.config_path} --false-negatives {path}"
             raise RunError(f"{path} has as many pairs as a run takes", again)
-        if line not in known:
-            atomic_write(path, known + line)
+        if undo and line not in known:
+            raise UsageError(f"these two were not left out in {run.name}", f"the pairs are in {path}")
+        if undo and known == line:
+            path.unlink()
+        elif undo or line not in known:
+            atomic_write(path, known.replace(line, b"") if undo else known + line)
 
 
 def wait_behind(other: Run, run: Run, emit: Callable[[Event], object], step: int) -> None:

@@ -9,7 +9,7 @@ import torch
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Note
 from contrastcli.runs.measured import Step, Violated
-from contrastcli.runs.process import exclude
+from contrastcli.runs.process import exclude, left_out
 from contrastcli.training.batch import Batch
 from contrastcli.training.step import Outcome, Stepper
 from support.command import Contrast, failed, refused
@@ -138,8 +138,16 @@ def test_the_command_adds_a_pair_once_and_refuses_what_makes_no_sense(
     run = one_batch(tiny, tmp_path / "mine")
     for _ in range(2):
         answer = contrast("runs", "exclude", "mine", "--", "a [b]", "- c\nd")
-        assert answer.code == 0 and answer.err == "no negatives of each other in mine, from its next step on\n"
+        assert answer.code == 0 and answer.err == "no negatives of each other in mine from its next step on\n"
     assert run.false_negatives_path.read_text() == '{"anchor":"a [b]","negative":"- c\\nd"}\n'
+    assert contrast("runs", "exclude", "mine", "c", "d").code == 0
+    assert left_out(run) == {("a [b]", "- c\nd"), ("c", "d")}
+    answer = contrast("runs", "exclude", "--undo", "mine", "--", "a [b]", "- c\nd")
+    assert answer.err == "negatives of each other in mine from its next step on\n"
+    assert left_out(run) == {("c", "d")}
+    failed(contrast("runs", "exclude", "--undo", "mine", "a", "d"), 2, "these two were not left out in mine", "jsonl")
+    assert contrast("runs", "exclude", "--undo", "mine", "c", "d").code == 0 and not run.false_negatives_path.exists()
+    assert contrast("runs", "exclude", "mine", "c", "d").code == 0
     monkeypatch.setattr("contrastcli.runs.process._MOST_EXCLUDED_BYTES", 10)
     failed(contrast("runs", "exclude", "mine", "e", "f"), 1, "as many pairs as a run takes", "--false-negatives")
     tiny.run(tmp_path / "scored", "mse", "scored")

@@ -82,7 +82,7 @@ class NegativesPanel(LinesPanel):
     BINDINGS: ClassVar[list[BindingType]] = [
         hidden_key("down", "next(1)", "next anchor", "to the next anchor"),
         hidden_key("up", "next(-1)", "previous anchor", "to the previous anchor"),
-        hidden_key("x", "screen.leave_out", "leave out", "leave anchor and negative out of each other's negatives"),
+        hidden_key("x", "screen.leave_out", "leave out", "leave the pair out of the negatives, or take that back"),
         hidden_key("y", "screen.write_violated", "write the list", "write all anchors to a file"),
     ]
 

@@ -18,6 +18,7 @@ from contrastcli.files import atomic_write
 from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Alert
+from contrastcli.runs.process import left_out
 from contrastcli.runs.status import IN_PROGRESS, State, Status
 from contrastcli.settings.sections import Alerts
 from contrastcli.tui.history.feed import Feed
@@ -75,7 +76,7 @@ class LiveScreen(ViewScreen):
         if self._run == run:
             return
         self.contrast.run_shown = self._run = run
-        self._snapshot, self._paused, self._area.negatives.left_out = None, False, frozenset()
+        self._snapshot, self._paused, self._area.negatives.left_out = None, False, left_out(run)
         self.view = replace(self.view, cursor=None)
         self.feed = Feed(run.events_path, self._news.set)
         self._header.announce(run)
@@ -158,14 +159,15 @@ class LiveScreen(ViewScreen):
 
     @work
     async def action_leave_out(self) -> None:
-        """Leave the chosen anchor and its negative out of each other's negatives."""
+        """Leave the chosen anchor and its negative out of each other's negatives, or take that back."""
         panel, run = self._area.negatives, self._run
         one = panel.listed[panel.chosen]
-        words = ("runs", "exclude", "--", str(run.path.resolve()), one.anchor, one.negative) if run else ()
-        if run and await self.contrast.change_run(*words):
-            panel.left_out |= {(one.anchor, one.negative)}
-            until = "from the next step on" if self._snapshot and self._snapshot.is_live else "where it is resumed"
-            self.app.notify(f"left out {until}; kept in {run.false_negatives_path}", markup=False)
+        undo = ["--undo"] if (pair := (one.anchor, one.negative)) in panel.left_out else []
+        if run and await self.contrast.change_run("runs", "exclude", *undo, "--", str(run.path.resolve()), *pair):
+            panel.left_out ^= {pair}
+            since = "from the next step on" if self._snapshot and self._snapshot.is_live else "where it is resumed"
+            what = "a negative again" if undo else "left out"
+            self.app.notify(f"{what} {since}; x takes it back", markup=False)
             self._news.set()
 
     def action_write_violated(self) -> None:
