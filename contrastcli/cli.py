@@ -19,7 +19,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.show.format import size
 
 if TYPE_CHECKING:
-    from contrastcli.commands.export import Format
+    from contrastcli.commands.export.export import Format
     from contrastcli.commands.job import Job
     from contrastcli.show.papers import Format as TableFormat
 
@@ -271,7 +271,7 @@ def query(directory: Path, /, texts: Sequence[str], corpus: Path | None, **how: 
 @click.pass_obj
 def export(directory: Path, /, model: str, dest: Path, kind: Format, **how: Any) -> None:
     """Export a model for sentence-transformers, or as ONNX."""
-    from contrastcli.commands.export import export_model
+    from contrastcli.commands.export.export import export_model
     from contrastcli.model.locate import resolve
 
     print_path(export_model(resolve(model, directory), dest, kind, **how))

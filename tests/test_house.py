@@ -356,7 +356,7 @@ def test_what_computes_knows_no_terminal(name: str) -> None:
 def test_what_computes_loads_no_terminal() -> None:
     modules = [
         *("training.process", "training.setup", "evaluation.measure", "model.search", "model.folder"),
-        *("data.sources", "objectives.infonce", "commands.encode", "commands.export", "commands.query"),
+        *("data.sources", "objectives.infonce", "commands.encode", "commands.export.export", "commands.query"),
         *("runs.directory", "runs.process", "show.console"),
     ]
     assert not TERMINAL & loaded("\n".join(f"import contrastcli.{module}" for module in modules))

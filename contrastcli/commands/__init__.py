@@ -12,7 +12,7 @@ query.py        the similarity of pairs, the neighbours of a text
 data.py         what is in training rows, what is unusual in them, and a file without that
 mine.py         pairs to triplets, with hard negatives that a model finds
 suggest.py      settings that suit some data, each with its reason, and a trial of them
-export.py       a model as a folder or as ONNX, checked, with its card from card.md or card-onnx.md
+export/         a model as a folder or as ONNX, checked, with its card
 merge.py        weights between a model and runs that began from it, chosen on dev data
 verify.py       every file of a run against its checksum and its reader
 bench/          speed, next to other software and to the machine's limit

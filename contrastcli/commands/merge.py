@@ -11,7 +11,8 @@ from msgspec import structs
 
 from contrastcli.boundary import to_copy
 from contrastcli.commands.compare import dev_data
-from contrastcli.commands.export import check_dest, in_code, without_folders, write_model
+from contrastcli.commands.export.card import in_code, without_folders
+from contrastcli.commands.export.export import check_dest, write_model
 from contrastcli.data.dev_data import DevData, load_general, read_dev
 from contrastcli.errors import UsageError, Use
 from contrastcli.model.folder import load_model

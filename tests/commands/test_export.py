@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import contrastcli
-from contrastcli.commands import export
-from contrastcli.commands.export import export_model
+from contrastcli.commands.export import formats
+from contrastcli.commands.export.export import export_model
 from contrastcli.errors import ContrastError, DataError, RunError, UsageError
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
@@ -243,13 +243,13 @@ def test_an_export_does_not_replace_what_came_while_it_worked(
             save_encoder(encoder, dest)
         (dest / "notes.txt").write_text("mine")
 
-    monkeypatch.setattr(export, "save_encoder", meanwhile)
+    monkeypatch.setattr(formats, "save_encoder", meanwhile)
     with pytest.raises(UsageError, match="dest holds notes"):
         export_model(source, dest)
-    monkeypatch.setattr(export, "save_encoder", save_encoder)
+    monkeypatch.setattr(formats, "save_encoder", save_encoder)
     shutil.rmtree(dest)
     export_model(source, dest)
-    monkeypatch.setattr(export, "save_encoder", meanwhile)
+    monkeypatch.setattr(formats, "save_encoder", meanwhile)
     with pytest.raises(UsageError, match=r"dest holds notes\.txt"):
         export_model(source, dest, overwrite=True)
     assert (dest / "notes.txt").read_text() == "mine" and load_encoder(dest).width == 32
@@ -266,7 +266,7 @@ def test_an_export_that_fails_or_cannot_take_its_place_leaves_everything_as_it_w
         save_encoder(encoder, folder)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(export, "save_encoder", full_disk)
+    monkeypatch.setattr(formats, "save_encoder", full_disk)
     for place in (dest, tmp_path / "other"):
         with pytest.raises(RunError, match="No space left on device"):
             export_model(resolve(str(source)), place, overwrite=True)
@@ -278,7 +278,7 @@ def test_an_export_that_fails_or_cannot_take_its_place_leaves_everything_as_it_w
         return rename(path, target)
 
     rename = Path.rename
-    monkeypatch.setattr(export, "save_encoder", save_encoder)
+    monkeypatch.setattr(formats, "save_encoder", save_encoder)
     monkeypatch.setattr(Path, "rename", refuse)
     with pytest.raises(RunError, match="No space left on device"):
         export_model(resolve(str(source)), dest, overwrite=True)
@@ -293,7 +293,7 @@ def test_a_model_that_changed_on_its_way_is_an_error(
         save_encoder(encoder, folder)
         under(encoder, pooling="cls")
 
-    monkeypatch.setattr(export, "save_encoder", damage)
+    monkeypatch.setattr(formats, "save_encoder", damage)
     with pytest.raises(RunError, match="not the same model"):
         export_model(resolve(str(model(tiny, tmp_path / "source", "cls"))), tmp_path / "dest")
     assert not (tmp_path / "dest").exists()

@@ -20,11 +20,12 @@ ADDRESSES = 12 << 30
 _LATER = """
 datasets filelock platformdirs psutil pyarrow.parquet rich.progress scipy.stats sklearn.cluster sklearn.linear_model
 tokenizers tomli_w torch._dynamo torch.distributed.nn transformers contrastcli.cli contrastcli.show.console
-contrastcli.commands.compare contrastcli.commands.encode contrastcli.commands.evaluate contrastcli.commands.export
-contrastcli.commands.query contrastcli.commands.sweep contrastcli.commands.train contrastcli.evaluation.evaluate
-contrastcli.evaluation.geometry contrastcli.evaluation.sts contrastcli.evaluation.transfer contrastcli.model.search
-contrastcli.training.process contrastcli.training.setup contrastcli.training.plan
-contrastcli.training.auxiliaries.teachers contrastcli.training.auxiliaries.views contrastcli.training.auxiliaries.mlm
+contrastcli.commands.compare contrastcli.commands.encode contrastcli.commands.evaluate
+contrastcli.commands.export.export contrastcli.commands.query contrastcli.commands.sweep contrastcli.commands.train
+contrastcli.evaluation.evaluate contrastcli.evaluation.geometry contrastcli.evaluation.sts
+contrastcli.evaluation.transfer contrastcli.model.search contrastcli.training.process contrastcli.training.setup
+contrastcli.training.plan contrastcli.training.auxiliaries.teachers contrastcli.training.auxiliaries.views
+contrastcli.training.auxiliaries.mlm
 """
 
 

@@ -1,0 +1,6 @@
+"""`contrast export`, and what `contrast merge` writes.
+
+export.py    a model to a new folder, which appears when it is complete
+formats.py   the formats, each checked against the model
+card.py      the folder's card, from card.md or card-onnx.md
+"""

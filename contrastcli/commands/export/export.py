@@ -1,0 +1,145 @@
+"""A model to a new folder, which appears when it is complete."""
+
+import contextlib
+import errno
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from contrastcli.commands.export.card import TAGS, about, model_card
+from contrastcli.commands.export.formats import write_folder, write_onnx
+from contrastcli.data.tokens import TOKENIZER_FILES
+from contrastcli.errors import Remedy, RunError, UsageError, Use
+from contrastcli.files import draft_of, flush_tree, fsync_dir, writing_to
+from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.model.folder import load_encoder
+from contrastcli.model.locate import ModelRef
+
+Format = Literal["sentence-transformers", "onnx"]
+
+_NAME_ANOTHER = "write elsewhere: name another folder"
+
+_FILES = re.compile(
+    r"README\.md|config\.json|modules\.json|sentence_bert_config\.json|config_sentence_transformers\.json|model\.onnx"
+    r"|adapter_config\.json|adapter_model\.safetensors|base\.json"
+    r"|model(-\d+-of-\d+)?\.safetensors|model\.safetensors\.index\.json|\d_[A-Z]\w+/(config\.json|model\.safetensors)|"
+    + "|".join(map(re.escape, TOKENIZER_FILES))
+)
+"""Everything that an export writes."""
+
+
+def export_model(
+    model: ModelRef,
+    dest: Path,
+    kind: Format = "sentence-transformers",
+    dim: int | None = None,
+    *,
+    overwrite: bool = False,
+    adapter: bool = False,
+) -> Path:
+    """Write a model, or with `dim` that of shorter embeddings, to a new folder, which appears when it is complete.
+
+    LoRA is merged, or with `adapter` written alone.
+
+    Raises UsageError if `dest` is not empty and may not be replaced, if a package is missing or if the embeddings have
+    no `dim` numbers, RunError if it cannot be written or does not equal the model, and DataError if there is no model.
+    """
+    check_dest(dest, overwrite)
+    encoder = load_encoder(model.folder(), merge=not adapter).eval()
+    encoder.name = model.run.name if model.run else Path(model.name).resolve().name
+    if adapter and (kind == "onnx" or not encoder.backbone.adapter):
+        what = "the ONNX export merges adapters" if kind == "onnx" else f"{model.name} has no adapter of its own"
+        raise UsageError(what, "leave out --adapter")
+    if dim is not None:
+        encoder.set_dim(dim)
+    return write_model(encoder, dest, about(model.run) if model.run else [], kind, overwrite)
+
+
+def check_dest(dest: Path, overwrite: bool) -> None:
+    """Raises UsageError if a folder is not empty and may not be replaced, RunError if it cannot be read."""
+    with _writing(dest):
+        _replaces(dest, overwrite)
+
+
+def write_model(encoder: SentenceEncoder, dest: Path, parts: Sequence[str], kind: Format, overwrite: bool) -> Path:
+    """Write a model to a new folder, which appears when it is complete; `parts` are those of its card, in Markdown.
+
+    Raises UsageError and RunError as `export_model` does.
+    """
+    with writing_to(dest, _NAME_ANOTHER):
+        dest.resolve().parent.mkdir(parents=True, exist_ok=True)
+        (draft := draft_of(dest.resolve())).mkdir()
+    with _writing(dest):
+        try:
+            (write_onnx if kind == "onnx" else write_folder)(encoder, draft)
+            text = model_card(encoder, parts, onnx=kind == "onnx")
+            (draft / "README.md").write_text(text, encoding="utf-8")
+            flush_tree(draft)
+            _put(draft, dest.resolve(), _replaces(dest, overwrite))
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    return dest
+
+
+@contextlib.contextmanager
+def _writing(dest: Path) -> Iterator[None]:
+    """Turn an error of the system in the body into a RunError, also where another process writes to the folder."""
+    with writing_to(dest, _NAME_ANOTHER):
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOENT):
+                raise
+            what = f"{dest} was changed while the model was exported"
+            raise RunError(what, _elsewhere(dest, Use("--overwrite"))) from None
+
+
+def _replaces(dest: Path, overwrite: bool) -> bool:
+    """Whether there is a folder, which an export may replace. Raises UsageError where it may not."""
+    if not dest.exists():
+        return False
+    if not dest.is_dir():
+        raise UsageError(f"{dest} is a file", _elsewhere(dest))
+    inode = dest.stat().st_ino
+    paths = [path for path in sorted(dest.rglob("*")) if not stat.S_ISDIR(path.lstat().st_mode)]
+    names = [path.relative_to(dest).as_posix() for path in paths]
+    card = (dest / "README.md").read_text(encoding="utf-8", errors="replace") if "README.md" in names else ""
+    # Another export may have moved it away while it was read.
+    if dest.stat().st_ino != inode:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(dest))
+    if other := next((name for name in names if not _FILES.fullmatch(name)), ""):
+        raise UsageError(f"{dest} holds {other}, which no export has written", _elsewhere(dest))
+    # Model folders of other programs, and a run's own checkpoints, have files of the same names.
+    if paths and TAGS not in card:
+        raise UsageError(f"{dest} holds a model that no export has written", _elsewhere(dest))
+    if paths and not overwrite:
+        raise UsageError(f"{dest} exists", _elsewhere(dest, Use("--overwrite")))
+    return True
+
+
+def _elsewhere(dest: Path, *others: Remedy) -> list[Remedy]:
+    number = 2
+    while (free := dest.resolve().with_name(f"{dest.resolve().name}-{number}")).exists():
+        number += 1
+    return [*others, f"choose another folder, such as {dest.with_name(free.name) if dest.name else free}"]
+
+
+def _put(draft: Path, dest: Path, replaces: bool) -> None:
+    """Put a complete folder in its place, or in that of another. Raises OSError, with everything as it was."""
+    # What an export has left that was killed between the renames is removed here, since the new one is complete.
+    former = draft_of(dest.with_name(f"{dest.name}.former"))
+    if replaces:
+        dest.rename(former)
+    try:
+        draft.rename(dest)
+    except OSError:
+        if replaces and not dest.exists():
+            former.rename(dest)
+        raise
+    finally:
+        shutil.rmtree(former, ignore_errors=True)
+    fsync_dir(dest.parent)
