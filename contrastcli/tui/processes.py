@@ -62,8 +62,10 @@ class Command:
 
     @property
     def about(self) -> str:
-        """When it began, how long it took, and its exit code."""
-        end = f"exit {self.process.returncode:<4} {self.ended - self.began:6.1f} s" if self.ended else "● running"
+        """When it began, how long it took, and its exit code where nothing stopped it."""
+        code = self.process.returncode
+        how = "stopped" if code and code < 0 else f"exit {code}"
+        end = f"{how:<9} {self.ended - self.began:6.1f} s" if self.ended else "● running"
         return f"{time.strftime('%H:%M:%S', time.localtime(self.began))}  {end}"
 
 

@@ -92,7 +92,7 @@ async def test_a_process_that_stays_is_marked_as_running(tmp_path: Path, monkeyp
     assert command.about.endswith("● running") and command.line.endswith(" query -")
     await processes.end_process(process)
     await ended(command)
-    assert " exit -15 " in command.about
+    assert " stopped " in command.about
     for _ in range(300):
         processes.COMMANDS.append(command)
     assert len(processes.COMMANDS) == 200
