@@ -105,7 +105,7 @@ class Chooser(ModalScreen[tuple[str, ...]]):
 
 
 class Help(ModalScreen[None]):
-    """What a screen is for, and its keys."""
+    """The keys of a screen, and what it is for."""
 
     AUTO_FOCUS = "VerticalScroll"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q", "dismiss", "back")]
@@ -118,5 +118,5 @@ class Help(ModalScreen[None]):
         width = max(len(key) for key, _ in self._keys)
         with VerticalScroll(classes="dialog help"):
             yield PlainText(self._title, classes="title")
-            yield PlainText(self._text)
             yield PlainText("\n".join(f"{key:<{width}}  {what}" for key, what in self._keys), classes="keys")
+            yield PlainText(self._text)

@@ -470,10 +470,10 @@ async def test_help_scrolls_by_keys_where_it_is_longer_than_the_screen(tmp_path:
     async with show(opened(recorded(tmp_path, "running")), NARROW) as page:
         await until(page, lambda: "s stop" in footer(page))
         await page.press("question_mark")
-        await until(page, lambda: says(page, "A run as it trains"))
-        assert not says(page, "copy the content of the screen")
+        await until(page, lambda: says(page, "finish the step, save and stop"))
+        assert not says(page, "A run as it trains")
         await page.press("end")
-        await until(page, lambda: says(page, "copy the content of the screen", "back"))
+        await until(page, lambda: says(page, "Training is a process of its own"))
 
 
 async def test_the_palette_names_each_action_once(tmp_path: Path) -> None:
