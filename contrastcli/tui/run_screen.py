@@ -73,7 +73,7 @@ class RunScreen(ModeScreen):
         Binding("u", "use_in('query')", "query", tooltip="compare sentences with the run's model"),
         hidden_key("t", "use_in('setup')", "set up again", "take the settings to Setup; half the rate if it diverged"),
         Binding("x", "export", "export", tooltip="write the run's model to a folder"),
-        hidden_key("M", "merge", "merge", "write the best model between a backbone and what was trained from it"),
+        hidden_key("M", "merge", "merge", "write the best model between a backbone and its runs"),
         hidden_key("n", "note", "note", "write a note or tags on the run"),
         hidden_key("D,delete,backspace", "delete", "delete", "delete the run; asks first", display="D"),
     ]
