@@ -2,7 +2,7 @@
 
 import contextlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -10,7 +10,8 @@ from contrastcli.errors import DataError
 from contrastcli.files import atomic_write, read_json, state_dir
 
 _FILE = "app.json"
-_MOST_DRAFTS = 20
+_MOST_KEPT = 20
+T = TypeVar("T")
 
 
 class State(msgspec.Struct):
@@ -20,6 +21,8 @@ class State(msgspec.Struct):
     drafts: dict[str, tuple[str, dict[str, str]]] = {}
     """Setup: by runs directory the preset, and setting key → text that differs from it; the last one last."""
     more: bool = False  # Setup: every setting is shown
+    roles: dict[str, str] = {}
+    """By data file what its columns were said to be, on any screen; the one said last last."""
 
     # Live
     log_scale: bool = False
@@ -40,7 +43,6 @@ class State(msgspec.Struct):
     # Evaluate
     data_dir: str = ""
     own_data: str = ""
-    own_columns: str = ""
     suites: tuple[str, ...] = ("sts",)
 
     # Query
@@ -48,7 +50,6 @@ class State(msgspec.Struct):
     second_model: str = "starter"
     show_second_model: bool = False
     corpus: str = ""
-    corpus_columns: str = ""
     question: str = ""
     nearest: Annotated[str, msgspec.Meta(pattern=r"^\d{0,3}\Z")] = "10"
     sentences: tuple[str, str] = ("a dog runs", "a puppy sprints")
@@ -59,10 +60,23 @@ class State(msgspec.Struct):
 
     def keep_draft(self, directory: Path, draft: tuple[str, dict[str, str]]) -> None:
         """Remember the draft of a runs directory, and those of the last few others."""
-        self.drafts.pop(str(directory.resolve()), None)
-        self.drafts[str(directory.resolve())] = draft
-        for oldest in list(self.drafts)[:-_MOST_DRAFTS]:
-            del self.drafts[oldest]
+        _keep(self.drafts, directory, draft)
+
+    def roles_of(self, data: str) -> str:
+        """What the columns of a data file are, as data.columns has it; empty for by their names."""
+        return self.roles.get(str(Path(data).expanduser().resolve()), "") if data else ""
+
+    def keep_roles(self, data: str, columns: str) -> None:
+        """Remember what the columns of a data file are, and of the last few others."""
+        _keep(self.roles, Path(data).expanduser(), columns)
+
+
+def _keep(some: dict[str, T], path: Path, value: T) -> None:
+    """Add a value for a path as the last one, and leave out the oldest where there are many."""
+    some.pop(str(path.resolve()), None)
+    some[str(path.resolve())] = value
+    for oldest in list(some)[:-_MOST_KEPT]:
+        del some[oldest]
 
 
 def load() -> State:

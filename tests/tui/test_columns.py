@@ -12,9 +12,9 @@ from contrastcli.cli import cli
 from contrastcli.errors import ContrastError, ErrorRecord
 from contrastcli.runs import directory as runs
 from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.fields.choice_field import ChoiceField
+from contrastcli.tui.fields.columns import Columns, ColumnsField
 from contrastcli.tui.processes import Finished
-from contrastcli.tui.setup.columns import Columns
-from contrastcli.tui.setup.draft import Draft
 from contrastcli.tui.setup.form import SettingRow
 from contrastcli.tui.setup.screen import SetupScreen
 from support.command import Contrast
@@ -91,6 +91,28 @@ async def test_an_error_about_columns_leads_to_their_table_and_to_a_run(
         await until(pilot, lambda: says(pilot, "ready: 48 steps of 8 sentences"))
         assert screen.draft.typed["data.columns"] == "anchor=Frage,positive=Antwort"
         assert row(screen, "data.columns").display and says(pilot, "columns", "anchor=Frage,positive")
+
+
+async def test_what_columns_hold_is_known_on_every_screen_and_for_their_file_alone(commands: Commands) -> None:
+    async with setting_up() as (pilot, screen):
+        await opened(pilot)
+        await pilot.press("a", "down", "p", "enter")
+        await until(pilot, lambda: screen.draft.typed.get("data.columns") == "anchor=Frage,positive=Antwort")
+        data = row(screen, "data.train").value
+        assert isinstance(data, ChoiceField)
+        for file, typed in (("tidy.csv", None), ("./faq.csv", "anchor=Frage,positive=Antwort")):
+            data.choose(file)
+            await until(pilot, lambda: screen.draft.typed.get("data.columns") == typed)  # noqa: B023
+        for key, name in (("4", "#own_data"), ("5", "#file")):
+            await pilot.press("escape", key)
+            await until(pilot, lambda: pilot.app.screen.query(name))  # noqa: B023
+            pilot.app.screen.query_one(name, ChoiceField).choose(str(Path("faq.csv").absolute()))
+            columns = pilot.app.screen.query_one(ColumnsField)
+            await until(pilot, lambda: columns.value == "anchor=Frage,positive=Antwort")  # noqa: B023
+        columns.focus()
+        await opened(pilot)
+        await pilot.press("delete", "s", "enter")
+        await until(pilot, lambda: columns.value == "sentence=Frage,positive=Antwort")
 
 
 async def test_the_command_says_what_the_table_was_given_whatever_the_columns_are_called(commands: Commands) -> None:
@@ -191,14 +213,14 @@ async def test_keys_that_are_typed_while_the_table_opens_reach_it(commands: Comm
 async def test_what_cannot_be_read_is_said_and_escape_leaves_at_once(commands: Commands) -> None:
     app = ContrastApp(runs.runs_dir(None))
     async with show(app, NARROW) as pilot:
-        app.push_screen(Columns(app.directory, Draft("", {"data.train": "gone.csv"})))
+        app.push_screen(Columns(app.directory, "gone.csv", ""))
         await until(pilot, lambda: says(pilot, "there is no file or folder gone.csv"))
         await pilot.press("a", "left", "enter")
         assert isinstance(app.screen, Columns)
         await pilot.press("escape")
         assert isinstance(app.screen, SetupScreen)
         commands.held.clear()
-        app.push_screen(Columns(app.directory, Draft("", {"data.train": "faq.csv"})))
+        app.push_screen(Columns(app.directory, "faq.csv", ""))
         await until(pilot, lambda: says(pilot, "reading…"))
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, SetupScreen) and commands.cancelled)

@@ -150,24 +150,25 @@ async def test_suites_folder_and_pooling_are_passed_on_and_remembered(place: Pat
 
 async def test_a_file_of_ones_own_is_chosen_with_its_columns(place: Path, commands: Commands) -> None:
     roles = "anchor=title,positive=body"
-    async with show(ContrastApp(place)) as pilot:
+    app = ContrastApp(place)
+    async with show(app) as pilot:
         await ready(pilot)
         assert "Own data" not in screen_text(pilot.app)
         pilot.app.screen.query_one("#own", Checkbox).value = True
         await until(pilot, lambda: "Own data  none chosen ▾" in screen_text(pilot.app))
         await pilot.press("s")
         await until(pilot, lambda: "Choose your own data first: f" in texts(pilot))
-        pilot.app.screen.query_one("#own_columns").focus()
-        for key, typed in (("enter", roles), ("f", "/faq.csv")):
-            await pilot.press(key)
-            await until(pilot, lambda: "Enter  choose" in screen_text(pilot.app))
-            await pilot.press(*typed, "enter")
-            await until(pilot, lambda: f"{typed} ▾" in screen_text(pilot.app))  # noqa: B023
+        app.remembered.keep_roles("/faq.csv", roles)
+        await pilot.press("f")
+        await until(pilot, lambda: "Enter  choose" in screen_text(pilot.app))
+        await pilot.press(*"/faq.csv", "enter")
+        await until(pilot, lambda: "/faq.csv ▾" in screen_text(pilot.app) and f"{roles} ▾" in screen_text(pilot.app))
+        assert "Choose your own data" not in texts(pilot)
         await pilot.press("escape", "s")
         await until(pilot, lambda: commands.calls)
     expected = ("eval", "one-run", "--suite", "sts,own", "--data", "/faq.csv", "--columns", roles, "--json")
     assert commands.calls == [expected]
-    assert (state.load().own_data, state.load().own_columns) == ("/faq.csv", roles)
+    assert (state.load().own_data, state.load().roles_of("/faq.csv")) == ("/faq.csv", roles)
 
 
 async def test_the_model_is_chosen_from_a_list_or_typed(place: Path, commands: Commands) -> None:

@@ -1,5 +1,6 @@
 """Fields of Evaluate: the suites, and data of one's own."""
 
+from pathlib import Path
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -8,6 +9,7 @@ from textual.widgets import Checkbox
 
 from contrastcli.evaluation.suites import OWN
 from contrastcli.tui.fields.choice_field import ChoiceField
+from contrastcli.tui.fields.columns import ColumnsField
 from contrastcli.tui.fields.completion import complete_path, data_files
 from contrastcli.tui.state import State
 from contrastcli.tui.widgets import FormRow, hidden_key
@@ -36,16 +38,9 @@ class SuiteBox(Checkbox):
 class OwnData(Vertical):
     """The file that the suite own measures, and what its columns hold."""
 
-    def __init__(self, last: State) -> None:
+    def __init__(self, directory: Path, last: State) -> None:
         what, blank = "A file of pairs, scored or not, or of triplets", "none chosen"
         file = ChoiceField(what, data_files, last.own_data, blank=blank, complete=complete_path, id="own_data")
-        roles = ChoiceField(
-            "What its columns hold, such as anchor=title,positive=body",
-            lambda: [("", "")],
-            last.own_columns,
-            blank="by their names",
-            complete=lambda typed: [],
-            id="own_columns",
-        )
-        super().__init__(FormRow("Own data", file), FormRow("Columns", roles))
+        self.columns = ColumnsField(directory, last, last.own_data)
+        super().__init__(FormRow("Own data", file), FormRow("Columns", self.columns))
         self.display = OWN.name in last.suites

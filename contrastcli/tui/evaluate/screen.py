@@ -96,6 +96,7 @@ class EvaluateScreen(ModeScreen):
             steps=True,
             id="pooling",
         )
+        self._own = OwnData(self.contrast.directory, last)
         data = ChoiceField(
             "The folder of the data: SentEval's, or one with folders such as STS",
             lambda: [("", "")],
@@ -112,7 +113,7 @@ class EvaluateScreen(ModeScreen):
                     for name, suite in all_suites().items():
                         yield SuiteBox(f"{name:<10}  {suite.about}", name in last.suites, id=name)
                 yield FormRow("Data", data)
-                yield OwnData(last)
+                yield self._own
                 yield FormRow("Pooling", self._pooling)
                 yield self._status
             with VerticalScroll(id="results") as results:
@@ -176,11 +177,14 @@ class EvaluateScreen(ModeScreen):
     @on(Checkbox.Changed)
     def _remember_suites(self) -> None:
         self.contrast.remembered.suites = tuple(box.id for box in self.query(SuiteBox) if box.value and box.id)
-        self.query_one(OwnData).display = OWN.name in self.contrast.remembered.suites
+        self._own.display = OWN.name in self.contrast.remembered.suites
 
-    @on(ChoiceField.Changed, "#data_dir, #own_data, #own_columns")
+    @on(ChoiceField.Changed, "#data_dir, #own_data")
     def _remember_data(self, event: ChoiceField.Changed) -> None:
         setattr(self.contrast.remembered, str(event.field.id), event.value)
+        if event.field.id == "own_data":
+            self._own.columns.take(event.value)
+        self._status.update("")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("start", "stop"):
@@ -210,7 +214,7 @@ class EvaluateScreen(ModeScreen):
         folder = str(Path(last.data_dir).expanduser()) if last.data_dir else ""
         words = {"--suite": ",".join(last.suites), "--data-dir": folder, "--pooling": pooling}
         if OWN.name in last.suites:
-            words |= {"--data": str(Path(last.own_data).expanduser()), "--columns": last.own_columns}
+            words |= {"--data": str(Path(last.own_data).expanduser()), "--columns": self._own.columns.value}
         args = ("eval", model, *chain.from_iterable(word for word in words.items() if word[1]), "--json")
         try:
             done = await processes.run_command(self.contrast.directory, *args, on_progress=self._status.update)

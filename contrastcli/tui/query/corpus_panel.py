@@ -10,6 +10,7 @@ from textual.widgets import DataTable, Input, Label
 
 from contrastcli.runs.results import Nearest
 from contrastcli.tui.fields.choice_field import ChoiceField
+from contrastcli.tui.fields.columns import ColumnsField
 from contrastcli.tui.fields.completion import complete_path, data_files
 from contrastcli.tui.fields.model_field import NO_MODEL
 from contrastcli.tui.query.query_panel import QueryPanel, query_line
@@ -17,6 +18,7 @@ from contrastcli.tui.state import State
 from contrastcli.tui.widgets import FormRow, LineInput, PlainText
 
 EMPTY = "Choose a file of sentences with c and type a question: Enter finds the nearest sentences, n edits it."
+TO_ASK = "Type a question, n goes there: Enter finds the nearest sentences."
 _USUAL_COUNT = 5
 _NUMBERS_WIDTH = 33
 
@@ -36,11 +38,10 @@ class CorpusPanel(QueryPanel):
         self._file = ChoiceField(title, data_files, remembered.corpus, blank=blank, complete=complete_path, id="file")
         count = Input(remembered.nearest, restrict=r"\d{0,3}", id="k", compact=True)
         question = LineInput(remembered.question, placeholder="any sentence", id="question", compact=True)
-        example = "text=Answer,id=Number, where their names do not say it"
-        columns = Input(remembered.corpus_columns, placeholder=example, id="text-columns", compact=True)
+        self._columns = ColumnsField(directory, remembered, remembered.corpus)
         file = FormRow("File", self._file, Label("k", id="k-name"), count)
-        rows = file, FormRow("Columns", columns), FormRow("Question", question)
-        message = PlainText(EMPTY, classes="message")
+        rows = file, FormRow("Columns", self._columns), FormRow("Question", question)
+        message = PlainText(TO_ASK if remembered.corpus else EMPTY, classes="message")
         super().__init__(directory, "Nearest in a corpus", "corpus", *rows, message, self._table)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -52,11 +53,13 @@ class CorpusPanel(QueryPanel):
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
         self._remembered.question, self._remembered.nearest = self._typed("question"), self._typed("k")
-        self._remembered.corpus_columns = self._typed("text-columns")
 
     def on_choice_field_changed(self, event: ChoiceField.Changed) -> None:
         event.stop()
-        self._remembered.corpus = event.value
+        if event.field is self._file:
+            self._remembered.corpus = event.value
+            self._columns.take(event.value)
+        self.show_message(TO_ASK)
         self.query_one("#question").focus()
 
     def _typed(self, field: str) -> str:
@@ -68,11 +71,11 @@ class CorpusPanel(QueryPanel):
         if file and line and model:
             count = max(1, int(self._typed("k") or _USUAL_COUNT))
             self.searching = True
-            columns = ("--columns", typed) if (typed := self._typed("text-columns")) else ()
+            columns = ("--columns", self._columns.value) if self._columns.value else ()
             words = ("--corpus", str(Path(file).expanduser()), "-k", str(count), "--model", model, *columns)
             self.ask_process(line, *words)
             return
-        self.show_message(EMPTY if model else NO_MODEL)
+        self.show_message(NO_MODEL if not model else TO_ASK if file else EMPTY)
         if not (file and line):
             (self.query_one("#question") if file else self._file).focus()
         self.call_after_refresh(self.scroll_visible, animate=False)
@@ -81,7 +84,7 @@ class CorpusPanel(QueryPanel):
         super().close_process()
         self.searching = False
         self._nearest = None
-        self.show_message(EMPTY)
+        self.show_message(TO_ASK if self._file.value else EMPTY)
 
     def show_message(self, text: str) -> None:
         super().show_message(text)

@@ -5,6 +5,5 @@ draft.py          what is being set up; no widget
 form.py           a row for each setting
 curve.py          the curves of the chosen similarity
 dry_run_panel.py  the summary of what would be trained
-columns.py        the columns of the data, each with a role to choose
 rows.py           the rows of the data that are unusual, to accept and reject
 """

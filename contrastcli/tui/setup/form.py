@@ -18,8 +18,8 @@ from textual.widgets import Input
 from contrastcli.settings import catalogue, presets, sections
 from contrastcli.tui.fields import completion
 from contrastcli.tui.fields.choice_field import ChoiceField, Choices
+from contrastcli.tui.fields.columns import Columns
 from contrastcli.tui.fields.model_field import list_models
-from contrastcli.tui.setup.columns import Columns
 from contrastcli.tui.setup.draft import COLUMNS, Draft, Field
 from contrastcli.tui.widgets import PlainText, has_words, hidden_key
 
@@ -228,7 +228,8 @@ class SettingsForm(VerticalScroll, can_focus=False):
 
     def _columns(self) -> Columns:
         assert self._draft
-        return Columns(cast("ContrastApp", self.app).directory, self._draft)
+        data = self._draft.config.data
+        return Columns(cast("ContrastApp", self.app).directory, data.train, data.columns)
 
 
 def _objectives() -> Choices:

@@ -119,6 +119,11 @@ class SetupScreen(ModeScreen):
         assert isinstance(row, SettingRow)
         key = row.field.setting.key
         self.draft.type(key, event.value)
+        remembered = self.contrast.remembered
+        if key == "data.train":
+            self.draft.type(COLUMNS, remembered.roles_of(event.value))
+        elif key == COLUMNS:
+            remembered.keep_roles(self.draft.config.data.train, event.value)
         self._show(typing=key)
 
     @on(ChoiceField.Changed, "#preset")
@@ -187,6 +192,7 @@ class SetupScreen(ModeScreen):
             return
         if clean := await self.app.push_screen_wait(Rows(self.contrast.directory, self.draft)):
             self.draft.type("data.train", clean)
+            self.contrast.remembered.keep_roles(clean, self.draft.config.data.columns)
             self._show()
 
     def action_scroll_side(self, pages: int) -> None:

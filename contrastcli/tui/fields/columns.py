@@ -1,4 +1,4 @@
-"""The columns of the training data, over Setup: each with its first value, and a role to choose."""
+"""The columns of a file, over a screen: each with its first value, and a role to choose."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,16 +19,17 @@ from contrastcli.data.forms import FORMS, SHAPES, Role
 from contrastcli.runs.results import Inspected
 from contrastcli.settings.setting import join_items
 from contrastcli.tui import processes
-from contrastcli.tui.setup.draft import COLUMNS, Draft, reading_words
+from contrastcli.tui.fields.choice_field import ChoiceField
+from contrastcli.tui.state import State
 from contrastcli.tui.widgets import PlainText, after, styled
 
 _ROLES: tuple[str, ...] = ("", *get_args(Role))
 _NAME_CELLS = 18
-_KEYS = "↑ ↓  column    ← → a p …  role    Enter  take    Esc  back"
+_KEYS = f"↑ ↓  column    ← →  role, or its first letter: {', '.join(_ROLES[1:])}    Enter  take    Esc  back"
 
 
 class Columns(ModalScreen[str | None]):
-    """Asks `contrast data` for the columns of a draft, for which keys wait; returns data.columns, None to leave it."""
+    """Asks `contrast data` for the columns of a file, for which keys wait; returns data.columns, None to leave it."""
 
     AUTO_FOCUS = "OptionList"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -38,10 +39,11 @@ class Columns(ModalScreen[str | None]):
         *(Binding(letter, f"next_role(1, '{letter}')", "role") for letter in {role[0] for role in _ROLES[1:]}),
     ]
 
-    def __init__(self, directory: Path, draft: Draft) -> None:
+    def __init__(self, directory: Path, source: str, columns: str) -> None:
         super().__init__()
-        self._directory, self._source = directory, draft.config.data.train
-        self._words = ["data", *reading_words(draft, COLUMNS), "--list-columns", "--json"]
+        self._directory, self._source = directory, source
+        chosen = ["--columns", columns] if columns else []
+        self._words = ["data", str(Path(source).expanduser()), *chosen, "--list-columns", "--json"]
         self._first: Mapping[str, str] = {}  # value, by column
         self._roles: list[str] = []
         self.is_ready = False
@@ -100,3 +102,25 @@ class Columns(ModalScreen[str | None]):
             number = f"_{place}" if role == "negative" and self._roles.count(role) > 1 else ""
             items += [f"{role}{number}={name}"] if role else []
         self.dismiss(join_items(items) if self._roles != self._before else None)
+
+
+class ColumnsField(ChoiceField):
+    """What the columns of a data file hold, which is remembered for the file from one screen to another."""
+
+    def __init__(self, directory: Path, remembered: State, data: str) -> None:
+        self._directory, self._remembered = directory, remembered
+        super().__init__("Columns", list, blank="by their names", opens=self._table)
+        self.take(data)
+
+    def take(self, data: str) -> None:
+        """Show what is known of the columns of another file."""
+        self._data, self.disabled = data, not data
+        self.show(self._remembered.roles_of(data))
+
+    def choose(self, value: str | None) -> None:
+        if value is not None:
+            self._remembered.keep_roles(self._data, value)
+        super().choose(value)
+
+    def _table(self) -> Columns:
+        return Columns(self._directory, self._data, self.value)
