@@ -11,6 +11,7 @@ from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from socket import gethostname
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from contrastcli.boundary import narrate, print_path
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from contrastcli.training.plan import Plan
 
 
-_MOST_RUNS_COMPARED = 100
+_MOST_RUNS_COMPARED, _STEPS_COMPARED = 100, 50
 
 
 def preview(config: Config, runs_dir: Path) -> Preview:
@@ -111,15 +112,17 @@ def read_lengths(texts: Sequence[str], contract: Contract, shape: dict[str, Any]
 
 
 def earlier_rate(config: Config, runs_dir: Path) -> tuple[float | None, str]:
-    """Sentences a second of the newest run of this machine that encodes alike, and its name."""
+    """The usual sentences a second of the newest run of this machine that encodes alike, and its name."""
     model, train = ("model.backbone", "model.max_length"), ("train.batch_size", "train.device", "train.precision")
     alike = attrgetter("spec.name", *model, *train)
     for run in list_runs(runs_dir)[:_MOST_RUNS_COMPARED]:
         with contextlib.suppress(ContrastError, OSError):
             if alike(run.config()) == alike(config):
-                last = digest(run.events_path)
-                if last.step and last.step.sentences_per_s and last.started and last.started.host == gethostname():
-                    return last.step.sentences_per_s, run.name
+                # Single steps are slow now and then, such as the first one after an evaluation.
+                rates = [step.sentences_per_s for step in islice(run.latest(Step), _STEPS_COMPARED)]
+                known, last = [rate for rate in rates if rate], digest(run.events_path)
+                if known and last.started and last.started.host == gethostname():
+                    return median(known), run.name
     return None, ""
 
 

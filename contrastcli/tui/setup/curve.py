@@ -10,7 +10,7 @@ from contrastcli.show.curve import ANGLES, curve
 from contrastcli.show.pictures import Picture, Series
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.setup.draft import Draft
-from contrastcli.tui.widgets import PlainText
+from contrastcli.tui.widgets import PlainText, after
 
 VIEWS = {
     "value": ("similarity of positives ÷ τ", "g gradient"),
@@ -40,6 +40,12 @@ class SimilarityCurves(Vertical):
         for chart, view in zip(self._charts, ("value", below), strict=True) if not off else ():
             chart.border_subtitle = VIEWS[view][1]
             chart.show(similarity_picture(draft, view))
+
+    def show_next(self, draft: Draft, with_value: bool) -> None:
+        """Show the next of value, gradient and slope."""
+        views = [view for view in VIEWS if with_value or view != "value"]
+        self.view = after(self.view if self.view in views else "gradient", views)
+        self.show(draft)
 
 
 def similarity_picture(draft: Draft, view: str) -> Picture:

@@ -19,12 +19,12 @@ from contrastcli.settings import sections
 from contrastcli.tui import processes
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.screen import ModeScreen
-from contrastcli.tui.setup.curve import VIEWS, SimilarityCurves
+from contrastcli.tui.setup.curve import SimilarityCurves
 from contrastcli.tui.setup.draft import COLUMNS, Draft, draft_of, fill_in, suggest_words, with_error
 from contrastcli.tui.setup.dry_run_panel import READING, DryRunPanel
 from contrastcli.tui.setup.form import FIELD_KEYS, SettingRow, SettingsForm
 from contrastcli.tui.setup.rows import Rows
-from contrastcli.tui.widgets import PlainText, after, hidden_key
+from contrastcli.tui.widgets import PlainText, hidden_key
 
 _HOW_TO = "↓ ↑ go to a setting, Enter opens its list, PgDn shows the summary."
 
@@ -201,9 +201,7 @@ class SetupScreen(ModeScreen):
 
     def action_gradient(self) -> None:
         """Show the next of value, gradient and slope; where both charts are shown, the value stays."""
-        views = [view for view in VIEWS if view != "value" or not self.has_class("-wide")]
-        self._curves.view = after(self._curves.view if self._curves.view in views else "gradient", views)
-        self._curves.show(self.draft)
+        self._curves.show_next(self.draft, with_value=not self.has_class("-wide"))
 
     def _show(self, typing: str = "") -> None:
         draft, last = self.draft, self.contrast.remembered
