@@ -121,6 +121,10 @@ def test_a_value_at_a_step_is_the_last_one_measured_until_then() -> None:
     table.add(20, {"lr": None})
     assert [table.at("lr", step) for step in (9, 10, 19, 20)] == [None, 0.5, 0.5, None]
     assert table.at("unknown", 10) is None
+    table.add(30, {"lr": 0.1})
+    table.add(40, {"lr": 0.25})
+    assert [table.between("lr", step) for step in (9, 10, 15, 25, 40, 99)] == [None, 0.5, 0.5, None, 0.25, 0.25]
+    assert table.between("lr", 35) == pytest.approx(0.175)
 
 
 def test_a_resume_voids_later_steps() -> None:

@@ -167,6 +167,15 @@ class SeriesGroup:
         value = self.by_name[name].values[place]
         return None if math.isnan(value) else value
 
+    def between(self, name: str, x: float, axis: Axis = STEPS) -> float | None:
+        """A number at a place of an axis, on the straight line from the one before it to the next, as it is drawn."""
+        here, after = self.at(name, x, axis), self.count(x, axis)
+        if here is None or after == len(self.steps) or math.isnan(then := self.by_name[name].values[after]):
+            return here
+        places = self.minutes if axis.timed else self.steps
+        begin, end = places[after - 1], places[after]
+        return here + (then - here) * (x / axis.unit - begin) / (end - begin)
+
     def first(self, name: str, x: float, axis: Axis = STEPS) -> float | None:
         """The first number at a place of an axis or after it; None where there is none."""
         places = self.minutes if axis.timed else self.steps

@@ -70,15 +70,14 @@ class LiveView:
         """A value at the cursor or the newest, and in brackets how it has changed; with a baseline, Δ to that there."""
         first, last = self.x_range(history)
         last = last if self.cursor is None else self.cursor
-
-        def at(history: History, x: float) -> float | None:
-            return history.series[metric.kind].at(name, x, history.axis(self.axis))
-
-        value = at(history, last)
+        axis, values = history.axis(self.axis), history.series[metric.kind]
+        value = values.at(name, last, axis)
         if value is None:
             return ()
-        begun = history.series[metric.kind].first(name, first, history.axis(self.axis))
-        before = at(self.baseline, last) if self.baseline else begun
+        if other := self.baseline:
+            before = other.series[metric.kind].between(name, last, other.axis(self.axis))
+        else:
+            before = values.first(name, first, axis)
         before = value if before is None else before
         sign, change = "Δ" if self.baseline else "", value - before
         shown = f"{change:+.2f}" if 0.1 <= abs(change) < 1000 else f"{change:+.2g}"
