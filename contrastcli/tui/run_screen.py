@@ -1,6 +1,7 @@
 """What can be done with a run, and in which states: the keys are the same in Live and Runs."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from contrastcli.tui import processes
 from contrastcli.tui.dialogs import Prompt, Question
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.widgets import hidden_key
+
+_TELL_SECONDS = 10.0
 
 SHAPES: dict[str, str] = {
     "queued": "◔",
@@ -148,9 +151,21 @@ class RunScreen(ModeScreen):
             return
         for run in saved:
             self.app.notify(f"exporting {run.name}", markup=False)
-            place = str(Path(folder, run.name)) if several else folder
-            if await self.contrast.change_run("export", str(run.path.resolve()), place):
-                self.app.notify(f"exported {run.name} to {place}", timeout=10, markup=False)
+            await self._export(run, str(Path(folder, run.name)) if several else folder)
+
+    async def _export(self, run: Run, place: str) -> None:
+        """Write the best model of a run to a folder, over an earlier export if that is wanted."""
+        words = ("export", str(run.path.resolve()), place)
+        done = await processes.run_command(self.contrast.directory, *words)
+        if done.record.key == "overwrite":
+            answers = {"o": "overwrite it", "k": "keep it"}
+            if await self.app.push_screen_wait(Question(done.record.what, answers)) != "o":
+                return
+            done = await processes.run_command(self.contrast.directory, *words, "--overwrite")
+        if done.error:
+            self.contrast.fail(done.error)
+        else:
+            self.app.notify(f"exported {run.name} to {place}", timeout=10, markup=False)
 
     @work(group="merge", exclusive=True)
     async def action_merge(self) -> None:
@@ -163,13 +178,26 @@ class RunScreen(ModeScreen):
         question = f"Write the best model between {base} and {in_words(saved)} to which new folder?"
         if not (folder := await self.app.push_screen_wait(Prompt(question, f"merged/{saved[0].name}"))):
             return
-        self.app.notify(f"measuring models between {base} and {in_words(saved)}", timeout=10, markup=False)
+        tell = self._teller(f"measuring models between {base} and {in_words(saved)}")
         words = (base, *(str(run.path.resolve()) for run in saved), folder)
-        done = await processes.run_command(self.contrast.directory, "merge", *words)
+        done = await processes.run_command(self.contrast.directory, "merge", *words, on_progress=tell)
         if done.error:
             self.contrast.fail(done.error)
         else:
             self.app.push_screen(Question(done.stdout.rstrip(), {}))
+
+    def _teller(self, work: str) -> Callable[[str], None]:
+        """Say that a long work has begun; what that returns says how far it is, as long as the work goes on."""
+        told = 0.0
+
+        def tell(progress: str) -> None:
+            nonlocal told
+            if time.monotonic() > told + _TELL_SECONDS:
+                told = time.monotonic()
+                self.app.notify(f"{work}\n{progress}".rstrip(), timeout=_TELL_SECONDS, markup=False)
+
+        tell("")
+        return tell
 
     @work
     async def action_delete(self) -> None:

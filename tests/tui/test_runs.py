@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
+from contrastcli.errors import ErrorRecord
 from contrastcli.runs import directory as runs
 from contrastcli.runs.events import Done
 from contrastcli.tui import state
@@ -208,6 +209,27 @@ async def test_an_export_asks_for_a_folder(place: Path, monkeypatch: pytest.Monk
         await pilot.press("ctrl+u", *"out", "enter")
         await until(pilot, lambda: "exported starter-finished to out" in screen_text(pilot.app))
     assert commands.calls == [("export", str((place / "starter-finished").resolve()), "out")]
+
+
+async def test_an_earlier_export_is_overwritten_where_that_is_wanted(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exists = ErrorRecord("out exists", ["choose another folder"], key="overwrite")
+    commands = answer_commands(
+        monkeypatch,
+        lambda directory, words: Finished("") if "--overwrite" in words else Finished("", "out exists", exists),
+    )
+    async with opened(ContrastApp(place), NARROW) as (pilot, table):
+        at(table, "starter-finished")
+        for answer, said in (("k", "finished"), ("o", "exported starter-finished to out")):
+            await pilot.press("x")
+            await until(pilot, lambda: "which new folder" in screen_text(pilot.app))
+            await pilot.press("ctrl+u", *"out", "enter")
+            await until(pilot, lambda: "out exists" in screen_text(pilot.app))
+            await pilot.press(answer)
+            await until(pilot, lambda: said in screen_text(pilot.app))  # noqa: B023
+    words = ("export", str((place / "starter-finished").resolve()), "out")
+    assert commands.calls == [words, words, (*words, "--overwrite")]
 
 
 async def test_deleting_asks_and_deletes(place: Path) -> None:

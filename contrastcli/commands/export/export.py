@@ -117,7 +117,7 @@ def _replaces(dest: Path, overwrite: bool) -> bool:
     if paths and TAGS not in card:
         raise UsageError(f"{dest} holds a model that no export has written", _elsewhere(dest))
     if paths and not overwrite:
-        raise UsageError(f"{dest} exists", _elsewhere(dest, Use("--overwrite")))
+        raise UsageError(f"{dest} exists", _elsewhere(dest, Use("--overwrite")), key="overwrite")
     return True
 
 
