@@ -1,7 +1,8 @@
 """Data of one's own: scored pairs, pairs and triplets, measured as the dev set of a training is."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from contrastcli.data.examples import ScoredPairs
 from contrastcli.errors import UsageError
 from contrastcli.evaluation import ranking
 from contrastcli.evaluation.procedure import Options, Procedure, SuiteContext, TaskScores, by_kind, finite
+from contrastcli.model.locate import resolve
 from contrastcli.model.metrics import cosine, pearson, spearman
 
 _PROTOCOL = (
@@ -34,8 +36,15 @@ def _score(context: SuiteContext, task: str, rows: DevData) -> TaskScores:
         scores["pairs"] = len(rows)
     else:
         scores = {**ranking.means(rows, torch.from_numpy(first), torch.from_numpy(second))}
-    note = "; ".join([f"{task}: {rows}", *rows.notes])
+    note = "; ".join([f"{task}: {rows}", *_trained_on(context.subject.name, task), *rows.notes])
     return {"metric": rows.metric, "score": scores[rows.metric], **scores, "note": note, "partial": False}
+
+
+def _trained_on(model: str, file: str) -> Iterator[str]:
+    """A warning, where the model is a run that was trained on the file."""
+    run = resolve(model).run
+    if run and Path(run.config().data.train).resolve() == Path(file).resolve():
+        yield "the model was trained on this file, so that it is no measure of other texts"
 
 
 def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
