@@ -42,12 +42,15 @@ def adapt(
     all_rows = [Use("--limit", "0", "read all rows:")] if data and data.limit else []
     possible = _targets(examples.form, needs)
     if not possible:
-        content = FORMS[examples.form] + (f" in the columns {', '.join(columns)}" if columns else "")
+        roles_are_given = data is not None and data.columns != ""
+        content = FORMS[examples.form]
+        content += f" in the columns {', '.join(columns)}" if columns and not roles_are_given else ""
         what = f"{examples.source} holds {content}, where {FORMS[needs[0]]} are needed"
         near = [FORMS[form] for form in FORMS if form not in needs and _targets(form, needs)]
         convertible = f", or {' or '.join(near)}, which are converted" if near else ""
         takers = [spec.name for spec in catalogue.all_objectives() if _targets(examples.form, spec.needs)]
-        remedy = f"give {FORMS[needs[0]]}{convertible}; --columns gives columns their roles, and a .txt has one column"
+        remedy = f"give {FORMS[needs[0]]}{convertible}"
+        remedy += "" if roles_are_given else "; --columns gives columns their roles, and a .txt has one column"
         others, key = [Use("--objective", name, "train these with") for name in takers[:1]], sections.OBJECTIVE.key
         if data and data.mine_every:
             others, key = [Use("--mine-every", "0", "mine none:")], "data.mine_every"
