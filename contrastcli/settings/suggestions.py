@@ -144,8 +144,8 @@ def _max_length(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
     if 2 * facts.p99 <= most:
         return 8 * ceil(facts.p99 / 8), f"{usual}, 99 % {facts.p99:,}, the longest {facts.longest:,}: few are cut"
     if facts.cut:
-        return 0, f"{usual}; {100 * facts.cut:.1f} % have more than the {facts.limit:,} that the model reads"
-    return 0, f"{usual}; the model reads {facts.limit:,}, and the longest has {facts.longest:,}"
+        return 0, f"the model's own limit of {facts.limit:,}: {usual}; {100 * facts.cut:.1f} % have more"
+    return 0, f"the model's own limit of {facts.limit:,}: {usual}, the longest {facts.longest:,}"
 
 
 def _dev(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
@@ -157,7 +157,7 @@ def _dev(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
     share = min(_MOST_HELD_OUT, ceil(100 * _ENOUGH / facts.anchors))
     held = _held_anchors(facts, share, chosen)
     width = 196 * _SPREAD / sqrt(held)
-    reason = f"{held:,} of {facts.anchors:,} anchors tell a difference of about {width:.1f} points from chance"
+    reason = f"{held:,} of {facts.anchors:,} anchors are held out, enough to see {width:.1f} points"
     return f"split:{share}%", f"{reason}; a tenth is the most" if share == _MOST_HELD_OUT else reason
 
 
@@ -201,10 +201,8 @@ def _batch_size(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
     # A copy by dropout is told from others easily, however many.
     most = 64 if facts.form == "sentences" else most
     size = min(rows, max(_FEWEST_ROWS, min(most, 2 ** round(log2(max(1, rows / _BATCHES))))))
-    return (
-        size,
-        f"about {_BATCHES} batches of the {rows:,} rows, of {_FEWEST_ROWS} to {most}; memory does not depend on it",
-    )
+    batches = f"about {_BATCHES} batches of the {rows:,} rows that are not held out, of {_FEWEST_ROWS} to {most}"
+    return size, f"{batches}; memory does not depend on it"
 
 
 def _steps(facts: Facts, chosen: Chosen) -> int:
