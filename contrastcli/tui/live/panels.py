@@ -117,7 +117,9 @@ def plane(history: History, view: LiveView, width: int) -> Picture:
     group = history.series["evaluated"]
     (_, x), (_, y) = (group.line(name, until, width, axis) for name in ("uniformity", "alignment"))
     path = (Series("", x, y),)
-    return Picture("plane", "Alignment, uniformity", "path", "uniformity", "alignment", path, note="○ start  ● now")
+    return Picture(
+        "plane", "Alignment, uniformity", "path", "uniformity", "alignment", path, note="○ start  ● now  ↙ is better"
+    )
 
 
 class Panel(ChartView, can_focus=True):

@@ -165,23 +165,26 @@ class LiveScreen(ViewScreen):
         undo = ["--undo"] if (pair := (one.anchor, one.negative)) in panel.left_out else []
         if run and await self.contrast.change_run("runs", "exclude", *undo, "--", str(run.path.resolve()), *pair):
             panel.left_out ^= {pair}
-            since = "from the next step on" if self._snapshot and self._snapshot.is_live else "where it is resumed"
+            is_live = self._snapshot is not None and self._snapshot.is_live
+            since = "from the next step on" if is_live else "where it is resumed, or trained again by t"
             what = "a negative again" if undo else "left out"
             self.app.notify(f"{what} {since}; x takes it back", markup=False)
             self._news.set()
 
     def action_write_violated(self) -> None:
-        """Write the listed anchors into the current folder, as data.false_negatives takes them."""
+        """Write the pairs that were left out, or all where none was, as data.false_negatives takes them."""
+        listed, out = self._area.negatives.listed, self._area.negatives.left_out
+        chosen = [one for one in listed if (one.anchor, one.negative) in out] or listed
         rows = [
             (one.anchor, one.positive, one.negative, one.times, " ".join(f"{a:.1f}/{b:.1f}" for a, b in one.angles))
-            for one in self._area.negatives.listed
+            for one in chosen
         ]
         path = Path(f"false-negatives-{self._run.name if self._run else ''}.csv").resolve()
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([("anchor", "positive", "negative", "times", "angles"), *rows])
         try:
             atomic_write(path, text.getvalue().encode())
-            self.app.notify(f"the list is in {path}", markup=False)
+            self.app.notify(f"{len(rows)} pairs are in {path}; --false-negatives leaves them out", markup=False)
         except OSError as error:
             self.contrast.fail(f"{path} cannot be written: {error_text(error)}")
 
