@@ -282,11 +282,13 @@ def with_error(fields: Mapping[str, Field], error: ErrorRecord) -> Mapping[str, 
 def draft_of(run: Run) -> Draft:
     """The settings of a run to train again, as changes of the preset that is closest, or of nothing.
 
-    If the run has diverged, half the learning rate, or the default where that is no usual one. Raises ContrastError
-    where its settings cannot be read.
+    The pairs that were left out of its negatives are left out again. If the run has diverged, half the learning rate,
+    or the default where that is no usual one. Raises ContrastError where its settings cannot be read.
     """
     config = run.config()
     typed = dict(config.flat())
+    if not config.data.false_negatives and run.false_negatives_path.exists():
+        typed["data.false_negatives"] = str(run.false_negatives_path.resolve())
     if run.status().state == "diverged":
         rate, half = sections.settings_of(config.spec)["train.lr"], config.train.lr / 2
         typed["train.lr"] = rate.default if rate.doubt(half) else half
@@ -297,6 +299,19 @@ def draft_of(run: Run) -> Draft:
 
     draft = Draft(min(["", *presets.names()], key=distance), {})
     draft.type_all(typed)
+    return draft
+
+
+def next_draft(last: tuple[str, dict[str, str]], run: Run | None) -> Draft:
+    """The last draft, or that of a run with the last one's probes, which are for the next training, whichever it is.
+
+    Raises ContrastError where the run's settings cannot be read.
+    """
+    if run is None:
+        return Draft(*last)
+    draft = draft_of(run)
+    if (probes := last[1].get("dev.probes", "")) and not draft.config.dev.probes:
+        draft.type("dev.probes", probes)
     return draft
 
 

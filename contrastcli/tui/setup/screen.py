@@ -20,7 +20,7 @@ from contrastcli.tui import processes
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.setup.curve import SimilarityCurves
-from contrastcli.tui.setup.draft import COLUMNS, Draft, draft_of, fill_in, suggest_words, with_error
+from contrastcli.tui.setup.draft import COLUMNS, Draft, Field, fill_in, next_draft, suggest_words, with_error
 from contrastcli.tui.setup.dry_run_panel import READING, DryRunPanel
 from contrastcli.tui.setup.form import FIELD_KEYS, SettingRow, SettingsForm
 from contrastcli.tui.setup.rows import Rows
@@ -64,7 +64,7 @@ class SetupScreen(ModeScreen):
         with Container(id="setup"):
             self._form = SettingsForm()
             yield self._form
-            with VerticalScroll(id="side"):
+            with VerticalScroll(id="side", can_focus=False):
                 self._curves = SimilarityCurves()
                 yield self._curves
                 self._command = PlainText(id="command", classes="panel")
@@ -100,8 +100,7 @@ class SetupScreen(ModeScreen):
         """Read presets and settings, those of a run or the last ones, not on the UI's thread."""
         last, self.is_ready = self.contrast.remembered, False
         try:
-            given = (draft_of, run) if run else (Draft, *last.draft(self.contrast.directory))
-            self.draft = await asyncio.to_thread(*given)
+            self.draft = await asyncio.to_thread(next_draft, last.draft(self.contrast.directory), run)
         except ContrastError as error:
             self.contrast.fail(error)
             if run:
@@ -171,8 +170,9 @@ class SetupScreen(ModeScreen):
         show = self.query_one("#ready", PlainText).update
         show(READING)
         done = await processes.run_command(self.contrast.directory, *suggest_words(self.draft), on_progress=show)
-        if done.record.key in self.draft.fields:
+        if field := self.draft.fields.get(done.record.key):
             self._dry_run.take(done, self.draft)
+            self.contrast.fail(f"nothing is suggested before this is solved: {field.label}")
         elif done.error:
             self.contrast.fail(done.error)
         else:
@@ -242,12 +242,16 @@ class SetupScreen(ModeScreen):
             self._form.go_to(COLUMNS)
 
     def _show_ready(self) -> None:
-        field, error = self._form.faulty, self.draft.error or self._dry_run.last.error
-        error += " (s tries again)" if error and self.draft.can_run else ""
-        is_objective = field is not None and field.setting == sections.OBJECTIVE
-        remedy = "e fills in what suits the data" if is_objective else "s goes there"
-        problem = f"{field.label} ({remedy})" if field else error
+        problem = _problem(self._form.faulty, self.draft, self._dry_run.last.error)
         text = f"cannot start: {problem}" if problem else self._dry_run.state
         ready = self.query_one("#ready", PlainText).set_class(bool(problem), "wrong")
         ready.update("starting…" if self._is_starting else text)
         self.query_one("#start", Button).disabled = bool(problem) or self._is_starting
+
+
+def _problem(field: Field | None, draft: Draft, error: str) -> str:
+    """Why a draft cannot be trained, and what helps; empty where it can, as far as is known."""
+    if field:
+        remedy = "e fills in what suits the data" if field.setting == sections.OBJECTIVE else "s goes there"
+        return f"{field.label} ({remedy})"
+    return draft.error or (f"{error} (s tries again)" if error else "")
