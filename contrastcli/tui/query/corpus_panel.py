@@ -18,7 +18,7 @@ from contrastcli.tui.state import State
 from contrastcli.tui.widgets import FormRow, LineInput, PlainText
 
 EMPTY = "Choose a file of sentences with c and type a question: Enter finds the nearest sentences, n edits it."
-TO_ASK = "Type a question, n goes there: Enter finds the nearest sentences."
+TO_ASK = "Type a question: Enter finds the nearest sentences."
 _USUAL_COUNT = 5
 _NUMBERS_WIDTH = 33
 
