@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from contrastcli.files import cache_dir, is_writable, writing_to
 
 T = TypeVar("T")
+T_rows = TypeVar("T_rows", NDArray[np.int64], range)
 T_kind = TypeVar("T_kind", bound=np.generic)
 T_co = TypeVar("T_co", covariant=True)
 
@@ -25,6 +26,7 @@ IN_MEMORY = 1 << 24
 
 # Cells that are encoded or decoded at once: some are long.
 _BLOCK = 1_000
+_ROWS = 100_000
 _HASH_PARTS = 16
 # The first byte of a cell that is no text: UTF-8 never has it.
 _NOT_TEXT = 0xFF
@@ -60,10 +62,18 @@ class GrowingArray:
 
 def on_disk(values: NDArray[T_kind]) -> NDArray[T_kind]:
     """The same values, mapped from a temporary file where they are many."""
-    if values.nbytes <= IN_MEMORY:
-        return values
-    array = GrowingArray(values.dtype.type)
-    array.extend(values)
+    return values if values.nbytes <= IN_MEMORY else _joined(values.dtype.type, [values])
+
+
+def _parts(rows: T_rows) -> Iterator[T_rows]:
+    return (rows[start : start + _ROWS] for start in range(0, len(rows), _ROWS))
+
+
+def _joined(kind: type[np.generic], parts: Iterable[ArrayLike]) -> NDArray[Any]:
+    """An array of parts, mapped from a temporary file where it is large."""
+    array = GrowingArray(kind)
+    for part in parts:
+        array.extend(part)
     return array.array()
 
 
@@ -135,19 +145,25 @@ class Column(Sequence[T_co]):
     @property
     def sizes(self) -> NDArray[np.int64]:
         """The bytes of each cell: (N,)."""
-        return self.store.starts[self.rows + 1] - self.store.starts[self.rows]
+        starts = self.store.starts
+        return _joined(np.int64, (starts[rows + 1] - starts[rows] for rows in _parts(self.rows)))
 
     @property
     def hashes(self) -> NDArray[np.uint64]:
         """A hash of each cell: (N,)."""
-        return self.store.hashes[self.rows]
+        return _joined(np.uint64, (self.store.hashes[rows] for rows in _parts(self.rows)))
 
     @property
     def is_text(self) -> NDArray[np.bool_]:
         """Which cells are texts: (N,)."""
-        is_text: NDArray[np.bool_] = self.sizes == 0
-        is_text[~is_text] = self.store.data[self.store.starts[self.rows[~is_text]]] != _NOT_TEXT
-        return is_text
+
+        def check(rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+            first, end = self.store.starts[rows], self.store.starts[rows + 1]
+            is_text: NDArray[np.bool_] = first == end
+            is_text[~is_text] = self.store.data[first[~is_text]] != _NOT_TEXT
+            return is_text
+
+        return _joined(np.bool_, map(check, _parts(self.rows)))
 
     def distinct(self) -> tuple[Column[T_co], NDArray[np.int64]]:
         """The distinct cells in order of appearance, and the number of each cell among them: (N,)."""
@@ -179,5 +195,5 @@ def read_columns(names: Sequence[str], cells: Iterable[T]) -> dict[str, Column[T
         hashes.extend([xxhash.xxh3_64_intdigest(cell) for cell in block])
         end = int(ends[-1])
     store = Store(data.array(), starts.array(), hashes.array())
-    rows = (np.arange(place, len(store.hashes), len(names)) for place in range(len(names)))
-    return {name: Column(store, on_disk(some)) for name, some in zip(names, rows, strict=True)}
+    rows = (range(place, len(store.hashes), len(names)) for place in range(len(names)))
+    return {name: Column(store, _joined(np.int64, _parts(some))) for name, some in zip(names, rows, strict=True)}
