@@ -13,11 +13,11 @@ import stat
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 import msgspec
 
-from contrastcli.errors import DataError, NoRoom, Remedy, RunError, UsageError, error_text
+from contrastcli.errors import DataError, InUse, NoRoom, Remedy, RunError, UsageError, error_text
 
 T = TypeVar("T")
 
@@ -111,6 +111,63 @@ def replaced(path: Path, *, private: bool = False) -> Iterator[Path]:
         fsync_dir(path.parent)
     finally:
         draft.unlink(missing_ok=True)
+
+
+class Draft:
+    """A file that begins with a head and grows by parts; those that an earlier process wrote for its key are kept."""
+
+    def __init__(self, file: BinaryIO, record: Path, key: str, head: bytes) -> None:
+        import xxhash
+
+        self._file, self._record, self._key, self._digest = file, record, key, xxhash.xxh3_64()
+        owner, size, checksum = "", 0, ""
+        with contextlib.suppress(DataError):
+            owner, size, checksum = read_json(record, tuple[str, int, str]) or (owner, size, checksum)
+        # What follows may be half a part; where bytes are missing, the zeros in their place have another checksum.
+        file.truncate(size if owner == key else 0)
+        file.seek(0)
+        while part := file.read(1 << 20):
+            self._digest.update(part)
+        is_kept = self._digest.hexdigest() == checksum
+        self.kept = size - len(head) if is_kept else 0
+        """Bytes after the head that are there."""
+        self.is_lost = record.exists() and not is_kept
+        """Whether what is there was damaged, or for another key."""
+        if not is_kept:
+            file.truncate(0)
+            file.write(head)
+            self._digest = xxhash.xxh3_64(head)
+
+    def append(self, part: memoryview) -> None:
+        """Add a part, durably. Raises OSError."""
+        self._file.write(part)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._digest.update(part)
+        atomic_write(self._record, json_bytes((self._key, self._file.tell(), self._digest.hexdigest())))
+
+
+@contextlib.contextmanager
+def resumed(path: Path, key: str, head: bytes, *elsewhere: Remedy) -> Iterator[Draft]:
+    """A draft that replaces `path` after the body. On an error it stays, and the next call for its key continues it.
+
+    Raises RunError where it cannot be written, with how the user writes `elsewhere`, and where another process does.
+    """
+    place, record, lock = (path.with_name(f".{path.name}.{end}") for end in ("part", "part.json", "lock"))
+    taken = InUse(f"another process writes {path}", ["wait for its end", *elsewhere])
+    with locked(lock, taken, *elsewhere), writing_to(path, *elsewhere):
+        try:
+            with open(place, "a+b") as file:
+                yield Draft(file, record, key, head)
+            os.replace(place, path)
+            record.unlink(missing_ok=True)
+            fsync_dir(path.parent)
+        finally:
+            if not record.exists():
+                place.unlink(missing_ok=True)
+            # Some systems delete no open file.
+            with contextlib.suppress(OSError):
+                lock.unlink()
 
 
 def check_output(path: Path, what: str, known: Collection[str]) -> None:
@@ -282,7 +339,7 @@ def is_writable(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def locked(path: Path, taken: RunError) -> Iterator[None]:
+def locked(path: Path, taken: RunError, *elsewhere: Remedy) -> Iterator[None]:
     """Hold a lock file, which the system frees if the process dies. Raises `taken` if another process holds it.
 
     Waits for a moment first: a process that was killed keeps its files open until the system has taken it down.
@@ -290,7 +347,7 @@ def locked(path: Path, taken: RunError) -> Iterator[None]:
     import filelock
 
     lock = filelock.FileLock(path)
-    with writing_to(path.parent):
+    with writing_to(path.parent, *elsewhere):
         try:
             lock.acquire(timeout=LOCK_WAIT_SECONDS, poll_interval=0.02)
         except filelock.Timeout:

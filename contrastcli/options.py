@@ -99,7 +99,7 @@ JSON = _option("--json", "Print JSON.", is_flag=True)
 MODEL = _option("--model", "Default: CONTRAST_MODEL, else the newest run.", **_A_MODEL)
 POOLING = _choice("--pooling", sections.Pooling, "Use this pooling instead of the model's own.")
 PRECISION = _choice(
-    "--precision", sections.Precision, "Precision of the encoder; int8 needs a CPU with VNNI or AMX.", "fp32"
+    "--precision", sections.Precision, "How the encoder computes; int8 needs a CPU with VNNI or AMX.", "fp32"
 )
 KIND = _choice("--as kind", sections.Kind, "What the texts are, for a model with a prompt for each.")
 _KEPT = "Keep the first N numbers of every embedding"
@@ -188,7 +188,9 @@ COMPARING = (
 
 SOURCE = click.Argument(["source"], metavar="FILE|-")
 VECTORS = _option("-o --output", ".npy, .safetensors or .parquet.", required=True, type=PATH)
-ENCODING = (SOURCE, MODEL, DIM, KIND, COLUMNS, BLANK, PRECISION, VECTORS)
+DTYPE = _choice("--dtype", sections.Dtype, "The numbers that are written, however they were computed.", "float32")
+SHARD = _option("--shard", "Encode the K-th of N equal parts of the rows.", default="1/1", metavar="K/N")
+ENCODING = (SOURCE, MODEL, DIM, KIND, COLUMNS, BLANK, PRECISION, DTYPE, SHARD, VECTORS)
 
 TEXTS = click.Argument(["texts"], nargs=-1, required=True, metavar="A B | TEXT | -")
 CORPUS = _option("--corpus", "Find the nearest sentences of this file; of pairs, the positives.", type=PATH)

@@ -1,27 +1,30 @@
 """`contrast encode`: the sentences of a file to vectors on disk."""
 
 import os
+import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from contrastcli.boundary import narrate, narrate_all
-from contrastcli.data.examples import from_frame
+from contrastcli.data.examples import Examples, from_frame
 from contrastcli.data.formats import format_of, read_stream
 from contrastcli.data.sources import load_sentences
-from contrastcli.data.texts import Column
+from contrastcli.data.texts import Column, Texts
 from contrastcli.data.tokens import OnProgress
-from contrastcli.errors import DataError, Use
-from contrastcli.files import check_output, replaced, writing_to
-from contrastcli.model.devices import is_int8_slower_than_bf16
-from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.errors import DataError, UsageError, Use
+from contrastcli.files import cache_key, check_output, replaced, resumed, writing_to
+from contrastcli.model.devices import is_int8_slower_than_bf16, limit_prepared_products
+from contrastcli.model.encoder import SentenceEncoder, blocks_of
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
 from contrastcli.model.metrics import cosine
-from contrastcli.model.vectors import WRITERS
-from contrastcli.settings.sections import Blank, Kind, Precision
+from contrastcli.model.vectors import HEADERS, Stored, dequantise, fingerprint, quantise, write_parquet
+from contrastcli.settings.sections import Blank, Dtype, Kind, Precision
 from contrastcli.show import console
 
 _SAMPLE_TEXTS = 256
@@ -39,6 +42,8 @@ def encode_file(
     *,
     kind: Kind | None,
     precision: Precision,
+    dtype: Dtype,
+    shard: str,
     dim: int | None,
     columns: str,
     blank: Blank,
@@ -47,55 +52,88 @@ def encode_file(
 
     Raises UsageError, DataError and RunError.
     """
-    check_output(output, "vectors", WRITERS)
+    check_output(output, "vectors", (*HEADERS, ".parquet"))
+    number, parts = _parse_shard(shard)
     if " " in source and not format_of(Path(source)) and not os.path.exists(source):
         words = (shlex.quote(source), shlex.quote(str(output)))
         raise DataError(f"there is no file {source}", "echo {} | contrast encode - -o {}".format(*words))
     ref = resolve(model, runs_dir)
-    if source == "-":
-        lines = read_stream(sys.stdin.buffer, ".txt", "stdin", memory=STDIN_BYTES)
-        rows = from_frame(lines, columns, "", "stdin", blank=blank)
-    else:
-        rows = load_sentences(source, columns, blank)
+    rows = load_sentences(source, columns, blank) if source != "-" else _read_stdin(columns, blank)
     texts = rows.views["anchor"]
     narrate_all(rows.notes)
+    # Hardly any chunk of texts has the shapes of another.
+    limit_prepared_products(16)
     encoder = load_model(ref, precision=precision, dim=dim)
+    part = range(len(texts) * (number - 1) // parts, len(texts) * number // parts)
     with console.progress() as advance:
-        encode_to(encoder, texts, output, partial(advance, "encoding"), rows.ids, kind)
+        encode_to(encoder, texts, output, partial(advance, "encoding"), rows.ids, kind, rows=part, dtype=dtype)
     if encoder.full:
-        limit = f"the model's {encoder.max_length:,} tokens"
-        narrate(f"{encoder.full:,} of {len(texts):,} texts fill {limit}, or are cut there")
-    if precision == "int8":
-        if is_int8_slower_than_bf16():
-            narrate("--precision bf16 is faster on this CPU, and nearer to fp32")
-        narrate(compare_to_fp32(encoder, texts))
-    narrate(f"wrote {output}: {len(texts):,} vectors of {encoder.width}")
+        narrate(f"{encoder.full:,} texts fill the model's {encoder.max_length:,} tokens, or are cut there")
+    if precision == "int8" and is_int8_slower_than_bf16():
+        narrate("--precision bf16 is faster on this CPU, and nearer to fp32")
+    if precision == "int8" or dtype != "float32":
+        narrate(compare_to_fp32(encoder, texts, dtype))
+    where = f", rows {part.start + 1:,} to {part.stop:,} of {len(texts):,}" if parts > 1 else ""
+    narrate(f"wrote {output}: {len(part):,} vectors of {encoder.width}{where}")
+
+
+def _read_stdin(columns: str, blank: Blank) -> Examples:
+    lines = read_stream(sys.stdin.buffer, ".txt", "stdin", memory=STDIN_BYTES)
+    return from_frame(lines, columns, "", "stdin", blank=blank)
+
+
+def _parse_shard(shard: str) -> tuple[int, int]:
+    """The K and N of K/N. Raises UsageError."""
+    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", shard)
+    number, parts = map(int, match.groups()) if match else (0, 0)
+    if not 1 <= number <= parts:
+        raise UsageError(f"--shard is '{shard}', none of N parts", Use("--shard", "3/8", "the third of eight:"))
+    return number, parts
 
 
 def encode_to(
     encoder: SentenceEncoder,
-    texts: Sequence[str],
+    texts: Texts,
     output: Path,
     on_progress: OnProgress,
     ids: Column[object] | None = None,
     kind: Kind | None = None,
+    *,
+    rows: range | None = None,
+    dtype: Dtype = "float32",
 ) -> None:
-    """Write the vectors (N, d), float32, in the order of the texts, in the format of the output's suffix.
+    """Write the vectors of some rows of the texts, or of all, in the format of the output's suffix.
 
-    A .parquet has a column of the ids, where there are some.
-    The file appears when it is complete. Raises RunError if it cannot be written.
+    A .parquet has a column of the ids, where there are some. The file appears when it is complete. What a process that
+    was killed wrote of the same vectors is kept, but in a .parquet. Raises RunError if it cannot be written.
     """
-    with writing_to(output, Use("-o", "FILE", "write elsewhere:")), replaced(output) as draft:
-        blocks = encoder.blocks(texts, kind, on_progress=on_progress)
-        WRITERS[output.suffix](draft, blocks, texts, encoder.width, ids)
+    rows, elsewhere = range(len(texts)) if rows is None else rows, Use("-o", "FILE", "write elsewhere:")
+    like = quantise(np.zeros((1, encoder.width), np.float32), dtype)
+
+    def blocks(rows: range) -> Iterable[Stored]:
+        return map(partial(quantise, dtype=dtype), blocks_of(encoder, texts, rows, kind, on_progress))
+
+    if output.suffix not in HEADERS:
+        with writing_to(output, elsewhere), replaced(output) as path:
+            write_parquet(path, blocks(rows), like, texts, ids, rows.start)
+        return
+    key = cache_key(repr((fingerprint(encoder), encoder.contract.prompt(kind), dtype, rows)), texts)
+    with resumed(output, key, HEADERS[output.suffix](like, len(rows)), elsewhere) as draft:
+        if draft.is_lost:
+            narrate(f"note: what was begun of {output} is damaged, or of other texts, options or another model")
+        if done := draft.kept // like.nbytes:
+            narrate(f"note: {done:,} of the {len(rows):,} vectors are there already")
+        for block in blocks(rows[done:]):
+            draft.append(block.data)
 
 
-def compare_to_fp32(encoder: SentenceEncoder, texts: Sequence[str]) -> str:
-    """The cosines of the encoder's embeddings to those of fp32, for a sample of texts."""
+def compare_to_fp32(encoder: SentenceEncoder, texts: Texts, dtype: Dtype) -> str:
+    """The cosines of the encoder's embeddings, as they are written, to those of fp32, for a sample of texts."""
     sample = texts[:: -(-len(texts) // _SAMPLE_TEXTS)]
-    precision, vectors = encoder.precision, encoder.encode(sample)
+    precision, vectors = encoder.precision, dequantise(quantise(encoder.encode(sample), dtype), encoder.width)
     encoder.precision = "fp32"
     cosines = cosine(vectors, encoder.encode(sample))  # (n,)
     encoder.precision = precision
+    what = precision if dtype == "float32" else dtype if precision == "fp32" else f"{precision} as {dtype}"
     where = f"of {len(sample):,} texts"
-    return f"cosine of {precision} to fp32, {where}: {cosines.mean():.4f} at the mean, {cosines.min():.4f} at the least"
+    return f"cosine of {what} to fp32, {where}: {cosines.mean():.4f} at the mean, {cosines.min():.4f} at the least"

@@ -11,6 +11,9 @@ from contrastcli.errors import Remedy, UsageError, Use, error_text
 from contrastcli.settings.memory import CUDA_BUDGET, GRAPH_BYTES
 from contrastcli.settings.sections import Precision
 
+_CACHES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
+"""The caches of torch's binding of oneDNN and of oneDNN itself."""
+
 _WITHOUT_VNNI = ("SSE41", "AVX", "AVX2", "AVX512_CORE")
 """Instruction sets that oneDNN may be limited to and in which its products of int8 saturate."""
 
@@ -47,6 +50,11 @@ def choose_precision(wanted: str, device: torch.device) -> Precision:
     else:
         fast = device.type == "cpu" and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
     return "bf16" if fast else "fp32"
+
+
+def limit_prepared_products(shapes: int) -> None:
+    """Before the first product: for how many shapes of matrices oneDNN keeps up to half a megabyte each; else 1,024."""
+    os.environ.update({name: str(shapes) for name in _CACHES if name not in os.environ})
 
 
 def has_products(precision: Precision) -> bool:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from contrastcli.boundary import narrate
 from contrastcli.data.batching import Indices, chunks, even_chunks
+from contrastcli.data.texts import Texts
 from contrastcli.data.tokens import OnProgress, Tokenizer, TokenTable
 from contrastcli.errors import RunError, UsageError, Use
 from contrastcli.model.backbone import Backbone, BertBackbone
@@ -241,6 +242,17 @@ class SentenceEncoder(nn.Module):
             vectors = self.encode_table(table, on_chunk=advance).numpy()
             require_finite(vectors, some, self.name)
             yield vectors
+
+
+def blocks_of(
+    encoder: SentenceEncoder, texts: Texts, rows: range, kind: Kind | None, on_progress: OnProgress
+) -> Iterator[NDArray[np.float32]]:
+    """The embeddings of some rows, with the bits that they have among all: blocks begin and end at the same texts."""
+    first = rows.start // TEXTS_AT_ONCE * TEXTS_AT_ONCE
+    end = -(-rows.stop // TEXTS_AT_ONCE) * TEXTS_AT_ONCE if rows else first
+    for block in encoder.blocks(Texts(texts.store, texts.rows[first:end]), kind, on_progress=on_progress):
+        yield block[max(0, rows.start - first) : rows.stop - first]
+        first += len(block)
 
 
 def _pool_packed(encoder: SentenceEncoder, packed: PackedBert, table: TokenTable, chunk: Indices) -> Tensor:

@@ -1,76 +1,86 @@
-"""Embeddings on disk: files in three formats, written block by block, and a cache for each model."""
+"""Embeddings on disk: as numbers of several types, in three formats, block by block, and a cache for each model."""
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.data.examples import as_id
-from contrastcli.data.texts import Column
+from contrastcli.data.texts import Column, Texts
 from contrastcli.data.tokens import OnProgress
 from contrastcli.files import cache_key, cached
 from contrastcli.model.encoder import SentenceEncoder
-from contrastcli.settings.sections import Kind
+from contrastcli.settings.sections import Dtype, Kind
 
 Vectors = NDArray[np.float32]
-
-Blocks = Iterable[Vectors]
-"""Blocks of rows: (·, d)."""
+Stored = NDArray[Any]
+"""Vectors as they are written: (·, d), or (·, d / 8) of bits."""
 
 Ids = Column[object] | None
 
-VectorWriter = Callable[[Path, Blocks, Sequence[str], int, Ids], None]
-"""Writes the vectors (N, d) of N texts, given in blocks, to a file, with d and ids, if any. Raises OSError."""
+
+def quantise(vectors: Vectors, dtype: Dtype) -> Stored:
+    """Vectors (N, d) as they are written.
+
+    float16: rounded. int8: 127 for the largest component of each, which keeps its direction and not its length. binary:
+    a bit for each sign, 1 for a positive one, eight to a byte, as sentence-transformers' ubinary.
+    """
+    if dtype == "binary":
+        return np.packbits(vectors > 0, axis=1)
+    if dtype == "int8":
+        largest = np.abs(vectors).max(axis=1, keepdims=True)
+        return np.rint(vectors * (127 / np.where(largest, largest, 1))).astype(np.int8)
+    return vectors.astype(f"<f{np.dtype(dtype).itemsize}")
 
 
-def write_npy(path: Path, blocks: Blocks, texts: Sequence[str], width: int, ids: Ids = None) -> None:
-    """Write an array that `numpy.load` reads or maps."""
-    header = {"descr": "<f4", "fortran_order": False, "shape": (len(texts), width)}
-    with open(path, "wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        # Not through a memory map: there a full disk kills the process.
-        for block in blocks:
-            file.write(_bytes(block))
+def dequantise(stored: Stored, width: int) -> Vectors:
+    """Vectors (…, d) to compare with others: the components of int8 as they are, of bits their signs, 1 and −1."""
+    if stored.dtype == np.uint8:
+        return np.unpackbits(stored, axis=-1, count=width) * np.float32(2) - 1
+    return stored.astype(np.float32)
 
 
-def write_safetensors(path: Path, blocks: Blocks, texts: Sequence[str], width: int, ids: Ids = None) -> None:
-    """Write one tensor, `vectors`."""
-    shape = [len(texts), width]
-    header = json.dumps({"vectors": {"dtype": "F32", "shape": shape, "data_offsets": [0, 4 * len(texts) * width]}})
+def npy_header(like: Stored, count: int) -> bytes:
+    """The header of an array of so many rows, which `numpy.load` reads or maps."""
+    header = BytesIO()
+    shape = (count, like.shape[1])
+    np.lib.format.write_array_header_1_0(header, {"descr": like.dtype.str, "fortran_order": False, "shape": shape})
+    return header.getvalue()
+
+
+def _safetensors_header(like: Stored, count: int) -> bytes:
+    """That of a file of one tensor, `vectors`."""
+    kind, size = f"{like.dtype.kind.upper()}{8 * like.itemsize}", count * like[0].nbytes
+    header = json.dumps({"vectors": {"dtype": kind, "shape": [count, like.shape[1]], "data_offsets": [0, size]}})
     header += " " * (-len(header) % 8)
-    with open(path, "wb") as file:
-        file.write(len(header).to_bytes(8, "little") + header.encode())
-        for block in blocks:
-            file.write(_bytes(block))
+    return len(header).to_bytes(8, "little") + header.encode()
 
 
-def write_parquet(path: Path, blocks: Blocks, texts: Sequence[str], width: int, ids: Ids = None) -> None:
-    """Write the columns `text` and `vector`, and `id` where there are ids, a row group for each block."""
+HEADERS = {".npy": npy_header, ".safetensors": _safetensors_header}
+"""What precedes the rows, by the suffix of the file, given one of them and their number."""
+
+
+def write_parquet(path: Path, blocks: Iterable[Stored], like: Stored, texts: Texts, ids: Ids, row: int) -> None:
+    """Write the columns `text`, `vector` and, where there are ids, `id`, from a row on; a block is a row group."""
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
-    kinds = {"text": pa.string(), "vector": pa.list_(pa.float32(), width)}
+    width = like.shape[1]
+    kinds = {"text": pa.string(), "vector": pa.list_(pa.from_numpy_dtype(like.dtype), width)}
     schema = pa.schema(kinds if ids is None else kinds | {"id": pa.string()})
     with ParquetWriter(path, schema) as writer:
-        done = 0
         for block in blocks:
             flat = pa.FixedSizeListArray.from_arrays(pa.array(block.reshape(-1)), width)
-            rows = range(done, done + len(block))
+            rows = range(row, row + len(block))
             names = [] if ids is None else [pa.array([as_id(ids, row) for row in rows], pa.string())]
-            some = pa.array(texts[done : rows.stop], pa.string())
+            some = pa.array(texts[row : rows.stop], pa.string())
             writer.write_table(pa.table([some, flat, *names], schema=schema))
-            done = rows.stop
-
-
-WRITERS: Mapping[str, VectorWriter] = {".npy": write_npy, ".safetensors": write_safetensors, ".parquet": write_parquet}
-"""Writers by the suffix of the file."""
-
-
-def _bytes(block: Vectors) -> memoryview:
-    return np.ascontiguousarray(block, dtype="<f4").data
+            row = rows.stop
 
 
 def cached_vectors(
@@ -85,7 +95,11 @@ def cached_vectors(
         return vectors
 
     def write(path: Path) -> None:
-        write_npy(path, encoder.blocks(texts, kind, on_progress=on_progress), texts, encoder.width)
+        like = np.empty((1, encoder.width), np.float32)
+        # Not through a memory map: there a full disk kills the process.
+        with open(path, "wb") as file:
+            file.write(npy_header(like, len(texts)))
+            file.writelines(block.data for block in encoder.blocks(texts, kind, on_progress=on_progress))
 
     key = cache_key(fingerprint(encoder) + encoder.contract.prompt(kind), texts)
     vectors = cached(f"vectors/{key}.npy", load, write)

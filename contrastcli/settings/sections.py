@@ -16,6 +16,9 @@ Attention = Literal["causal", "bidirectional"]
 Precision = Literal["fp32", "bf16", "int8"]
 """The precision of an encoder's matrix products; int8 is for encoding alone."""
 
+Dtype = Literal["float32", "float16", "int8", "binary"]
+"""The numbers that embeddings are written as."""
+
 Kind = Literal["query", "document"]
 """What a text is in a search; a model may have a prompt for each."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import defaultdict, deque
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from torch import Tensor
 from contrastcli.data.batching import Indices
 from contrastcli.errors import DivergedError, RunError, error_text
 from contrastcli.files import atomic_write, json_bytes
-from contrastcli.model.devices import is_out_of_memory, memory_mb
+from contrastcli.model.devices import is_out_of_memory, limit_prepared_products, memory_mb
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Saved
@@ -38,11 +37,6 @@ SMALLEST_BUDGET = 64
 
 MOST_UNLOGGED_SECONDS = 10.0
 """Steps that take longer are logged in addition to each `train.log_every`th."""
-
-_CACHES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
-"""The caches of torch's binding of oneDNN and of oneDNN itself."""
-_CACHED_SHAPES = "512"
-"""Shapes of matrices for which they keep up to half a megabyte each; by default 1,024."""
 
 
 @dataclass
@@ -69,8 +63,7 @@ class Trainer:
 
     def run_steps(self) -> str:
         """Train to the end, or until asked to stop; returns "finished" or "stopped". Raises DivergedError."""
-        # They are read at the first product.
-        os.environ.update({name: _CACHED_SHAPES for name in _CACHES if name not in os.environ})
+        limit_prepared_products(512)
         try:
             if self.position.to_evaluate:  # new, or stopped in an evaluation
                 best = self._evaluate()

@@ -9,13 +9,10 @@ from pyarrow import parquet
 from safetensors.numpy import load_file
 
 import contrastcli
-from contrastcli.commands.encode import encode_to
-from contrastcli.errors import RunError
 from contrastcli.model.devices import has_products
-from contrastcli.model.folder import load_encoder
 from contrastcli.model.metrics import cosine
 from support.command import MODEL, Contrast, refused, sentences
-from support.tiny import WORDS, Tiny
+from support.tiny import WORDS
 
 
 @pytest.mark.parametrize("name", ["v.npy", "v.safetensors", "v.parquet"])
@@ -48,7 +45,7 @@ def test_texts_that_fill_the_model_are_counted(contrast: Contrast) -> None:
     stdin = "\n".join(["a man", " ".join(WORDS * 20), "a dog", " ".join(WORDS * 30)]).encode()
     answer = contrast("encode", "-", "-o", "v.npy", *MODEL, stdin=stdin)
     limit = contrastcli.load("tiny/backbone").max_length
-    assert f"2 of 4 texts fill the model's {limit} tokens, or are cut there" in answer.err
+    assert f"2 texts fill the model's {limit} tokens, or are cut there" in answer.err
 
 
 def test_sentences_of_stdin_become_vectors(contrast: Contrast) -> None:
@@ -97,23 +94,6 @@ def test_vectors_go_to_a_known_format_in_a_folder_that_exists(contrast: Contrast
     refused(contrast("encode", "nothing.txt", "-o", "x.npy", *MODEL), 3, "there is no file or folder nothing.txt")
     refused(contrast("encode", "tiny/pairs.jsonl", "-o", "x.npy", "--model", "tiny/backbone"), 3, "holds pairs")
     assert not list(Path().glob("*.npy"))
-
-
-def test_vectors_that_cannot_be_written_leave_what_was_there(
-    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    encoder, output = load_encoder(tiny.backbone), tmp_path / "vectors.npy"
-    encode_to(encoder, ["ba", "den", "go"], output, lambda done, total: None)
-    before, some = output.read_bytes(), encoder.encode(["ba", "den"])
-
-    def full_disk(*_: object, **__: object) -> object:
-        yield some
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(encoder, "blocks", full_disk)
-    with pytest.raises(RunError, match="No space left on device"):
-        encode_to(encoder, ["ba", "den", "go"], output, lambda done, total: None)
-    assert output.read_bytes() == before and [path.name for path in tmp_path.iterdir()] == ["vectors.npy"]
 
 
 def test_ids_of_a_file_go_into_a_parquet_of_vectors(contrast: Contrast) -> None:

@@ -1,0 +1,204 @@
+"""Vectors in shards, and of a command that was killed: in the end the same bits as of one that was not."""
+
+import errno
+import os
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import filelock
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from pyarrow import parquet
+from safetensors.numpy import load_file
+
+import contrastcli
+from contrastcli.files import Draft
+from contrastcli.model.encoder import SentenceEncoder
+from support.command import MODEL, Contrast, failed, refused, sentences
+from support.disks import Disk, mounted
+from support.forked import import_commands, start, wait
+
+BLOCK = 30
+ENCODE = ("encode", "texts.txt", "-o", "v.npy", *MODEL)
+ALREADY = "note: {} of the 160 vectors are there already"
+LOST = "note: what was begun of v.npy is damaged, or of other texts, options or another model"
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("contrastcli.model.encoder.TEXTS_AT_ONCE", BLOCK)
+
+
+@pytest.fixture
+def whole(contrast: Contrast) -> NDArray[np.float32]:
+    """The vectors of texts.txt, 160 texts."""
+    write(sentences())
+    return contrastcli.load("tiny/backbone").encode(sentences())
+
+
+def write(texts: list[str]) -> None:
+    Path("texts.txt").write_text("".join(f"{text}\n" for text in texts))
+
+
+def hidden() -> list[str]:
+    return sorted(path.name for path in Path().iterdir() if path.name.startswith("."))
+
+
+def read(path: str) -> NDArray[np.float32]:
+    if path.endswith(".npy"):
+        vectors: NDArray[np.float32] = np.load(path)
+        return vectors
+    if path.endswith(".safetensors"):
+        return load_file(path)["vectors"]
+    return np.array(parquet.read_table(path)["vector"].to_pylist(), dtype=np.float32)
+
+
+@pytest.mark.parametrize(("parts", "end"), [(3, "npy"), (7, "npy"), (3, "safetensors"), (3, "parquet")])
+def test_shards_joined_have_the_bits_of_one_file(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, parts: int, end: str
+) -> None:
+    encode_table = SentenceEncoder.encode_table
+    # A model whose vectors show all texts that are encoded together.
+    monkeypatch.setattr(
+        SentenceEncoder, "encode_table", lambda self, table, **how: encode_table(self, table, **how) + table.flat.sum()
+    )
+    write(sentences())
+    assert contrast("encode", "texts.txt", "-o", f"whole.{end}", *MODEL).code == 0
+    expected, shards = read(f"whole.{end}"), []
+    for number in range(1, parts + 1):
+        answer = contrast("encode", "texts.txt", "-o", f"v.{end}", *MODEL, "--shard", f"{number}/{parts}")
+        shards.append(read(f"v.{end}"))
+        first = sum(map(len, shards[:-1])) + 1
+        rows = f"rows {first} to {first + len(shards[-1]) - 1} of 160"
+        assert answer.err.endswith(f"wrote v.{end}: {len(shards[-1])} vectors of 32, {rows}\n")
+    assert np.array_equal(np.concatenate(shards), expected)
+    assert max(map(len, shards)) - min(map(len, shards)) <= 1
+
+
+def test_a_shard_of_a_parquet_has_its_own_texts_and_ids(contrast: Contrast) -> None:
+    Path("faq.csv").write_text("id,text\n7,ba den\n8,fir go\n9,lum\n")
+    assert contrast("encode", "faq.csv", "-o", "v.parquet", *MODEL, "--shard", "2/2").code == 0
+    table = parquet.read_table("v.parquet")
+    assert (table["id"].to_pylist(), table["text"].to_pylist()) == (["8", "9"], ["fir go", "lum"])
+
+
+def test_of_more_shards_than_texts_some_are_empty(contrast: Contrast) -> None:
+    write(["ba den", "go"])
+    sizes = []
+    for number in (1, 2, 3):
+        assert contrast(*ENCODE, "--shard", f"{number}/3").code == 0
+        sizes.append(np.load("v.npy").shape)
+    assert sizes == [(0, 32), (1, 32), (1, 32)]
+
+
+@pytest.mark.parametrize("shard", ["9/8", "0/8", "3", "3/0", "-1/2", "1/2/3", "a/b", f"1/{10**30}"])
+def test_what_is_no_shard_is_refused_with_one_that_is(contrast: Contrast, shard: str) -> None:
+    refused(contrast(*ENCODE, "--shard", shard), 2, f"--shard is '{shard}'", "--shard 3/8")
+
+
+def kill(place: str) -> None:
+    """Have this process killed at a place in its work on the second block that it encodes, or after it."""
+    append, replace, blocks = Draft.append, os.replace, 0
+
+    def die(here: str) -> None:
+        if blocks >= 2 and here == place:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def appended(self: Draft, part: memoryview) -> None:
+        nonlocal blocks
+        blocks += 1
+        if blocks == 2 and place == "within":
+            self._file.write(part.tobytes()[:100])
+            self._file.flush()
+            die("within")
+        append(self, part)
+        die("after")
+
+    def replaced(old: Path, new: Path) -> None:
+        die("before its record" if new.name.endswith(".json") else "before the end")
+        replace(old, new)
+
+    Draft.append, os.replace = appended, replaced  # type: ignore[method-assign, assignment]
+
+
+def test_a_command_that_is_killed_again_and_again_continues_where_it_was(
+    contrast: Contrast, whole: NDArray[np.float32]
+) -> None:
+    import_commands()
+    done = 0
+    for place, kept in {"within": 30, "after": 90, "before its record": 120, "before the end": 160}.items():
+        outcome = wait(start(ENCODE, before=partial(kill, place)))
+        assert outcome.code == -signal.SIGKILL and not Path("v.npy").exists(), (place, outcome)
+        assert (ALREADY.format(done) in outcome.err) == (done > 0), (place, outcome)
+        done = kept
+    outcome = wait(start(ENCODE))
+    assert outcome.code == 0 and ALREADY.format(done) in outcome.err
+    assert np.array_equal(np.load("v.npy"), whole) and hidden() == []
+
+
+def begin(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two blocks of v.npy, after which the disk was full."""
+    with mounted(Disk(Path(), 12, errno.ENOSPC), monkeypatch):
+        answer = contrast(*ENCODE)
+    failed(answer, 1, "cannot write v.npy: No space left on device", "write elsewhere: -o FILE")
+    assert hidden() == [".v.npy.part", ".v.npy.part.json"] and not Path("v.npy").exists()
+
+
+def test_a_disk_that_was_full_costs_no_block_that_was_written(
+    contrast: Contrast, whole: NDArray[np.float32], monkeypatch: pytest.MonkeyPatch, encoded: list[str]
+) -> None:
+    begin(contrast, monkeypatch)
+    encoded.clear()
+    answer = contrast(*ENCODE)
+    assert answer.code == 0 and ALREADY.format(60) in answer.err and LOST not in answer.err
+    assert encoded == sentences()[60:]
+    assert np.array_equal(np.load("v.npy"), whole) and hidden() == []
+
+
+def change_source() -> None:
+    write(["go", *sentences()[1:]])
+
+
+def flip_a_byte() -> None:
+    data = bytearray(Path(".v.npy.part").read_bytes())
+    data[200] ^= 1
+    Path(".v.npy.part").write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (change_source, ()),
+        (flip_a_byte, ()),
+        (lambda: os.truncate(".v.npy.part", 300), ()),
+        (lambda: Path(".v.npy.part").unlink(), ()),
+        (lambda: Path(".v.npy.part.json").write_text("[1]"), ()),
+        (lambda: None, ("--model", "starter")),
+        (lambda: None, ("--dtype", "float16")),
+        (lambda: None, ("--dim", "16")),
+        (lambda: None, ("--shard", "1/2")),
+    ],
+)
+def test_what_is_damaged_or_of_something_else_is_not_continued(
+    contrast: Contrast,
+    whole: NDArray[np.float32],
+    monkeypatch: pytest.MonkeyPatch,
+    act: Callable[[], None],
+    words: tuple[str, ...],
+) -> None:
+    begin(contrast, monkeypatch)
+    act()
+    answer = contrast(*ENCODE, *words)
+    assert answer.code == 0 and LOST in answer.err and "there already" not in answer.err
+    vectors = np.load("v.npy")
+    assert contrast("encode", "texts.txt", "-o", "other.npy", *MODEL, *words).code == 0
+    assert np.array_equal(vectors, np.load("other.npy")) and hidden() == []
+
+
+def test_two_processes_do_not_write_one_file(contrast: Contrast, whole: NDArray[np.float32]) -> None:
+    with filelock.FileLock(".v.npy.lock"):
+        failed(contrast(*ENCODE), 1, "another process writes v.npy", "wait for its end, or write elsewhere: -o FILE")
+    assert contrast(*ENCODE).code == 0
