@@ -195,7 +195,8 @@ ENCODING = (SOURCE, MODEL, DIM, KIND, COLUMNS, BLANK, PRECISION, DTYPE, SHARD, V
 TEXTS = click.Argument(["texts"], nargs=-1, required=True, metavar="A B | TEXT | -")
 CORPUS = _option("--corpus", "Find the nearest sentences of this file; of pairs, the positives.", type=PATH)
 COUNT = _option("-k count", "How many of them.", type=click.IntRange(min=1), default=5)
-QUERYING = (TEXTS, MODEL, DIM, COLUMNS, BLANK, POOLING, PRECISION, JSON, CORPUS, COUNT)
+STORED = _option("--vectors", "Those of --corpus, as contrast encode wrote them (.npy).", type=PATH)
+QUERYING = (TEXTS, MODEL, DIM, COLUMNS, BLANK, POOLING, PRECISION, JSON, CORPUS, STORED, COUNT)
 
 EXPORTING = (
     click.Argument(["model"], metavar="RUN|MODEL"),

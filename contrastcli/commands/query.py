@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 from contrastcli.boundary import narrate_all
 from contrastcli.data.forms import LONGEST
 from contrastcli.data.lines import Decoder
-from contrastcli.errors import DataError, UsageError
+from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.model.locate import resolve
 from contrastcli.runs.results import Nearest
 from contrastcli.settings.sections import Blank, Pooling, Precision
@@ -34,6 +34,7 @@ def answer(
     pooling: Pooling | None,
     precision: Precision,
     dim: int | None,
+    vectors: Path | None,
     count: int,
     json: bool,
 ) -> Iterator[str]:
@@ -41,6 +42,8 @@ def answer(
 
     With `-` in place of sentences come the answers to those on stdin, in blocks. Raises UsageError and DataError.
     """
+    if vectors and not corpus:
+        raise UsageError("--vectors are those of a corpus", Use("--corpus", "FILE", "name it too:"))
     if not (len(texts) == 1 if corpus else len(texts) == 2 or tuple(texts) == ("-",)):
         quoted = shlex.join(["contrast", "query", " ".join(texts), "--corpus", str(corpus)])
         hint = f"put the text in quotes: {quoted}" if corpus else 'contrast query "a dog runs" "a puppy sprints"'
@@ -62,7 +65,7 @@ def answer(
             yield answers.similarities(measured, json)
         return
     with console.progress() as advance:
-        index = search.Index(encoder, corpus, partial(advance, "encoding"), columns, blank)
+        index = search.Index(encoder, corpus, partial(advance, "encoding"), columns, blank, vectors)
     narrate_all(index.notes)
     for queries in read_questions(stdin) if texts[0] == "-" else [texts]:
         yield answers.neighbours([Nearest(text, index.nearest(text, count), ref.name) for text in queries], json)

@@ -1,5 +1,6 @@
 """The similarity of pairs of sentences, and the nearest sentences of a corpus."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,11 +9,11 @@ import torch
 
 from contrastcli.data.batching import Indices
 from contrastcli.data.examples import as_id
-from contrastcli.data.sources import load_documents
+from contrastcli.data.sources import load_documents, load_sentences
 from contrastcli.data.tokens import CHARACTERS, OnProgress
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import Floats, cosine, degrees
-from contrastcli.model.vectors import cached_vectors
+from contrastcli.model.vectors import Stored, cached_vectors, dequantise, stored_vectors
 from contrastcli.objectives.similarity import unit
 from contrastcli.runs.results import Neighbour, Similarity
 from contrastcli.settings.sections import Blank
@@ -37,7 +38,10 @@ def _compare(a: Floats, b: Floats) -> tuple[float, float]:
 
 
 class Index:
-    """A corpus to search, with vectors cached for each model. Raises DataError if it cannot be read."""
+    """A corpus to search, with vectors cached for each model, or those of a file that `contrast encode` wrote.
+
+    Raises DataError if it cannot be read, and where the vectors are not its own by this model.
+    """
 
     def __init__(
         self,
@@ -46,28 +50,37 @@ class Index:
         on_progress: OnProgress | None = None,
         columns: str = "",
         blank: Blank = "error",
+        vectors: Path | None = None,
     ) -> None:
-        rows = load_documents(str(corpus), columns, blank)
+        rows = (load_sentences if vectors else load_documents)(str(corpus), columns, blank)
         self.notes = rows.notes
         self._encoder = encoder
         self._rows, self._texts = rows, rows.views["anchor"]
-        self._vectors = cached_vectors(encoder, self._texts, on_progress, "document")  # (N, d)
+        self._vectors: Stored  # (N, d)
+        if vectors:
+            words = ["contrast", "encode", corpus, "-o", vectors.with_suffix(".npy"), "--model", encoder.name]
+            words += ["--as", "document", "--dim", encoder.width]
+            words += ["--columns", columns] * bool(columns) + ["--blank", blank] * (blank != "error")
+            self._vectors = stored_vectors(vectors, encoder, self._texts, shlex.join(map(str, words)))
+        else:
+            self._vectors = cached_vectors(encoder, self._texts, on_progress, "document")
 
     def nearest(self, query: str, k: int) -> list[Neighbour]:
         """The k nearest sentences, by exact search, nearest first; all if there are fewer."""
         vector = self._encoder.encode([query], "query")[0]  # (d,)
         rows, nearest = self._rows, top(self._vectors, vector[None], k)[1][0].tolist()
+        near = dequantise(self._vectors[nearest], len(vector))  # (k, d)
         neighbours = [
-            Neighbour(rows.number(n), self._texts[n], *_compare(vector, self._vectors[n]), as_id(rows.ids, n))
-            for n in nearest
+            Neighbour(rows.number(n), self._texts[n], *_compare(vector, its), as_id(rows.ids, n))
+            for n, its in zip(nearest, near, strict=True)
         ]
         return sorted(neighbours, key=lambda n: (n.angle_deg, n.row))
 
 
 def top(
-    vectors: Floats, queries: Floats, k: int, among: Indices | None = None, excluded: Indices | None = None
+    vectors: Stored, queries: Floats, k: int, among: Indices | None = None, excluded: Indices | None = None
 ) -> tuple[Floats, Indices]:
-    """Cosines and rows of the k nearest of (N, d) vectors to each of (Q, d) queries, the nearest first: two (Q, k).
+    """Cosines and rows of the k nearest of (N, d) stored vectors to each of (Q, d) queries, nearest first: two (Q, k).
 
     They are the rows `among` (M,), or all, but not those of the pairs `excluded` (E, 2) of a query and a place in
     `among`. The search is exact, block by block; where fewer than k are left, the rest have the cosine −∞.
@@ -78,7 +91,7 @@ def top(
     places = torch.empty(len(queries), 0, dtype=torch.long)
     for start in range(0, count, ROWS):
         rows = slice(start, start + ROWS) if among is None else among[start : start + ROWS]
-        block = torch.from_numpy(np.array(vectors[rows]))  # (rows, d)
+        block = torch.from_numpy(dequantise(vectors[rows], queries.shape[1]))  # (rows, d)
         scores = unit_queries @ unit(block).T
         if excluded is not None:
             inside = torch.from_numpy(excluded[(excluded[:, 1] >= start) & (excluded[:, 1] < start + ROWS)])

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from contrastcli.data.examples import as_id
 from contrastcli.data.texts import Column, Texts
 from contrastcli.data.tokens import OnProgress
-from contrastcli.files import cache_key, cached
+from contrastcli.errors import DataError
+from contrastcli.files import cache_key, cached, check_regular, decoding
 from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.model.metrics import unit_rows
 from contrastcli.settings.sections import Dtype, Kind
 
 Vectors = NDArray[np.float32]
@@ -104,6 +106,30 @@ def cached_vectors(
     key = cache_key(fingerprint(encoder) + encoder.contract.prompt(kind), texts)
     vectors = cached(f"vectors/{key}.npy", load, write)
     return encoder.encode(texts, kind, on_progress=on_progress) if vectors is None else vectors
+
+
+def stored_vectors(path: Path, encoder: SentenceEncoder, texts: Sequence[str], remedy: str) -> Stored:
+    """The vectors of documents, mapped from a .npy that `contrast encode` wrote.
+
+    Raises DataError, with a remedy, where they are not this model's of these texts, of which some are encoded to see.
+    """
+    if not path.exists():
+        raise DataError(f"there is no file {path}", remedy)
+    check_regular(path)
+    with decoding(path, remedy):
+        stored: Stored = np.lib.format.open_memmap(path, mode="r")
+    step = -(-len(texts) // 8)
+    exact = encoder.encode(texts[::step], "document")
+    made = {like.dtype: like for like in (quantise(exact, dtype) for dtype in get_args(Dtype))}.get(stored.dtype)
+    if made is None or stored.shape != (len(texts), made.shape[1]):
+        what = f"{path} holds {' × '.join(map(str, stored.shape))} numbers of type {stored.dtype}"
+        raise DataError(f"{what}, no vectors of {encoder.width} for each of {len(texts):,} texts", remedy)
+    first, second = (unit_rows(dequantise(one, encoder.width)) for one in (stored[::step], made))
+    cosines = first @ second.T
+    # Each is nearest to its own text, or as near as to an equal one in another precision.
+    if (cosines.diagonal() < cosines.max(axis=1) - 0.01).any():
+        raise DataError(f"{path} holds vectors of other texts or another model", remedy)
+    return stored
 
 
 def fingerprint(encoder: SentenceEncoder) -> str:

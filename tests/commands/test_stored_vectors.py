@@ -1,6 +1,11 @@
-"""Vectors as numbers of several types."""
+"""Vectors as numbers of several types, and a search in those of a file."""
 
+import json
+import math
+import re
+import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,10 +14,13 @@ from pyarrow import parquet
 from safetensors.numpy import load_file
 
 import contrastcli
+from contrastcli.model import search
 from contrastcli.model.metrics import cosine
-from support.command import MODEL, Contrast, sentences
+from support.command import MODEL, Answer, Contrast, failed, refused, sentences
+from support.rounding import assert_near
 
 ENCODE = ("encode", "tiny/sentences.jsonl", *MODEL)
+QUERY = ("query", "ba den", "--corpus", "tiny/sentences.jsonl", *MODEL, "--json")
 TYPES: Mapping[str, Any] = {"float32": np.float32, "float16": np.float16, "int8": np.int8, "binary": np.uint8}
 
 
@@ -57,3 +65,78 @@ def test_a_zero_vector_stays_zero() -> None:
     from contrastcli.model.vectors import quantise
 
     assert quantise(np.zeros((1, 4), np.float32), "int8").tolist() == [[0, 0, 0, 0]]
+
+
+def neighbours(answer: Answer) -> list[tuple[int, float]]:
+    assert answer.code == 0, answer
+    return [(one["row"], one["cosine"]) for one in json.loads(answer.out)["neighbours"]]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_search_in_written_vectors_is_exact_and_encodes_the_query(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, encoded: list[str], dtype: str
+) -> None:
+    monkeypatch.setattr(search, "ROWS", 50)
+    assert contrast(*ENCODE, "-o", "v.npy", "--dtype", dtype).code == 0
+    query, *vectors = contrastcli.load("tiny/backbone").encode(["ba den", *sentences()]).tolist()
+    cosines = []
+    for row, vector in enumerate((meant(vector, dtype) for vector in vectors), 1):
+        product = math.fsum(a * b for a, b in zip(query, vector, strict=True))
+        cosines.append((product / math.hypot(*query) / math.hypot(*vector), -row))
+    cosines.sort(reverse=True)
+    encoded.clear()
+    found = neighbours(contrast(*QUERY, "--vectors", "v.npy", "-k", "7"))
+    assert_near([cosine for _, cosine in found], [cosine for cosine, _ in cosines[:7]], scale=1)
+    by_row = {-row: cosine for cosine, row in cosines}
+    assert_near([by_row[row] for row, _ in found], [cosine for _, cosine in found], scale=1)
+    assert len(encoded) == 9 and encoded[-1] == "ba den"  # of the corpus eight, to see that they fit
+
+
+def test_vectors_that_are_not_the_corpus_s_are_refused_with_what_makes_them(contrast: Contrast) -> None:
+    texts = sentences()
+    Path("turned.txt").write_text("".join(f"{text}\n" for text in reversed(texts)))
+    Path("fewer.txt").write_text("".join(f"{text}\n" for text in texts[:-1]))
+    np.save("doubles.npy", np.zeros((160, 32)))
+    Path("text.npy").write_text("no array")
+    Path("cut.npy").write_bytes(b"")
+    made = {
+        "other.npy": ("--model", "starter"),
+        "short.npy": ("--dim", "16"),
+        "bits.npy": ("--dim", "16", "--dtype", "binary"),
+        "v.parquet": (),
+    }
+    for name, words in made.items():
+        assert contrast(*ENCODE, "-o", name, *words).code == 0
+    for name in ("turned", "fewer"):
+        assert contrast("encode", f"{name}.txt", "-o", f"{name}.npy", *MODEL).code == 0
+    for name, what in {
+        "none.npy": "there is no file none.npy",
+        "doubles.npy": "holds 160 × 32 numbers of type float64, no vectors of 32 for each of 160 texts",
+        "other.npy": "of type float32, no vectors of 32",
+        "short.npy": "holds 160 × 16 numbers",
+        "bits.npy": "holds 160 × 2 numbers of type uint8",
+        "fewer.npy": "holds 159 × 32 numbers",
+        "turned.npy": "turned.npy holds vectors of other texts or another model",
+        "text.npy": "text.npy is malformed",
+        "cut.npy": "cut.npy is malformed",
+        "v.parquet": "v.parquet is malformed",
+    }.items():
+        answer = contrast(*QUERY, "--vectors", name)
+        failed(answer, 3, what, "contrast encode tiny/sentences.jsonl -o ")
+        contrast(*shlex.split(answer.err.splitlines()[-1].removeprefix("hint: contrast ")))
+        again = contrast(*QUERY, "--vectors", Path(name).with_suffix(".npy"))
+        assert neighbours(again) == neighbours(contrast(*QUERY))
+
+
+def test_the_hint_repeats_what_decides_on_the_rows(contrast: Contrast) -> None:
+    Path("faq.csv").write_text("id,body\n7,ba den\n8,\n9,go\n")
+    words = ("--corpus", "faq.csv", *MODEL, "--columns", "text=body", "--blank", "drop", "--dim", "8")
+    answer = contrast("query", "go", *words, "--vectors", "v.npy")
+    hint = re.sub("hint: contrast ", "", answer.err.splitlines()[-1])
+    assert contrast(*shlex.split(hint)).code == 0
+    answer = contrast("query", "go", *words, "--vectors", "v.npy", "-k", "1")
+    assert answer.code == 0 and answer.out.split()[:3] == ["1.0000", "0.0°", "9"]
+
+
+def test_vectors_need_their_corpus(contrast: Contrast) -> None:
+    refused(contrast("query", "a", "b", *MODEL, "--vectors", "v.npy"), 2, "--vectors are those of", "--corpus FILE")
