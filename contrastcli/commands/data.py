@@ -20,7 +20,7 @@ from contrastcli.data.dev_data import read_dev
 from contrastcli.data.examples import Examples, from_frame
 from contrastcli.data.findings import Finding, Keyed, contradicting, languages, leaks, near, repeated, same
 from contrastcli.data.formats import Frame
-from contrastcli.data.forms import FORMS, KINDS, LABELS, LONGEST
+from contrastcli.data.forms import FORMS, KINDS, LONGEST
 from contrastcli.data.mixing import read_sets
 from contrastcli.data.roles import listed
 from contrastcli.data.sources import open_frame
@@ -108,8 +108,7 @@ class Inspection:
             cells = ((name, column[row]) for name, column in self.frame.columns.items())
             return {name: str(cell) for name, cell in cells if cell not in (None, "")}
         texts = {view: column[place] for view, column in self.rows.views.items() if column[place]}
-        label = {} if self.rows.labels is None else {"label": LABELS[self.rows.labels[place]]}
-        return texts | label | ({} if self.rows.scores is None else {"score": f"{self.rows.scores[place]:g}"})
+        return texts | self.rows.values(place)
 
     def reasons(self, drop: Collection[str | int], keep: Collection[str | int]) -> dict[int, list[str]]:
         """The rows to leave out, each with the reasons for it: those of kinds that drop, and some that are named."""
@@ -238,7 +237,7 @@ def _ask(seen: Inspection, ref: ModelRef) -> None:
                 if count > limit
             ]
     seen.add("long", long)
-    if "positive" in rows.views and rows.form in ("pairs", "triplets"):
+    if "positive" in rows.views and rows.form not in ("labelled", "scored"):
         with console.progress() as advance:
             seen.others = other_positives(rows, encoder, partial(advance, "encoding"), _NEIGHBOURS)
         seen.add(

@@ -28,6 +28,7 @@ class Corpus:
     labels: Indices | None  # (N,)
     scores: NDArray[np.float32] | None = None  # (N,)
     """Scaled to 0..1 over the data."""
+    candidate_scores: NDArray[np.float32] | None = None  # (N, C)
 
     def __len__(self) -> int:
         return len(self.views["anchor"])
@@ -47,16 +48,17 @@ class Corpus:
         return {view: [self.texts[i] if i >= 0 else "" for i in texts[rows]] for view, texts in self.views.items()}
 
     @classmethod
-    def of(cls, examples: Examples) -> Self:
-        """Number the distinct texts in order of appearance. A sentence is its own positive."""
+    def of(cls, examples: Examples, copies: bool = True) -> Self:
+        """Number the distinct texts in order of appearance. With `copies` a sentence is its own positive."""
         joined = Texts.join(list(examples.views.values()))
         filled, numbers = joined.sizes > 0, np.full(len(joined), -1)
         texts, numbers[filled] = joined.take(filled).distinct()
         views = dict(zip(examples.views, np.split(on_disk(numbers), len(examples.views)), strict=True))
-        if examples.form == "sentences":
+        if examples.form == "sentences" and copies:
             views["positive"] = views["anchor"]
         labels = None if examples.labels is None else np.asarray(examples.labels, dtype=np.int64)
-        return cls(texts, views, labels, None if examples.scores is None else scaled(examples.scores))
+        scores = None if examples.scores is None else scaled(examples.scores)
+        return cls(texts, views, labels, scores, examples.candidate_scores)
 
 
 def scaled(scores: Sequence[float]) -> NDArray[np.float32]:

@@ -33,9 +33,10 @@ def adapt(
 ) -> Examples:
     """The rows in a form of `needs`; of labelled rows those whose label is in `labels` (all, if it is empty).
 
-    Rows that already have a form of `needs` keep it. Otherwise triplets become labelled pairs (the positive entails,
-    the negatives contradict), these become pairs (the entailments), and any become sentences; labelled pairs become
-    triplets if those are needed, a triplet for each entailment, with the contradictions of its premise in turn.
+    Rows that already have a form of `needs` keep it. Otherwise scored triplets lose their scores, triplets become
+    labelled pairs (the positive entails, the negatives contradict), these become pairs (the entailments), and any
+    become sentences; labelled pairs become triplets if those are needed, a triplet for each entailment, with the
+    contradictions of its premise in turn.
     Raises DataError, which names the `columns` of the rows, if they have and become no such form; also if no row is
     left, or only one sentence. What `data` sets is named where it is the cause.
     """
@@ -103,10 +104,11 @@ def convert(examples: Examples, form: Form) -> Examples:
         row, place = np.nonzero((joined.sizes > 0)[places[:, 1:]])
         views = {"anchor": joined.take(places[row, 0]), "positive": joined.take(places[row, place + 1])}
         labels = np.where(place, _CONTRADICTION, _ENTAILMENT).tolist()
-    else:
+    elif examples.labels is not None:
         views = _triplets(examples)
     read_as = examples.read_as or examples.form
     converted = replace(examples, form=form, views=views, labels=labels, ids=ids, numbers=numbers, read_as=read_as)
+    converted = replace(converted, candidate_scores=None)
     note = f"{len(examples):,} {FORMS[examples.form]} became {len(converted):,} {FORMS[form]}"
     return replace(converted, notes=(*examples.notes, note))
 

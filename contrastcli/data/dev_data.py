@@ -29,6 +29,7 @@ _FITTING: Mapping[Form, tuple[str, ...]] = {
     "scored": ("spearman",),
     "labelled": ("spearman", *_RANKINGS, "accuracy"),
     "triplets": (*_RANKINGS, "accuracy", "spearman"),
+    "scored-triplets": (*_RANKINGS, "accuracy", "spearman"),
     "pairs": _RANKINGS,
 }
 """The metrics of each kind of rows, the usual one first."""

@@ -25,7 +25,8 @@ class Examples:
 
     sentences: anchor · pairs: anchor, positive · triplets: anchor, positive, negative, negative_2 … ("" where a row has
     fewer) · labelled: anchor (premise), positive (hypothesis) and `labels`, 0 entailment, 1 neutral, 2 contradiction ·
-    scored: anchor, positive and `scores` on the scale of the source, a larger one for texts more alike.
+    scored: anchor, positive and `scores` on the scale of the source, a larger one for texts more alike ·
+    scored-triplets: triplets and `candidate_scores` (N, C), a teacher's of the positive and of each negative.
     `source` is the user's name for them; `notes` tell the user what was converted and dropped; `sets` are the rows of
     each set where there are several, one set after the other; `ids` are the user's names of the rows, where they have
     some and are as they were read, and `numbers` those in the source, from 1, where rows were left out; `read_as`
@@ -38,6 +39,7 @@ class Examples:
     source: str
     notes: tuple[str, ...] = ()
     scores: list[float] | None = None
+    candidate_scores: NDArray[np.float32] | None = None
     sets: tuple[int, ...] = ()
     ids: Column[object] | None = None
     read_as: Form | None = None
@@ -59,6 +61,7 @@ class Examples:
             labels=None if self.labels is None else list(compress(self.labels, kept)),
             notes=self.notes + notes,
             scores=None if self.scores is None else list(compress(self.scores, kept)),
+            candidate_scores=None if self.candidate_scores is None else self.candidate_scores[kept],
             sets=sizes,
             ids=self.ids and self.ids.take(kept),
             numbers=np.flatnonzero(kept) + 1 if self.numbers is None else self.numbers[kept],
@@ -67,8 +70,16 @@ class Examples:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of form, texts, labels and scores, in hexadecimal: equal only for equal rows."""
-        columns = [*self.views.values(), map(str, self.labels or map(repr, self.scores or ()))]
+        scores = self.scores if self.candidate_scores is None else self.candidate_scores.tolist()
+        columns = [*self.views.values(), map(str, self.labels or map(repr, scores or ()))]
         return digest(self.form, *self.views, columns=columns)
+
+    def values(self, row: int) -> dict[str, str]:
+        """The name of the label of a row, or its scores, as words by role."""
+        label = {} if self.labels is None else {"label": LABELS[self.labels[row]]}
+        scores = [] if self.scores is None else [self.scores[row]]
+        scores = scores if self.candidate_scores is None else self.candidate_scores[row].tolist()
+        return label | ({"score": ", ".join(f"{score:g}" for score in scores)} if scores else {})
 
 
 @dataclass(frozen=True)
@@ -129,15 +140,10 @@ def text_key(text: str) -> str:
 
 
 def preview(examples: Examples, count: int = 3) -> list[dict[str, str]]:
-    """The first rows, each as texts by role, with the name of its `label` or with its `score`."""
+    """The first rows, each as texts by role, with its `values`."""
     heads = [texts[:count] for texts in examples.views.values()]
     rows = [{v: text for v, text in zip(examples.views, row, strict=True) if text} for row in zip(*heads, strict=True)]
-    if examples.labels is not None:
-        for row, label in zip(rows, examples.labels, strict=False):
-            row["label"] = LABELS[label]
-    for row, score in zip(rows, examples.scores or (), strict=False):
-        row["score"] = f"{score:g}"
-    return rows
+    return [row | examples.values(place) for place, row in enumerate(rows)]
 
 
 def from_frame(
@@ -160,9 +166,10 @@ def from_frame(
     if form == "scored" and not (with_scores or texts_only):
         raise _unused_scores(used, source)
     if texts_only:
-        used = {role: column for role, column in used.items() if role not in ("label", "score")}
+        used = {role: column for role, column in used.items() if role != "label" and "score" not in role}
     unused = [column for column in frame.columns if column not in used.values()]
     label, score, row_id = (used.pop(role, None) for role in ("label", "score", "id"))
+    taught = [used.pop(role) for role in list(used) if role.startswith("negative_score")]
     hard = [used.pop(role) for role in list(used) if role.startswith("negative")]
     # One is a text of each row as others are; of several a row may have fewer.
     if len(hard) == 1 and not roles.are_lists(frame.columns[hard[0]]):
@@ -173,12 +180,23 @@ def from_frame(
     if hard:
         views |= roles.negatives(frame, hard)
         notes += _count_negatives(views)
-    scores = roles.scores(frame, score) if score else None
-    if scores:
-        require_different_scores(scores, source)
     ids = frame.columns[row_id] if row_id else None
-    rows = Examples(form, views, None, source, notes, scores, ids=ids, numbers=frame.numbers)
+    rows = Examples(form, views, None, source, notes, ids=ids, numbers=frame.numbers)
+    rows = _with_scores(rows, frame, [score, *taught]) if score else rows
     return _with_gold(rows, roles.labels(frame, label, names)) if label else rows
+
+
+def _with_scores(rows: Examples, frame: Frame, columns: Sequence[str]) -> Examples:
+    """The rows with the scores of their pairs or, where those of negatives follow, of all candidates."""
+    scores = [roles.scores(frame, column) for column in columns]
+    if len(columns) == 1:
+        require_different_scores(scores[0], rows.source)
+        return replace(rows, scores=scores[0])
+    candidates = [texts for view, texts in rows.views.items() if view != "anchor"]
+    if len(columns) != len(candidates) or any((texts.sizes == 0).any() for texts in candidates):
+        what = f"{rows.source}: not every negative has a score, in {', '.join(columns[1:])}"
+        raise DataError(what, "give each row as many negatives as scores of them", key=roles.COLUMNS)
+    return replace(rows, candidate_scores=np.column_stack(scores).astype(np.float32))
 
 
 def _with_gold(rows: Examples, labels: Sequence[int | None]) -> Examples:

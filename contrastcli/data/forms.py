@@ -24,7 +24,7 @@ LONGEST = 1_000_000
 LARGEST_JSON = 1 << 27
 """Bytes of a .json, which may stand on one line."""
 
-Role = Literal["sentence", "anchor", "positive", "negative", "label", "score", "id"]
+Role = Literal["sentence", "anchor", "positive", "negative", "label", "score", "negative_score", "id"]
 
 _NAMES_OF_ROLES: Mapping[Role, tuple[str, ...]] = {
     "sentence": ("sentence", "text"),
@@ -33,16 +33,18 @@ _NAMES_OF_ROLES: Mapping[Role, tuple[str, ...]] = {
     "negative": ("negative", "negatives", "hard_neg"),
     "label": ("label",),
     "score": ("score", "relatedness_score"),
+    "negative_score": ("negative_score", "negative_scores", "neg_score", "neg_scores"),
     "id": ("id", "_id"),
 }
 
 NAMES: Mapping[str, Role] = {name: role for role, names in _NAMES_OF_ROLES.items() for name in names}
-"""The role of a column name in lower case. Hard negatives may be numbered: negative_1, negative_2 …"""
+"""The role of a column name in lower case. Negatives and their scores may be numbered: negative_1, negative_2 …"""
 
 LABELS: tuple[str, ...] = ("entailment", "neutral", "contradiction")
 """Names of the labels 0, 1 and 2."""
 
 SHAPES: tuple[tuple[Form, tuple[Role, ...]], ...] = (
+    ("scored-triplets", ("anchor", "positive", "negative", "score", "negative_score")),
     ("scored", ("anchor", "positive", "score")),
     ("triplets", ("anchor", "positive", "negative")),
     ("labelled", ("anchor", "positive", "label")),
@@ -57,10 +59,12 @@ FORMS: Mapping[Form, str] = {
     "triplets": "triplets (anchor, positive, negative)",
     "labelled": "labelled pairs (premise, hypothesis, label)",
     "scored": "scored pairs (sentence1, sentence2, score)",
+    "scored-triplets": "scored triplets (anchor, positive, negative, score, negative_score)",
 }
 """Each form in words."""
 
 BECOMES: Mapping[Form, tuple[Form, ...]] = {
+    "scored-triplets": ("triplets", "labelled", "pairs", "sentences"),
     "triplets": ("labelled", "pairs", "sentences"),
     "labelled": ("triplets", "pairs", "sentences"),
     "pairs": ("sentences",),

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import chain, repeat
 
+import numpy as np
+
 from contrastcli.data.batching import scaled
 from contrastcli.data.examples import Examples
 from contrastcli.data.forms import FORMS
@@ -50,7 +52,11 @@ def join(sets: Sequence[Examples], source: str) -> Examples:
     views = read_columns(names, chain.from_iterable(rows))
     labels = [*chain.from_iterable(one.labels or () for one in sets)] or None
     scores = [*chain.from_iterable(scaled(one.scores).tolist() for one in sets if one.scores)] or None
+    taught = [one.candidate_scores for one in sets if one.candidate_scores is not None]
+    if len({of.shape[1] for of in taught}) > 1:
+        raise DataError(f"{source}: rows with scores have as many negatives in every set", "mine as many for each: -n")
     notes = tuple(f"{one.source}: {note}" for one in sets for note in one.notes)
     first, *others = {one.read_as or one.form for one in sets}
     sizes, read_as = tuple(map(len, sets)), None if others else first
-    return Examples(form, views, labels, source, notes, scores, sizes, read_as=read_as)
+    candidate_scores = np.concatenate(taught) if taught else None
+    return Examples(form, views, labels, source, notes, scores, candidate_scores, sizes, read_as=read_as)

@@ -23,7 +23,7 @@ COLUMNS = "data.columns"
 """The setting that errors about roles have for their key."""
 
 _LABEL_WORDS = {word: label for label, name in enumerate(LABELS) for word in (name, name[0])}
-_NUMBERED = re.compile(r"(?:negative|hard_neg)_(\d+)")
+_NUMBERED = re.compile(r"(negative|hard_neg|negative_score|neg_score)_(\d+)")
 _LABELS_KEY = "data.labels"
 _LABELS_EXAMPLE = "0=entailment,1=neutral,2=contradiction"
 _LONGEST_NAME = 50
@@ -81,14 +81,14 @@ def _spelled(**roles: str) -> str:
 
 
 def _role_of(name: str) -> str | None:
-    """The role that a name stands for, with the number of a hard negative: `negative_2`."""
+    """The role that a name stands for, with the number of a hard negative or of its score: `negative_2`."""
     numbered = _NUMBERED.fullmatch(name.strip().lower())
-    return f"negative_{int(numbered[1])}" if numbered else NAMES.get(name.strip().lower())
+    return f"{NAMES[numbered[1]]}_{int(numbered[2])}" if numbered else NAMES.get(name.strip().lower())
 
 
 def _kind(role: str) -> str:
-    """A role without the number of a hard negative."""
-    return role.partition("_")[0]
+    """A role without its number."""
+    return role.rstrip("_0123456789")
 
 
 def _roles_by_name(frame: Frame, source: str) -> dict[str, str]:

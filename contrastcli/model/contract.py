@@ -94,7 +94,7 @@ class Contract:
         """
         roles = {view: view.partition("_")[0] for view in views}
         kinds: dict[str, Kind | None] = dict.fromkeys(roles.values())
-        if form in ("pairs", "triplets"):
+        if form in ("pairs", "triplets", "scored-triplets"):
             kinds = {role: "query" if role == "anchor" else "document" for role in kinds}
         typed = {role: self.prompts.get(text, text) for role, text in read_prompts(words).items()}
         texts = {role: self.prompt(kind) for role, kind in kinds.items()}

@@ -4,6 +4,7 @@ infonce.py     SimCSE, SimACE, ArcCon, DCL     triplets.py    MPT, MET, MAT
 pairsupcon.py  PairSupCon                      supcon.py      SupCon and its baseline Augment
 softmax.py     SBERT's classification          scored.py      CoSENT, AoE, Pearson's r, squared error
 pcl.py         PCL: two peer encoders          rankcse.py     RankCSE: rankings, and a teacher's
+distillation.py  Margin-MSE, KL and embed: a teacher's scores, or its embeddings
 mlm.py         the masked-language-model term  matryoshka.py  any loss at several sizes of the embeddings
 similarity.py  similarities of embeddings      rows.py        a batch's text ids, labels and scores
 functional.py  building blocks: masks, means, precision

@@ -1,7 +1,7 @@
 """The rows of a batch for a loss: which texts are equal or no negatives of each other, and the labels of pairs."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import torch
 from torch import Tensor
@@ -43,13 +43,15 @@ class Rows:
     excluded: Tensor = field(default_factory=lambda: torch.zeros(0, 2, dtype=torch.long))
     """(K, 2) pairs of texts that are no negatives of each other, each in both orders."""
 
+    candidate_score: Tensor | None = None
+    """(N, C) a teacher's score of each of the row's `candidates`."""
+
     def to(self, device: torch.device) -> "Rows":
         """The same rows with their tensors on `device`."""
-        ids = {view: to_device(texts, device) for view, texts in self.ids.items()}
-        label, score = (None if one is None else to_device(one, device) for one in (self.label, self.score))
-        lengths = {view: to_device(tokens, device) for view, tokens in self.lengths.items()}
-        excluded = to_device(self.excluded, device)
-        return replace(self, ids=ids, label=label, score=score, lengths=lengths, excluded=excluded)
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        tensors = {name: to_device(value, device) for name, value in values.items() if isinstance(value, Tensor)}
+        ids, lengths = ({view: to_device(of, device) for view, of in by.items()} for by in (self.ids, self.lengths))
+        return replace(self, ids=ids, lengths=lengths, **tensors)
 
     def labels(self) -> Tensor:
         """The (N,) labels, for a loss that needs them. Raises ValueError if there are none."""
@@ -62,6 +64,12 @@ class Rows:
         if self.score is None:
             raise ValueError("this objective needs scored pairs, and these rows have no scores")
         return self.score
+
+    def candidate_scores(self) -> Tensor:
+        """The (N, C) scores of a teacher, for a loss that needs them. Raises ValueError if there are none."""
+        if self.candidate_score is None:
+            raise ValueError("this objective needs scored triplets, and these rows have no scores of a teacher")
+        return self.candidate_score
 
     def positives(self) -> Tensor:
         """A mask of the rows whose pair is a positive one: entailed, scored above 0.8, or all without either: (N,)."""

@@ -194,6 +194,14 @@ class SupCon(Compared, frozen=True, kw_only=True):
 
 Distillation = Literal["listnet", "listmle"]
 
+_Teachers = Annotated[
+    str,
+    about_data(
+        "models to learn from, each FOLDER|RUN|NAME[:POOLING][=WEIGHT], with commas between", names_model="several"
+    ),
+]
+_TeacherTau = Annotated[float, about("temperature of a teacher's scores; of logits 1", "τ2", gt=0, le=1000)]
+
 
 class PCL(Contrast, frozen=True, kw_only=True):
     """Two peer encoders over many views of a sentence (SimACE Eq. 12)."""
@@ -214,13 +222,8 @@ class RankCSE(Contrast, frozen=True, kw_only=True):
     distillation: Annotated[Distillation, about("what is learnt of a teacher's list: its order or its softmax")] = (
         "listmle"
     )
-    teachers: Annotated[
-        str,
-        about_data(
-            "models to learn from, each FOLDER|RUN|NAME[:POOLING][=WEIGHT], with commas between", names_model="several"
-        ),
-    ] = ""
-    teacher_tau: Annotated[float, about("temperature of a teacher's list", "τ2", gt=0, le=1000)] = 0.05
+    teachers: _Teachers = ""
+    teacher_tau: _TeacherTau = 0.05
 
     def inactive(self) -> dict[str, str]:
         off: dict[str, str] = {}
@@ -262,3 +265,21 @@ class Regression(ObjectiveSettings, frozen=True, kw_only=True):
     lowest: Annotated[float, about("cosine of the lowest score of the data; that of the highest is 1", ge=-1, le=1)] = (
         0.0
     )
+
+
+# Margin-MSE, KL and embed: a teacher's scores of rows, or its embeddings
+
+
+class Taught(Ordered, frozen=True, kw_only=True):
+    """Similarities on the scale of a teacher's scores."""
+
+    teacher_tau: _TeacherTau = 0.05
+
+
+class Embed(ObjectiveSettings, frozen=True, kw_only=True):
+    """Embeddings of a teacher."""
+
+    teachers: _Teachers = ""
+
+    def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
+        return (AuxiliarySpec("contrastcli.training.auxiliaries.teachers:Targets", {"teachers": self.teachers}),)

@@ -12,9 +12,9 @@ from msgspec import structs
 from contrastcli.settings.setting import Bounds, Section, Setting, about, describe
 from contrastcli.settings.similarity import SIMILARITIES
 
-Form = Literal["sentences", "pairs", "triplets", "labelled", "scored"]
+Form = Literal["sentences", "pairs", "triplets", "labelled", "scored", "scored-triplets"]
 """Training rows: a sentence; anchor and positive; these and hard negatives; premise, hypothesis and label; anchor,
-positive and score."""
+positive and score; triplets with a teacher's score of the positive and of each negative."""
 
 SimilarityName = Annotated[
     str, about("how two embeddings are compared", "s(a,b)", essential=True, choices=SIMILARITIES.keys())
@@ -118,9 +118,9 @@ class Spec:
 
     The views are the rows' columns (anchor, positive, negative, negative_2 …) and those that auxiliaries add. `labels`
     are the labels that the loss uses (0 entailment, 1 neutral, 2 contradiction); rows with others are dropped.
-    `grouped` keeps the rows of one anchor in one batch. `negatives` counts an anchor's negatives, given the rows and
-    the hard negatives of a batch. `measured` are the scores that `MEASURED` describes. `about` says in plain words what
-    it pulls together and pushes apart.
+    `grouped` keeps the rows of one anchor in one batch. With `copies` a sentence is read twice, as its own positive.
+    `negatives` counts an anchor's negatives, given the rows and the hard negatives of a batch. `measured` are the
+    scores that `MEASURED` describes. `about` says in plain words what it pulls together and pushes apart.
     """
 
     name: str
@@ -131,6 +131,7 @@ class Spec:
     heads: str = ""
     labels: tuple[int, ...] = ()
     grouped: bool = False
+    copies: bool = True
     negatives: Callable[[int, int], int] = in_batch_negatives
     measured: tuple[float, float] | None = None
     about: str = ""

@@ -97,14 +97,14 @@ def suggest(facts: Facts) -> list[Suggestion]:
 def _objective(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
     if facts.form == "labelled":
         return _objective_of_labels(facts.counts)
-    if facts.form == "scored":
-        return "cosent", "scores: of two pairs, the one that scores more must be more similar"
-    reasons: Mapping[Form, str] = {
-        "sentences": "sentences alone: each and its copy under another dropout are a pair",
-        "pairs": "pairs: an anchor's positive against the other positives of the batch",
-        "triplets": "triplets: an anchor's positive against all other texts of the batch",
+    choices: Mapping[Form, tuple[str, str]] = {
+        "scored": ("cosent", "scores: of two pairs, the one that scores more must be more similar"),
+        "scored-triplets": ("kl", "a teacher's scores: an anchor's candidates must be as likely as they say"),
+        "sentences": ("simcse", "sentences alone: each and its copy under another dropout are a pair"),
+        "pairs": ("simcse", "pairs: an anchor's positive against the other positives of the batch"),
+        "triplets": ("simcse", "triplets: an anchor's positive against all other texts of the batch"),
     }
-    return "simcse", reasons[facts.form]
+    return choices[facts.form]
 
 
 def _objective_of_labels(counts: Mapping[Form, int]) -> tuple[Value, str]:

@@ -75,7 +75,7 @@ def make_plan(config: Config) -> Plan:
     config, examples = replace(config, dev=dev_settings), replace(examples, notes=examples.notes + notes)
     examples, dev = load_dev(config.dev, config.data, examples, config.train.seed)
     examples = check_leaks(examples, dev.texts, config.data.leaks) if dev else examples
-    corpus = Corpus.of(examples)
+    corpus = Corpus.of(examples, config.spec.copies)
     auxiliaries += _further_auxiliaries(config, corpus)
     groups = corpus.views["anchor"] if config.spec.grouped else None
     mix = _mix(config, examples)

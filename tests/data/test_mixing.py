@@ -121,3 +121,14 @@ def test_scores_are_shares_of_the_range_of_their_own_set(tmp_path: Path) -> None
         names[-1].write_text("\n".join(["sentence1\tsentence2\tscore", *rows]))
     examples = load_examples(Data(train=",".join(map(str, names))), ("scored",), ())
     assert examples.scores == [0, 0.5, 1] * 3
+
+
+def test_sets_of_scored_triplets_keep_their_scores_as_they_are(tiny: Tiny, tmp_path: Path) -> None:
+    file = tiny.data["scored-triplets"]
+    both = load_examples(Data(train=f"{file},{file}"), ("scored-triplets",), ())
+    one = load_examples(Data(train=str(file)), ("scored-triplets",), ())
+    assert one.candidate_scores is not None and both.candidate_scores is not None
+    assert np.array_equal(both.candidate_scores, np.tile(one.candidate_scores, (2, 1)))
+    (tmp_path / "one.csv").write_text("anchor,positive,negative,score,negative_score\na,b,c,1,0\nd,e,f,1,0\n")
+    with pytest.raises(DataError, match="as many negatives in every set"):
+        load_examples(Data(train=f"{file},{tmp_path / 'one.csv'}"), ("scored-triplets",), ())

@@ -348,3 +348,65 @@ def test_scored_pairs_are_rows_for_an_objective_that_learns_from_scores(tmp_path
     (tmp_path / "b.txt").write_text("one\ntwo\n")
     with pytest.raises(DataError, match=r"holds sentences.*, where scored pairs .* are needed"):
         load_examples(Data(train=str(tmp_path / "b.txt")), ("scored",), ())
+
+
+TAUGHT: tuple[Form, ...] = ("scored-triplets",)
+HEADER = "query|positive|negative_1|negative_2|score|negative_score_1|negative_score_2"
+
+
+def taught(tmp_path: Path, *lines: str, needs: tuple[Form, ...] = TAUGHT) -> Examples:
+    path = tmp_path / "a.tsv"
+    path.write_text("\n".join(lines).replace("|", "\t") + "\n")
+    return load_examples(Data(train=str(path)), needs, ())
+
+
+def test_a_teachers_scores_of_positive_and_negatives_make_scored_triplets(tmp_path: Path) -> None:
+    rows = taught(tmp_path, HEADER, "a|b|c|d|9.5|-3|0.25", "e|f|g|h|1|2|3e-1")
+    assert (rows.form, [*rows.views]) == ("scored-triplets", ["anchor", "positive", "negative", "negative_2"])
+    assert rows.candidate_scores is not None and rows.scores is None
+    assert rows.candidate_scores.tolist() == [[9.5, -3, 0.25], [1, 2, pytest.approx(0.3)]]
+    assert preview(rows)[0] == {
+        "anchor": "a",
+        "positive": "b",
+        "negative": "c",
+        "negative_2": "d",
+        "score": "9.5, -3, 0.25",
+    }
+    one = taught(tmp_path, "anchor|positive|hard_neg|score|neg_score", "a|b|c|1|0", "e|f|g|1|0")
+    assert one.candidate_scores is not None and one.candidate_scores.shape == (2, 2)
+    assert (
+        one.fingerprint
+        != taught(tmp_path, "anchor|positive|hard_neg|score|neg_score", "a|b|c|1|0", "e|f|g|1|2").fingerprint
+    )
+
+
+@pytest.mark.parametrize("form", ["triplets", "labelled", "pairs", "sentences"])
+def test_scored_triplets_become_what_triplets_do(tmp_path: Path, form: Form) -> None:
+    lines = HEADER, "a|b|c|d|9.5|-3|0.25", "e|f|g|h|1|2|3e-1"
+    rows = taught(tmp_path, *lines, needs=(form,))
+    plain = taught(tmp_path, *("|".join(line.split("|")[:4]) for line in lines), needs=(form,))
+    assert (rows.form, rows.views, rows.labels) == (form, plain.views, plain.labels)
+    assert rows.candidate_scores is None and rows.fingerprint == plain.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("lines", "what", "hint"),
+    [
+        ((HEADER, "a|b|c|d|9|1|2", "e|f|g||9|1|2"), "not every negative has a score", "as many negatives as scores"),
+        ((HEADER.removesuffix("|negative_score_2"), "a|b|c|d|9|1", "e|f|g|h|9|1"), "negative_score_1", "as many"),
+        (
+            (HEADER, "a|b|c|d|9|1|2", "e|f|g|h|9||2"),
+            "line 3: the score in the column 'negative_score_1' is ''",
+            "finite",
+        ),
+    ],
+)
+def test_a_negative_without_a_score_is_refused(tmp_path: Path, lines: tuple[str, ...], what: str, hint: str) -> None:
+    with pytest.raises(DataError) as caught:
+        taught(tmp_path, *lines)
+    assert what in caught.value.what and hint in caught.value.hint
+
+
+def test_a_score_without_scores_of_negatives_is_that_of_the_pair(tmp_path: Path) -> None:
+    rows = taught(tmp_path, "anchor|positive|negative|score", "a|b|c|1", "e|f|g|0", needs=("scored",))
+    assert (rows.form, rows.scores, [*rows.views]) == ("scored", [1, 0], ["anchor", "positive"])

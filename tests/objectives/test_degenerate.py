@@ -38,6 +38,8 @@ OBJECTIVES = {
     "aoe": Objective("aoe", positive_from=0.5),
     "pearson": Objective("pearson"),
     "mse": Objective("mse", lowest=-1.0),
+    "margin-mse": Objective("margin-mse", similarity="angle"),
+    "kl": Objective("kl"),
 }
 every_objective = pytest.mark.parametrize("name", OBJECTIVES)
 
@@ -51,11 +53,14 @@ def random_rows(size: int, seed: int = 0) -> tuple[dict[str, Tensor], Rows]:
         "positive": torch.randint(size // 2, 2 * size, (size,), generator=generator),
     }
     labels, scores = 2 * torch.randint(0, 2, (size,), generator=generator), torch.rand(size, generator=generator)
-    return views, Rows(ids, labels, mask_duplicates=True, score=scores)
+    taught = torch.rand(size, 2, generator=generator)
+    return views, Rows(ids, labels, mask_duplicates=True, score=scores, candidate_score=taught)
 
 
 def all_views(name: str, views: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The views and, of the same embeddings with other features, those of PCL's peer and of RankCSE's teacher."""
+    """The views and, of the same embeddings with other features, PCL's peer, RankCSE's teacher and hard negatives."""
+    if name in ("margin-mse", "kl"):
+        return {**views, "negative": views["anchor"].roll(1, dims=1)}
     if name == "pcl":
         net = {**views, "shuffle_1": views["anchor"].roll(1, dims=1)}
         return net | {f"peer_{view}": x.roll(2, dims=1) for view, x in net.items()}
@@ -95,9 +100,14 @@ def degenerate() -> dict[str, tuple[dict[str, Tensor], Rows]]:
         "vast vectors": ({"anchor": x * 1e6, "positive": y * 1e6}, Rows(ids, label)),
         "equal scores": ({"anchor": x, "positive": y}, Rows(ids, label, score=torch.full((4,), 0.4))),
     }
+    taught = torch.tensor([[0.9, 0.1], [0.5, 0.7], [-20.0, 20.0], [1.0, 1.0]])
+    sizes = {which: len(views["anchor"]) for which, (views, _) in batches.items()}
     return {
-        which: (views, rows if rows.score is not None else replace(rows, score=score[: len(views["anchor"])]))
-        for which, (views, rows) in batches.items()
+        which: (
+            views,
+            replace(rows, score=score[:size] if rows.score is None else rows.score, candidate_score=taught[:size]),
+        )
+        for (which, (views, rows)), size in zip(batches.items(), sizes.values(), strict=True)
     }
 
 
@@ -129,14 +139,15 @@ def test_the_order_of_the_rows_changes_nothing(name: str) -> None:
     views, rows = random_rows(9)
     order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
     ids = {view: x[order] for view, x in rows.ids.items()}
-    shuffled = replace(rows, ids=ids, label=rows.labels()[order], score=rows.scores()[order])
+    taught = rows.candidate_scores()[order]
+    shuffled = replace(rows, ids=ids, label=rows.labels()[order], score=rows.scores()[order], candidate_score=taught)
     loss, gradients = measure(name, views, rows, torch.float64)
     again, permuted = measure(name, {view: x[order] for view, x in views.items()}, shuffled, torch.float64)
     torch.testing.assert_close(again, loss)
     torch.testing.assert_close(permuted[:2], [gradient[order] for gradient in gradients[:2]])
 
 
-NO_NEGATIVES = ("softmax", "cosent", "pearson", "mse")
+NO_NEGATIVES = ("softmax", "cosent", "pearson", "mse", "margin-mse", "kl")
 
 
 @every_objective

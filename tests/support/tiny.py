@@ -62,7 +62,7 @@ class Tiny:
             "train.precision": "fp32",
             "train.device": "cpu",
         }
-        if objective == "rankcse":
+        if objective in ("rankcse", "embed"):
             values["objective.teachers"] = f"{self.backbone}:cls=2,{self.backbone}"
         return dotted(values, **changes)
 
@@ -108,6 +108,12 @@ def write_tiny(folder: Path) -> Tiny:
         "pairs": pairs,
         "sentences": sentences,
     }
+    # Drawn last, so that no other row changes.
+    files["scored-triplets"] = [
+        {**row, "negative_1": next(texts), "negative_2": next(texts)}
+        | {name: draw.random() for name in ("score", "negative_score_1", "negative_score_2")}
+        for row in pairs
+    ]
     data = {form: _write_rows(folder / f"{form}.jsonl", rows) for form, rows in files.items()}
     return Tiny(write_backbone(folder / "backbone"), data, _write_rows(folder / "dev.jsonl", scored))
 

@@ -1,6 +1,7 @@
 """Teachers: named like any model, run once a sentence by their own contract, and never trained."""
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -246,3 +247,82 @@ def test_a_guide_sees_every_text_of_a_row_and_drops_false_negatives(
 def test_a_malformed_guide_is_named() -> None:
     with pytest.raises(UsageError, match=r"objective\.guide: 'x' of 'a=x' is not a weight"):
         make_auxiliaries(SimCSE(guide="a=x"))
+
+
+# ---- embeddings as targets -------------------------------------------------------------------------------------------
+
+
+def targets(trainer: Trainer, texts: list[str]) -> Tensor:
+    """The teacher's views of some texts of a corpus."""
+    numbers = torch.tensor([list(trainer.plan.corpus.texts).index(text) for text in texts])
+    return views_of(trainer, Rows({"anchor": numbers}))["teacher_anchor"]
+
+
+def test_a_sentence_is_read_once_to_learn_its_embedding(tiny: Tiny, tmp_path: Path, stranger: Path) -> None:
+    """Whatever the rows, each text of them is learnt; of a teacher of the student's width all numbers are kept."""
+    trainer = trainer_of(tiny, tmp_path, "embed", "triplets", objective__teachers=f"{tiny.backbone}:cls")
+    batch, texts = first_batch(trainer), list(trainer.plan.corpus.texts)
+    assert len(texts) == len(trainer.plan.corpus) == 480 and list(batch.views) == ["anchor"]
+    vectors = torch.from_numpy(load_encoder(tiny.backbone, "cls").encode(texts))
+    assert_near(targets(trainer, texts), torch.nn.functional.normalize(vectors))
+    outcome = trainer.stepper.backward(batch)
+    assert outcome.views.keys() == {"anchor"}
+
+
+def test_of_a_wider_teacher_the_directions_are_kept_that_change_cosines_least(
+    tiny: Tiny, tmp_path: Path, stranger: Path
+) -> None:
+    words = f"{tiny.backbone},{stranger}=0.5"
+    trainer = trainer_of(tiny, tmp_path, "embed", "sentences", objective__teachers=words)
+    texts = list(trainer.plan.corpus.texts)
+    made = targets(trainer, texts).double().numpy()
+    parts = [share * load_encoder(folder).encode(texts) for folder, share in ((tiny.backbone, 1), (stranger, 1))]
+    weights = ((2 / 3) ** 0.5, (1 / 3) ** 0.5)
+    whole = np.hstack([w * v / np.linalg.norm(v, axis=1, keepdims=True) for w, v in zip(weights, parts, strict=True)])
+    assert whole.shape == (160, 48) and made.shape == (160, 32)
+    # Of all projections to 32 numbers, that of the largest singular values changes the products least.
+    left = np.linalg.svd(whole, compute_uv=False)[32:]
+    error = np.linalg.norm(whole @ whole.T - made @ made.T)
+    assert error == pytest.approx(np.linalg.norm(left**2), rel=1e-3)
+    variances = (made**2).sum(axis=0)
+    assert list(variances) == sorted(variances, reverse=True)
+
+
+def test_a_resumed_run_keeps_its_directions(
+    tiny: Tiny, place: Path, stranger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On another machine they might point the other way."""
+    changes: dict[str, object] = {"objective__teachers": f"{tiny.backbone},{stranger}", "dev__data": "none"}
+    changes |= {"train__max_steps": 8, "train__save_every": 4}
+    run = tiny.run(place, "embed", "sentences", **changes)
+    eigh = torch.linalg.eigh
+
+    def other(x: Tensor) -> object:
+        values, vectors = eigh(x)
+        return type("Result", (), {"eigenvectors": -vectors, "eigenvalues": values})
+
+    def kill(event: Event) -> None:
+        if isinstance(event, Step) and event.step == 5:
+            shutil.copytree(run.path, place.with_name("killed"))
+
+    train(run, kill)
+    monkeypatch.setattr(torch.linalg, "eigh", other)
+    killed = Run(place.with_name("killed"))
+    train(killed)
+    losses, again = ({event.step: event.loss for event in told(one, Step)} for one in (run, killed))
+    assert losses == again and len(losses) == 8
+
+
+def test_a_student_wider_than_its_teacher_is_refused(tiny: Tiny, place: Path, stranger: Path) -> None:
+    with pytest.raises(UsageError, match=r"the teacher's embeddings have 16 numbers, and the student's 32") as caught:
+        trainer_of(tiny, place, "embed", "sentences", objective__teachers=str(stranger))
+    assert "contrast mine --score-with" in caught.value.hint
+    with pytest.raises(UsageError, match="teachers names none"):
+        make_plan(tiny.config("embed", "sentences", objective__teachers=""))
+
+
+def test_a_student_comes_closer_to_its_teacher(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, "embed", "sentences", train__epochs=2, dev__data="none")
+    train(run)
+    losses = known(event.loss for event in told(run, Step))
+    assert np.mean(losses[-10:]) < 0.6 * np.mean(losses[:10])

@@ -1,7 +1,7 @@
 """What is trained or computed next to the encoder, each through the interface `Auxiliary`.
 
 auxiliary.py  the interface, and how an objective's settings become auxiliaries
-teachers.py   RankCSE's teachers, and the guide that rejects negatives
+teachers.py   teachers that are distilled, and the guide that rejects negatives
 views.py      PCL's perturbed views and its second encoder
 template.py   PromptBERT's template denoising
 mlm.py        the masked-language-model term

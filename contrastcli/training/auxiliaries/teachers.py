@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from contrastcli.data.batching import Indices
 from contrastcli.errors import UsageError, nearest
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import resolve
@@ -18,6 +19,9 @@ from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.similarity import unit
 from contrastcli.settings.sections import Pooling
 from contrastcli.training.auxiliaries.auxiliary import Auxiliary, AuxiliaryContext
+
+_MOST_PROJECTED = 20_000
+"""Texts that a projection is made from."""
 
 
 @dataclass(frozen=True)
@@ -95,14 +99,17 @@ class Teachers(Auxiliary):
 
         Each teacher's unit vectors, scaled by the root of its share of all weights, stand next to the others'.
         """
-        total = sum(teacher.weight for teacher in self.teachers)
         views = {}
         for name, texts in rows.ids.items():
-            vectors = [to_device(torch.from_numpy(np.asarray(v[texts.numpy()])), device) for v in self.vectors]
-            shares = [(teacher.weight / total) ** 0.5 for teacher in self.teachers]
-            weighted = [share * unit(v) for share, v in zip(shares, vectors, strict=True)]
-            views[self.prefix + name] = torch.cat(weighted, dim=1)
+            views[self.prefix + name] = self.embeddings(texts.numpy(), device)
         return views
+
+    def embeddings(self, texts: Indices, device: torch.device) -> Tensor:
+        """What a view has of some texts: (N,) → (N, Σ d_k)."""
+        total = sum(teacher.weight for teacher in self.teachers)
+        vectors = [to_device(torch.from_numpy(np.asarray(v[texts])), device) for v in self.vectors]
+        shares = [(teacher.weight / total) ** 0.5 for teacher in self.teachers]
+        return torch.cat([share * unit(v) for share, v in zip(shares, vectors, strict=True)], dim=1)
 
 
 class Guide(Teachers):
@@ -113,3 +120,29 @@ class Guide(Teachers):
 
     def __init__(self, guide: str) -> None:
         super().__init__(guide)
+
+
+class Targets(Teachers):
+    """Teachers whose embeddings a student's are to equal, along as many directions as it has numbers.
+
+    The projection is a part of the checkpoints: another machine would round it in another way.
+    """
+
+    def load(self, context: AuxiliaryContext) -> None:
+        """Raises UsageError where the student is wider."""
+        super().load(context)
+        width, given = context.encoder.width, sum(vectors.shape[1] for vectors in self.vectors)
+        if given < width:
+            what = f"the teacher's embeddings have {given} numbers, and the student's {width}"
+            raise UsageError(what, "name a wider teacher, or distil its scores: contrast mine --score-with")
+        if given > width:
+            some = np.arange(0, len(context.texts), -(-len(context.texts) // _MOST_PROJECTED))
+            sample = super().embeddings(some, torch.device("cpu")).double()
+            # PCA without subtracting the mean, which would change cosines: products change least. The longest are last.
+            directions = torch.linalg.eigh(sample.T @ sample).eigenvectors.flip(1)[:, :width]
+            self.state = {"teacher_projection": directions.float().contiguous()}
+            context.session.world.broadcast_tensors([*self.state.values()])
+
+    def embeddings(self, texts: Indices, device: torch.device) -> Tensor:
+        vectors = super().embeddings(texts, device)
+        return vectors @ to_device(self.state["teacher_projection"], device) if self.state else vectors

@@ -73,10 +73,10 @@ class Columns(ModalScreen[str | None]):
         self.is_ready = True
 
     def action_next_role(self, by: int, letter: str = "") -> None:
-        """Give the highlighted column the next role; all but negatives are taken from another column that has it."""
+        """Give the highlighted column the next role; one of no negatives is taken from the column that has it."""
         if (here := self.query_one(OptionList).highlighted) is not None:
             role = after(self._roles[here], [role for role in _ROLES[::by] if role.startswith(letter)])
-            self._roles = ["" if other == role != "negative" else other for other in self._roles]
+            self._roles = ["" if other == role and "negative" not in role else other for other in self._roles]
             self._roles[here] = role
             self._show()
 
@@ -90,7 +90,7 @@ class Columns(ModalScreen[str | None]):
     def _lines(self) -> Iterator[Content]:
         for (name, first), role in zip(self._first.items(), self._roles, strict=True):
             name = set_cell_size(printable(name), _NAME_CELLS)
-            yield styled(f"{name}  ", (f"{role or '–':<10}", "bold"), (first, "dim"))
+            yield styled(f"{name}  ", (f"{role or '–':<14}", "bold"), (first, "dim"))
 
     def _tell(self, text: str) -> None:
         self.query_one("#about-choice", PlainText).update(text)
@@ -99,7 +99,7 @@ class Columns(ModalScreen[str | None]):
     def _take(self) -> None:
         items = []
         for place, (name, role) in enumerate(zip(self._first, self._roles, strict=True), 1):
-            number = f"_{place}" if role == "negative" and self._roles.count(role) > 1 else ""
+            number = f"_{place}" if "negative" in role and self._roles.count(role) > 1 else ""
             items += [f"{role}{number}={name}"] if role else []
         self.dismiss(join_items(items) if self._roles != self._before else None)
 
