@@ -242,6 +242,7 @@ MINING = (
         metavar="COSINE",
     ),
     _option("--guard", "Drop negatives that this model finds closer than the positive.", default="", metavar="MODEL"),
+    _option("--score-with", "Write the scores of this embedder or cross-encoder too.", default="", metavar="MODEL"),
     _option("--show", "Print the N hardest rows.", type=click.IntRange(min=0), default=0, metavar="N"),
     PRECISION,
     JSON,

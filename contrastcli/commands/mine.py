@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,12 +66,14 @@ def mine_file(
     columns: str,
     blank: Blank,
     guard: str,
+    score_with: str,
     show: int,
 ) -> Mined:
     """Write the rows with enough negatives and how they were made; `show` rows are described. Raises ContrastError."""
     rule = _make_rule(ranks, below, margin, negatives)
     check_rows_output(output, source, corpus)
     refs = [resolve(word, runs_dir) for word in (model, guard) if word != ""]
+    score = mining.load_scorer(resolve(score_with, runs_dir), precision) if score_with else None
     pairs, documents = _read(source, corpus, columns, blank)
     pool, among, texts, queries = mining.pool_of(pairs, documents)
     with console.progress() as advance:
@@ -79,9 +81,11 @@ def mine_file(
         vectors = [mining.embed(encoder, texts, queries, partial(advance, "encoding")) for encoder in encoders]
         search = partial(mining.mine, vectors[0], pool, rule, vectors[1] if guard else None)
         chosen = _judge_all(search(), len(pairs), rule.count, partial(advance, "mining"))
-    rows = _complete(chosen.negatives, source, int(among.max()) + 1, rule)
+        rows = _complete(chosen.negatives, source, int(among.max()) + 1, rule)
+        mined = [column.take(rows) for column in pairs.views.values()]
+        mined += [texts.take(column) for column in chosen.negatives[rows].T]
+        scores = score(mined[0], mined[1:], partial(advance, "scoring")) if score else []
     id_of = partial(_id_of, documents.ids, among)
-    anchors, positives = pairs.views.values()
     hardest = np.argsort(-chosen.cosines[2], kind="stable")[:show]
     described = {row.row: row for judged in search(only=hardest) for row in _describe(judged, texts, pairs, id_of)}
     made = Mined(
@@ -92,10 +96,10 @@ def mine_file(
         guard=guard and refs[1].name,
         candidates=int(among.max()) + 1,
         hardest=[described[int(row) + 1] for row in hardest],
+        teacher=score_with and resolve(score_with, runs_dir).name,
         **_counts(chosen, rows, rule),
     )
-    triplets = ([anchors[n], positives[n], *(texts[k] for k in chosen.negatives[n])] for n in rows)
-    _write(output, made, triplets, pairs.ids and pairs.ids.take(rows))
+    _write(output, made, mined, scores, pairs.ids and pairs.ids.take(rows))
     return made
 
 
@@ -180,15 +184,22 @@ def _describe(
         yield MinedRow(pairs.number(row), anchor, own, round(float(positive), 6), candidates, as_id(pairs.ids, row))
 
 
-def _write(output: Path, made: Mined, rows: Iterator[list[str]], ids: Column[object] | None) -> None:
+def _write(
+    output: Path, made: Mined, texts: Sequence[Texts], scores: Sequence[Floats], ids: Column[object] | None
+) -> None:
     """The rows appear last, so that none are there without the file that says how they were made."""
+    ends = [f"_{n}" for n in range(1, made.negatives + 1)] if made.negatives > 1 else [""]
+    columns: dict[str, Iterable[str]] = dict(
+        zip(["anchor", "positive", *(f"negative{end}" for end in ends)], texts, strict=True)
+    )
+    for name, numbers in zip(["score", *(f"negative_score{end}" for end in ends)], scores, strict=False):
+        columns[name] = map("{:.6g}".format, numbers)
     if ids is not None:
-        rows = ([*row, as_id(ids, number) or ""] for number, row in enumerate(rows))
-    names = [f"negative_{n}" for n in range(1, made.negatives + 1)] if made.negatives > 1 else ["negative"]
+        columns["id"] = (as_id(ids, number) or "" for number in range(len(ids)))
     record = {"contrast": __version__, **msgspec.to_builtins(msgspec.structs.replace(made, hardest=[]))}
     path = output.with_name(output.name + MADE)
     with writing_to(output, Use("-o", "FILE", "write elsewhere:")), replaced(output) as draft:
-        WRITERS[output.suffix](draft, ["anchor", "positive", *names, *(["id"] if ids is not None else [])], rows)
+        WRITERS[output.suffix](draft, [*columns], zip(*columns.values(), strict=True))
         with replaced(path) as note:
             note.write_bytes(json_bytes(record))
 
@@ -203,4 +214,5 @@ def report(made: Mined, output: Path) -> None:
         close = f"of {made.too_close:,} rows the nearest candidate is too close to be a negative"
         narrate(f"{close} (--show 20 prints such); --ranks, --below, --margin and --guard decide")
     narrate(f"mean cosine to the anchor: positive {made.cosine_positive:.4f}, negative {made.cosine_negative:.4f}")
-    narrate(f"next: contrast train --objective simcse --backbone {made.model} --data {output} --dev split:5%")
+    objective = "kl" if made.teacher else "simcse"
+    narrate(f"next: contrast train --objective {objective} --backbone {made.model} --data {output} --dev split:5%")

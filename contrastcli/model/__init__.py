@@ -15,6 +15,6 @@ workers.py   chunks of texts side by side on the cores of a CPU
 devices.py   device, precision (what auto means) and memory
 vectors.py   files of vectors, and a cache of them
 search.py    nearest neighbours
-mining.py    hard negatives by exact search
+mining.py    hard negatives by exact search, and a teacher's scores of them
 metrics.py   cosines, correlations, alignment and uniformity
 """

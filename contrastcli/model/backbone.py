@@ -1,6 +1,8 @@
 """A pretrained encoder from a folder: the BERT family without transformers, any other through it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -208,38 +210,53 @@ def _load_bert(folder: Path, config: dict[str, Any]) -> BertBackbone:
 
 
 def _load_auto(folder: Path, config: dict[str, Any]) -> AutoBackbone:
+    with loading_as(folder, "a text encoder"):
+        model = load_pretrained(folder, config, partial(_model_class, folder))
+        if _is_opened(config) and not _sees_ahead(model):
+            version = transformers().__version__
+            what = f"transformers {version} has no bidirectional attention for '{config['model_type']}' models"
+            raise DataError(what, ["pip install -U transformers", Use("--attention", "causal", "use")])
+        return AutoBackbone(config, model)
+
+
+@contextmanager
+def loading_as(folder: Path, kind: str) -> Iterator[None]:
+    """Turn any error of transformers into a DataError."""
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:  # of any kind
+        what = f"transformers cannot load {folder} as {kind}: {error_text(error)}"
+        raise DataError(what, "use another model") from None
+
+
+def load_pretrained(folder: Path, config: Mapping[str, Any], class_of: Callable[[Any], Any]) -> Any:
+    """A model of a class of transformers, given its config, in fp32 and in evaluation mode.
+
+    Raises DataError if it needs code of its own or lacks weights, and errors of any kind if it cannot be read.
+    """
     library = transformers()
     if config["model_type"] not in library.CONFIG_MAPPING:
         reason = "needs its own code" if "auto_map" in config else f"is of an unknown type, '{config['model_type']}'"
         raise DataError(f"the model in {folder} {reason}", "use a model that transformers itself implements")
-    try:
-        with in_safetensors(folder) as place:
-            settings = library.AutoConfig.from_pretrained(place, local_files_only=True)
-            if "is_causal" in config:
-                settings.is_causal = config["is_causal"]
-            model_class = _model_class(folder, settings)
-            _check_size(place, config, settings)
-            model, report = model_class.from_pretrained(
-                place,
-                config=settings,
-                use_safetensors=True,
-                local_files_only=True,
-                output_loading_info=True,
-                # The report has them.
-                ignore_mismatched_sizes=True,
-            )
-        backbone = AutoBackbone(config, model.float().eval())
-        is_closed = _is_opened(config) and not _sees_ahead(model)
-    except DataError:
-        raise
-    except Exception as error:  # of any kind
-        what = f"transformers cannot load {folder} as a text encoder: {error_text(error)}"
-        raise DataError(what, "use another model") from None
+    with in_safetensors(folder) as place:
+        settings = library.AutoConfig.from_pretrained(place, local_files_only=True)
+        if "is_causal" in config:
+            settings.is_causal = config["is_causal"]
+        model_class = class_of(settings)
+        _check_size(place, config, settings)
+        model, report = model_class.from_pretrained(
+            place,
+            config=settings,
+            use_safetensors=True,
+            local_files_only=True,
+            output_loading_info=True,
+            # The report has them.
+            ignore_mismatched_sizes=True,
+        )
     _check_complete(folder, report)
-    if is_closed:
-        what = f"transformers {library.__version__} has no bidirectional attention for '{config['model_type']}' models"
-        raise DataError(what, ["pip install -U transformers", Use("--attention", "causal", "use")])
-    return backbone
+    return model.float().eval()
 
 
 def _check_complete(folder: Path, report: Mapping[str, Any]) -> None:

@@ -1,6 +1,9 @@
-"""Hard negatives: for each pair, texts near to its anchor that are not its positive, by exact search in blocks."""
+"""Hard negatives: for each pair, texts near to its anchor that are not its positive, by exact search in blocks.
 
-from collections.abc import Iterable, Iterator
+And the scores that a teacher gives them, which are distilled: an embedder's cosines, or a cross-encoder's logits.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Self
@@ -12,13 +15,23 @@ from contrastcli.data.batching import Indices
 from contrastcli.data.examples import Examples, text_key
 from contrastcli.data.relevance import documents_of
 from contrastcli.data.texts import Texts
-from contrastcli.data.tokens import OnProgress
-from contrastcli.errors import UsageError
+from contrastcli.data.tokens import OnProgress, transformers
+from contrastcli.errors import DataError, UsageError
+from contrastcli.model.backbone import load_pretrained, loading_as, read_config
+from contrastcli.model.devices import choose_device
 from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.model.folder import load_model
+from contrastcli.model.locate import ModelRef
 from contrastcli.model.metrics import Floats, cosine
 from contrastcli.model.search import top
 from contrastcli.model.vectors import cached_vectors
-from contrastcli.settings.sections import Kind
+from contrastcli.settings.sections import Kind, Precision
+
+Scorer = Callable[[Texts, Sequence[Texts], OnProgress], Sequence[Floats]]
+"""The scores of each row's query with its documents, which are C columns: (R,), C times (R,) → C times (R,)."""
+
+_PAIRS, _BATCH = 10_000, 32
+"""Pairs whose cosines are computed at once, and that a cross-encoder reads together."""
 
 ANCHORS = 512
 """Anchors that are searched for at once."""
@@ -216,3 +229,45 @@ def other_positives(pairs: Examples, encoder: SentenceEncoder, on_progress: OnPr
         nearest = np.array(vectors[block.candidates[:, 0]])
         found.positives[block.rows] = cosine(nearest, np.array(vectors[pool.positives[block.rows]]))
     return found
+
+
+def load_scorer(ref: ModelRef, precision: Precision) -> Scorer:
+    """A model by its kind, as its config.json states it; a cross-encoder computes in fp32. Raises DataError."""
+    names = read_config(ref.folder()).get("architectures") or ()
+    if any(name.endswith("ForSequenceClassification") for name in names):
+        return _load_cross_encoder(ref)
+    encoder = load_model(ref, precision=precision)
+
+    def score(queries: Texts, documents: Sequence[Texts], advance: OnProgress) -> Sequence[Floats]:
+        (asked, query), (texts, document) = queries.distinct(), Texts.join(documents).distinct()
+        vectors = embed(encoder, texts, asked, advance)
+        both = np.stack([len(texts) + np.tile(query, len(documents)), document])
+        blocks = (both[:, start : start + _PAIRS] for start in range(0, len(document), _PAIRS))
+        return np.split(np.concatenate([cosine(vectors[a], vectors[b]) for a, b in blocks]), len(documents))
+
+    return score
+
+
+def _load_cross_encoder(ref: ModelRef) -> Scorer:
+    folder, library = ref.folder(), transformers()
+    with loading_as(folder, "a cross-encoder"):
+        model = load_pretrained(folder, read_config(folder), lambda config: library.AutoModelForSequenceClassification)
+        tokenizer = library.AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        tokenizer.model_max_length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+        pipeline = library.pipeline("text-classification", model, tokenizer=tokenizer, device=choose_device("auto"))
+    if model.config.num_labels != 1:
+        what = f"{ref.name} gives a pair {model.config.num_labels} numbers, and a teacher's score is one"
+        raise DataError(what, "use a cross-encoder of one label, or an embedder")
+
+    def score(queries: Texts, documents: Sequence[Texts], advance: OnProgress) -> Sequence[Floats]:
+        joined, rows = Texts.join(documents), len(queries)
+        # The longest first, so that the texts of a batch are alike.
+        order = np.argsort(-np.tile(queries.sizes, len(documents)) - joined.sizes, kind="stable")
+        pairs = ({"text": queries[place % rows], "text_pair": joined[place]} for place in order)
+        scores = np.empty(len(order))
+        for done, answer in enumerate(pipeline(pairs, batch_size=_BATCH, truncation=True, function_to_apply="none")):
+            scores[order[done]] = answer["score"]
+            advance(done + 1, len(order))
+        return np.split(scores, len(documents))
+
+    return score

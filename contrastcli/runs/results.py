@@ -158,7 +158,8 @@ class Mined(msgspec.Struct, frozen=True):
     """How hard negatives were mined, and what came of it.
 
     `rows` of `of` have `negatives` each and were written. `too_close` are the rows with a candidate that was too close,
-    `guarded` those with one that the guard dropped. Cosines, to the anchor, are means over the rows written.
+    `guarded` those with one that the guard dropped. Cosines, to the anchor, are means over the rows written. `teacher`
+    is the model whose scores were written too.
     """
 
     source: str
@@ -178,6 +179,7 @@ class Mined(msgspec.Struct, frozen=True):
     cosine_positive: float
     cosine_negative: float
     hardest: list[MinedRow] = []
+    teacher: str = ""
 
 
 class Odd(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import contrastcli
 from contrastcli.data.sources import load_examples
@@ -142,3 +143,90 @@ def test_ids_of_pairs_and_of_a_corpus_are_answered(contrast: Contrast) -> None:
     by_text = {"lum fir": "c1", "go den fir": "c2"}
     assert all(by_text[one["text"]] == one["id"] for row in hardest for one in row["candidates"])
     assert [line.split(",")[-1] for line in Path("t.csv").read_text().splitlines()] == ["id", "r1", "r2"]
+
+
+# ---- a teacher's scores ----------------------------------------------------------------------------------------------
+
+
+def taught(path: str) -> list[tuple[list[str], list[float]]]:
+    """The texts of each row, and the scores of all but its anchor."""
+    rows = load_examples(Data(train=path), ("scored-triplets",), ())
+    assert rows.form == "scored-triplets" and rows.candidate_scores is not None
+    return [*zip(map(list, zip(*rows.views.values(), strict=True)), rows.candidate_scores.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.csv", "t.tsv", "t.parquet"])
+def test_an_embedders_scores_are_its_cosines(contrast: Contrast, name: str) -> None:
+    words = ("mine", PAIRS, "-o", name, *MODEL, *EASY, "-n", "2", "--score-with", "starter")
+    answer = contrast(*words)
+    assert answer.code == 0 and "next: contrast train --objective kl --backbone" in answer.err
+    assert json.loads(Path(f"{name}.mined").read_text())["teacher"] == "starter"
+    encode, rows = contrastcli.load("starter").encode, taught(name)
+    assert len(rows) == 160
+    for row in (0, 159):
+        anchor, *others = (vector / np.linalg.norm(vector) for vector in encode(rows[row][0]))
+        assert rows[row][1] == pytest.approx([float(anchor @ other) for other in others], abs=2e-6)
+
+
+def write_cross_encoder(folder: Path, labels: int = 1) -> Path:
+    """A BERT with random weights that classifies pairs, as sentence-transformers saves it."""
+    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+    from support.tiny import SIZES, write_tokenizer
+
+    folder.mkdir()
+    write_tokenizer(folder)
+    sizes = {name: value for name, value in SIZES.items() if name != "model_type"}
+    BertForSequenceClassification(BertConfig(**sizes, num_labels=labels, initializer_range=0.5)).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
+    return folder
+
+
+def test_a_cross_encoders_scores_are_its_logits(contrast: Contrast) -> None:
+    losses = pytest.importorskip("sentence_transformers")
+    words = (
+        "mine",
+        PAIRS,
+        "-o",
+        "t.csv",
+        *MODEL,
+        *EASY,
+        "-n",
+        "2",
+        "--score-with",
+        str(write_cross_encoder(Path("cross"))),
+    )
+    assert contrast(*words).code == 0
+    rows = taught("t.csv")
+    model = losses.CrossEncoder("cross", device="cpu", activation_fn=torch.nn.Identity())
+    pairs = [(texts[0], other) for texts, _ in rows[:40] for other in texts[1:]]
+    expected = model.predict(pairs)
+    assert np.ptp(expected) > 0.1
+    assert [score for _, scores in rows[:40] for score in scores] == pytest.approx(list(map(float, expected)), abs=1e-5)
+
+
+def test_a_teacher_that_cannot_score_is_refused_before_mining(contrast: Contrast) -> None:
+    words = ("mine", PAIRS, "-o", "t.csv", *MODEL, *EASY, "--score-with")
+    refused(contrast(*words, "nowhere"), 3, "the model 'nowhere'", "")
+    failed(contrast(*words, str(write_cross_encoder(Path("nli"), 3))), 3, "nli gives a pair 3 numbers", "of one label")
+    config = json.loads((Path("nli") / "config.json").read_text())
+    for change, what in (
+        ({"id2label": {"0": "score"}, "num_labels": 1}, "lack 'classifier.bias', or have another shape"),
+        ({"model_type": "own", "auto_map": {"AutoModel": "code.Model"}}, "the model in nli needs its own code"),
+    ):
+        (Path("nli") / "config.json").write_text(json.dumps(config | change))
+        failed(contrast(*words, "nli"), 3, what, "")
+    (write_cross_encoder(Path("cross")) / "tokenizer.json").write_text("{")
+    failed(contrast(*words, "cross"), 3, "transformers cannot load cross as a cross-encoder", "use another model")
+    assert not Path("t.csv").exists()
+
+
+@pytest.mark.parametrize("objective", ["kl", "margin-mse", "simcse", "embed"])
+def test_rows_with_scores_train_any_objective_for_triplets(contrast: Contrast, objective: str) -> None:
+    assert contrast("mine", PAIRS, "-o", "t.csv", *MODEL, *EASY, "-n", "2", "--score-with", "starter").code == 0
+    words = ("--objective", objective, "--backbone", "tiny/backbone", "--data", "t.csv", "--dev", "none", "--json")
+    words += ("--teachers", "starter") if objective == "embed" else ()
+    done = contrast("train", *words, "--max-steps", "2", "--batch-size", "8")
+    assert done.code == 0, done.err
+    steps = [event for event in map(json.loads, done.out.splitlines()) if event["event"] == "step"]
+    assert steps and all(np.isfinite(step["loss"]) for step in steps)
