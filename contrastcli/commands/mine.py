@@ -189,11 +189,11 @@ def _write(
 ) -> None:
     """The rows appear last, so that none are there without the file that says how they were made."""
     ends = [f"_{n}" for n in range(1, made.negatives + 1)] if made.negatives > 1 else [""]
-    columns: dict[str, Iterable[str]] = dict(
+    columns: dict[str, Iterable[Any]] = dict(
         zip(["anchor", "positive", *(f"negative{end}" for end in ends)], texts, strict=True)
     )
     for name, numbers in zip(["score", *(f"negative_score{end}" for end in ends)], scores, strict=False):
-        columns[name] = map("{:.6g}".format, numbers)
+        columns[name] = numbers.round(6).tolist() if output.suffix == ".jsonl" else map("{:.6g}".format, numbers)
     if ids is not None:
         columns["id"] = (as_id(ids, number) or "" for number in range(len(ids)))
     record = {"contrast": __version__, **msgspec.to_builtins(msgspec.structs.replace(made, hardest=[]))}

@@ -1,7 +1,8 @@
 """The rows of a batch for a loss: which texts are equal or no negatives of each other, and the labels of pairs."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -48,10 +49,10 @@ class Rows:
 
     def to(self, device: torch.device) -> "Rows":
         """The same rows with their tensors on `device`."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        tensors = {name: to_device(value, device) for name, value in values.items() if isinstance(value, Tensor)}
+        values: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
+        values |= {name: to_device(value, device) for name, value in values.items() if isinstance(value, Tensor)}
         ids, lengths = ({view: to_device(of, device) for view, of in by.items()} for by in (self.ids, self.lengths))
-        return replace(self, ids=ids, lengths=lengths, **tensors)
+        return Rows(**values | {"ids": ids, "lengths": lengths})
 
     def labels(self) -> Tensor:
         """The (N,) labels, for a loss that needs them. Raises ValueError if there are none."""

@@ -90,8 +90,8 @@ def measure(step: int, views: Mapping[str, Tensor], rows: Rows, scale: Scale, te
     of the smallest negative angle. With the `texts` that the rows' ids index, the event tells a few of these negatives.
     """
     # Without a copy a sentence is compared with itself.
-    views, ids = ({"positive": by_view["anchor"], **by_view} for by_view in (views, rows.ids))
-    rows = replace(rows, ids=ids, mask_duplicates=True).to(torch.device("cpu"))
+    views, texts_of = ({"positive": by_view["anchor"], **by_view} for by_view in (views, rows.ids))
+    rows = replace(rows, ids=texts_of, mask_duplicates=True).to(torch.device("cpu"))
     ids, columns = rows.ids, candidates(views)
     anchors = rows.positives().nonzero().squeeze(1)  # (P,)
     positive = degrees(views["anchor"], views["positive"]).cpu()[anchors]  # (P,)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -176,8 +177,9 @@ def write_cross_encoder(folder: Path, labels: int = 1) -> Path:
 
     folder.mkdir()
     write_tokenizer(folder)
-    sizes = {name: value for name, value in SIZES.items() if name != "model_type"}
-    BertForSequenceClassification(BertConfig(**sizes, num_labels=labels, initializer_range=0.5)).save_pretrained(folder)
+    sizes: dict[str, Any] = {name: value for name, value in SIZES.items() if name != "model_type"}
+    sizes |= {"num_labels": labels, "initializer_range": 0.5}
+    BertForSequenceClassification(BertConfig(**sizes)).save_pretrained(folder)
     AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
     return folder
 
@@ -224,8 +226,8 @@ def test_a_teacher_that_cannot_score_is_refused_before_mining(contrast: Contrast
 @pytest.mark.parametrize("objective", ["kl", "margin-mse", "simcse", "embed"])
 def test_rows_with_scores_train_any_objective_for_triplets(contrast: Contrast, objective: str) -> None:
     assert contrast("mine", PAIRS, "-o", "t.csv", *MODEL, *EASY, "-n", "2", "--score-with", "starter").code == 0
-    words = ("--objective", objective, "--backbone", "tiny/backbone", "--data", "t.csv", "--dev", "none", "--json")
-    words += ("--teachers", "starter") if objective == "embed" else ()
+    words = ["--objective", objective, "--backbone", "tiny/backbone", "--data", "t.csv", "--dev", "none", "--json"]
+    words += ["--teachers", "starter"] if objective == "embed" else []
     done = contrast("train", *words, "--max-steps", "2", "--batch-size", "8")
     assert done.code == 0, done.err
     steps = [event for event in map(json.loads, done.out.splitlines()) if event["event"] == "step"]
