@@ -17,7 +17,7 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
-from contrastcli.errors import DataError, InUse, NoRoom, Remedy, RunError, UsageError, error_text
+from contrastcli.errors import DataError, InUse, NoRoom, Remedy, RunError, UsageError, error_text, interrupted
 
 T = TypeVar("T")
 
@@ -162,6 +162,8 @@ def resumed(path: Path, key: str, head: bytes, *elsewhere: Remedy) -> Iterator[D
             os.replace(place, path)
             record.unlink(missing_ok=True)
             fsync_dir(path.parent)
+        except KeyboardInterrupt as error:
+            raise interrupted(error, "the same command continues it") from None
         finally:
             if not record.exists():
                 place.unlink(missing_ok=True)

@@ -158,6 +158,22 @@ def test_a_disk_that_was_full_costs_no_block_that_was_written(
     assert np.array_equal(np.load("v.npy"), whole) and hidden() == []
 
 
+def test_an_interrupt_says_how_to_continue(
+    contrast: Contrast, whole: NDArray[np.float32], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, parts = Draft.append, iter(range(9))
+
+    def interrupted(self: Draft, part: memoryview) -> None:
+        append(self, part)
+        if next(parts) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Draft, "append", interrupted)
+    failed(contrast(*ENCODE), 130, "interrupted", "the same command continues it")
+    assert ALREADY.format(60) in contrast(*ENCODE).err
+    assert np.array_equal(np.load("v.npy"), whole) and hidden() == []
+
+
 def change_source() -> None:
     write(["go", *sentences()[1:]])
 
