@@ -11,7 +11,7 @@ from msgspec import structs
 
 from contrastcli.boundary import to_copy
 from contrastcli.commands.compare import dev_data
-from contrastcli.commands.export.card import in_code, without_folders
+from contrastcli.commands.export.card import About, in_code, without_folders
 from contrastcli.commands.export.export import check_dest, write_model
 from contrastcli.data.dev_data import DevData, load_general, read_dev
 from contrastcli.errors import UsageError, Use
@@ -83,7 +83,7 @@ def merge(
     if output and best.alpha is not None:
         encoder = mixture.at(best.alpha)
         encoder.name = dest.resolve().name
-        write_model(encoder, dest, _about(merged), "sentence-transformers", overwrite)
+        write_model(encoder, dest, About(_about(merged)), "sentence-transformers", overwrite)
     return merged
 
 

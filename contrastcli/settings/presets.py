@@ -7,7 +7,7 @@ have all of these.
 
 import itertools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -122,9 +122,10 @@ def stack(preset: Preset) -> list[Layer]:
     return [*configs.user_layers(), *preset.layers, configs.environment_layer(os.environ)]
 
 
-def words(config: Config) -> list[str]:
-    """What follows `contrast train` on a command line that trains with these settings here."""
-    below = configs.resolve([*stack(Preset()), Layer.of({OBJECTIVE.key: config.spec.name}, "default")]).flat()
+def words(config: Config, below_flags: Sequence[Layer] | None = None) -> list[str]:
+    """What follows `contrast train` on a command line that trains with these settings, by default here."""
+    layers = stack(Preset()) if below_flags is None else below_flags
+    below = configs.resolve([*layers, Layer.of({OBJECTIVE.key: config.spec.name}, "default")]).flat()
     typed = [OBJECTIVE.key, *(key for key, value in config.flat().items() if value != below[key])]
     known = settings_of(config.spec)
     active = [key for key in typed if key.removeprefix("objective.") not in config.objective.inactive()]

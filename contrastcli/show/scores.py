@@ -17,7 +17,7 @@ from contrastcli.runs.text import MISSING, Numeral, fixed
 from contrastcli.settings import published
 from contrastcli.settings.config import Config
 from contrastcli.show import plots, sketch
-from contrastcli.show.format import TABLES, as_csv, as_json, cell, markdown_table, table
+from contrastcli.show.format import TABLES, as_csv, as_json, cell, table
 
 if TYPE_CHECKING:
     from contrastcli.evaluation.measure import Scores
@@ -43,11 +43,6 @@ class SuiteTable:
     def text(self) -> str:
         """The table for a terminal."""
         return table(self.header, self.rows)
-
-    @property
-    def markdown(self) -> str:
-        """The table with its notes for a model card."""
-        return "\n\n".join([markdown_table(self.header, self.rows), *self.notes])
 
 
 def suite_tables(scores: Mapping[str, Any], config: Config | None) -> list[SuiteTable]:

@@ -1,15 +1,25 @@
 """The card of an exported model, in Markdown: how texts become vectors, how it was trained, what was measured of it."""
 
+import json
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
-from contrastcli.boundary import __version__, printable
+import msgspec
+
+from contrastcli.boundary import __version__, escaped, printable
+from contrastcli.files import read_json
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.pooling import in_words
 from contrastcli.runs.directory import Run
+from contrastcli.runs.events import Verdict
+from contrastcli.settings import presets
 from contrastcli.settings.config import Config
-from contrastcli.settings.sections import POOLINGS
+from contrastcli.settings.sections import POOLINGS, Alerts
 from contrastcli.show.format import markdown_table
 from contrastcli.show.scores import suite_tables
 
@@ -17,30 +27,75 @@ TAGS = "tags: [sentence-similarity, feature-extraction, contrast]"
 """A line of the card, by which an earlier export is recognised."""
 
 
-def model_card(encoder: SentenceEncoder, about: Sequence[str], *, onnx: bool) -> str:
+_NO_METHOD = ("alerts.",)
+"""What begins the keys of settings that concern only the user."""
+
+
+@dataclass(frozen=True)
+class About:
+    """What a card says of the origin of a model: `facts` for the hub by their names, and `parts` in Markdown."""
+
+    parts: Sequence[str] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class _Environment(msgspec.Struct, frozen=True):
+    """What is read here of a run's environment.json."""
+
+    contrast: str = ""
+    commit: str | None = None
+    python: str = ""
+    packages: dict[str, str] = {}
+    platform: str = ""
+    device: str = ""
+    device_name: str = ""
+    processes: int = 1
+    precision: str = ""
+    backbone: dict[str, str | None] = {}
+    data: dict[str, str | int | None] = {}
+
+
+def model_card(encoder: SentenceEncoder, about: About, *, onnx: bool) -> str:
     """The card in Markdown, with front matter for the hub."""
     template = Path(__file__).with_name("card-onnx.md" if onnx else "card.md").read_text(encoding="utf-8")
     default = encoder.contract.prompt()
     prompt = f", after the prefix {_code(default)} has been added" if default else ""
-    # In one line of Markdown, in which it means nothing but itself.
-    title = re.sub(r"([\\`*_~#|!<>&\[\]])", r"\\\1", printable(encoder.name))
-    facts = {"tags": TAGS, "title": title, "contract": _contract(encoder), "prompt": prompt}
+    # JSON is YAML too.
+    tags = "\n".join([TAGS, *(f"{name}: {json.dumps(fact)}" for name, fact in about.facts.items())])
+    facts = {"tags": tags, "title": _plain(encoder.name), "contract": _contract(encoder), "prompt": prompt}
     card = template.format(**facts, width=encoder.width, longest=encoder.max_length)
-    return "\n".join([card, *about, f"Written by contrast {__version__}.\n"])
+    return "\n".join([card, *about.parts, f"Written by contrast {__version__}.\n"])
 
 
-def about(run: Run) -> list[str]:
+def about(run: Run) -> About:
     """How a run was trained and what was measured of it, for a card. Raises DataError if the run is malformed."""
-    tables = suite_tables(run.scores(), run.config())
-    scores = (f"## Scores: {one.suite}\n\n{one.markdown}\n".replace("<", "&lt;") for one in tables)
-    return [_training(run, run.config()), *scores]
+    config, environment = run.config(), read_json(run.environment_path, _Environment) or _Environment()
+    parts = [_training(run, config, environment), _repeat(config)]
+    verdicts = (_plain(verdict.details(verdict.step)) for verdict in islice(run.latest(Verdict), 1))
+    parts += [f"## Verdict\n\nThe model is {verdict}.\n" for verdict in verdicts]
+    for suite in suite_tables(run.scores(), config):
+        rows = [[_plain(without_folders(cell)) for cell in row] for row in suite.rows]
+        texts = [f"## Scores: {suite.suite}, with seed {config.train.seed}", markdown_table(suite.header, rows)]
+        parts.append("\n\n".join([*texts, *map(_plain, suite.notes), ""]))
+    facts = {
+        "base_model": environment.backbone.get("revision") and config.model.backbone.partition("@")[0],
+        "datasets": re.findall(r"hf:(\w[\w.-]*/\w[\w.-]*)", config.data.train, re.ASCII),
+    }
+    return About([*parts, _trained_with(environment)], {name: fact for name, fact in facts.items() if fact})
+
+
+def _plain(text: str) -> str:
+    """A text as one line of Markdown, in which it means nothing but itself."""
+    return re.sub(r"([\\`*_~#!<>&\[\]])", r"\\\1", printable(text))
 
 
 def _code(text: str) -> str:
+    """A text as code, in the cells of tables too."""
     line = printable(text)
-    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
-    pad = " " if line[:1] == "`" or line[-1:] == "`" else ""
-    return f"{fence}{pad}{line}{pad}{fence}" if line else ""
+    if not re.search(r"[`|]|^ .* $", line):
+        return line and f"`{line}`"
+    entities = re.sub(r"[^\w ]", lambda match: f"&#{ord(match[0])};", line)
+    return f"<code>{entities}</code>"
 
 
 _FOLDERS = re.compile(r"(?<![\w./\\])(?:[A-Za-z]:)?[/\\](?=\w)(?:[^/\\,:=]+[/\\])*")
@@ -72,14 +127,38 @@ def _contract(encoder: SentenceEncoder) -> str:
     return " ".join(steps)
 
 
-def _training(run: Run, config: Config) -> str:
-    status = run.status()
-    lines = [
-        "## Training\n",
-        f"Objective `{config.spec.name}`: {config.spec.paper}. Data: {in_code(config.data.train)}.\n",
-    ]
+def _training(run: Run, config: Config, environment: _Environment) -> str:
+    status, rows = run.status(), environment.data.get("rows")
+    data = f"Data: {in_code(config.data.train)}{f', {rows:,} rows' if isinstance(rows, int) else ''}."
+    lines = ["## Training\n", f"Objective `{config.spec.name}`: {config.spec.paper}. {data}\n"]
     if status.best is not None:
         dev = f"{status.title} × 100 on the dev pairs {in_code(config.dev.data)}"
-        lines.append(f"{dev}: {100 * status.best:.2f} at step {status.best_step}, the best of the run.\n")
-    rows = [(f"`{key}`", in_code(value)) for key, value in config.flat().items() if not key.startswith("alerts.")]
-    return "\n".join([*lines, markdown_table(("setting", "value"), rows), ""])
+        best = f"{100 * status.best:.2f} at step {status.best_step}, the best of the run, with seed {config.train.seed}"
+        lines.append(f"{dev}: {best}.\n")
+    settings = [(f"`{key}`", in_code(x)) for key, x in config.flat().items() if not key.startswith(_NO_METHOD)]
+    return "\n".join([*lines, markdown_table(("setting", "value"), settings), ""])
+
+
+def _repeat(config: Config) -> str:
+    """The command that trains again with the settings that are not defaults."""
+    own = replace(config, alerts=Alerts())
+    command = shlex.join(["contrast", "train", *map(without_folders, presets.words(own, ()))])
+    fence = "`" * (1 + max(2, *map(len, re.findall("`*", command))))
+    return f"To train it again, with the same data:\n\n{fence}sh\n{escaped(command)}\n{fence}\n"
+
+
+def _trained_with(environment: _Environment) -> str:
+    facts = {
+        "contrast": environment.contrast,
+        "commit": environment.commit,
+        "Python": environment.python,
+        **environment.packages,
+        "platform": environment.platform,
+        "device": f"{environment.device} {environment.device_name}".strip(),
+        "precision": environment.precision,
+        "processes": environment.processes,
+        "revision of the backbone": environment.backbone.get("revision"),
+        "fingerprint of the rows": environment.data.get("fingerprint"),
+    }
+    rows = [(_plain(name), in_code(value)) for name, value in facts.items() if value]
+    return f"## Environment\n\n{markdown_table(('name', 'value'), rows)}\n"

@@ -6,11 +6,11 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from contrastcli.commands.export.card import TAGS, about, model_card
+from contrastcli.commands.export.card import TAGS, About, about, model_card
 from contrastcli.commands.export.formats import write_folder, write_onnx
 from contrastcli.data.tokens import TOKENIZER_FILES
 from contrastcli.errors import Remedy, RunError, UsageError, Use
@@ -23,7 +23,7 @@ Format = Literal["sentence-transformers", "onnx"]
 
 _NAME_ANOTHER = "write elsewhere: name another folder"
 
-_FILES = re.compile(
+EXPORTED = re.compile(
     r"README\.md|config\.json|modules\.json|sentence_bert_config\.json|config_sentence_transformers\.json|model\.onnx"
     r"|adapter_config\.json|adapter_model\.safetensors|base\.json"
     r"|model(-\d+-of-\d+)?\.safetensors|model\.safetensors\.index\.json|\d_[A-Z]\w+/(config\.json|model\.safetensors)|"
@@ -56,7 +56,7 @@ def export_model(
         raise UsageError(what, "leave out --adapter")
     if dim is not None:
         encoder.set_dim(dim)
-    return write_model(encoder, dest, about(model.run) if model.run else [], kind, overwrite)
+    return write_model(encoder, dest, about(model.run) if model.run else About(), kind, overwrite)
 
 
 def check_dest(dest: Path, overwrite: bool) -> None:
@@ -65,8 +65,8 @@ def check_dest(dest: Path, overwrite: bool) -> None:
         _replaces(dest, overwrite)
 
 
-def write_model(encoder: SentenceEncoder, dest: Path, parts: Sequence[str], kind: Format, overwrite: bool) -> Path:
-    """Write a model to a new folder, which appears when it is complete; `parts` are those of its card, in Markdown.
+def write_model(encoder: SentenceEncoder, dest: Path, origin: About, kind: Format, overwrite: bool) -> Path:
+    """Write a model to a new folder, which appears when it is complete; `origin` is for its card.
 
     Raises UsageError and RunError as `export_model` does.
     """
@@ -76,7 +76,7 @@ def write_model(encoder: SentenceEncoder, dest: Path, parts: Sequence[str], kind
     with _writing(dest):
         try:
             (write_onnx if kind == "onnx" else write_folder)(encoder, draft)
-            text = model_card(encoder, parts, onnx=kind == "onnx")
+            text = model_card(encoder, origin, onnx=kind == "onnx")
             (draft / "README.md").write_text(text, encoding="utf-8")
             flush_tree(draft)
             _put(draft, dest.resolve(), _replaces(dest, overwrite))
@@ -111,7 +111,7 @@ def _replaces(dest: Path, overwrite: bool) -> bool:
     # Another export may have moved it away while it was read.
     if dest.stat().st_ino != inode:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(dest))
-    if other := next((name for name in names if not _FILES.fullmatch(name)), ""):
+    if other := next((name for name in names if not EXPORTED.fullmatch(name)), ""):
         raise UsageError(f"{dest} holds {other}, which no export has written", _elsewhere(dest))
     # Model folders of other programs, and a run's own checkpoints, have files of the same names.
     if paths and TAGS not in card:
