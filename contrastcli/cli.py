@@ -19,7 +19,6 @@ from contrastcli.runs.directory import Run
 from contrastcli.show.format import size
 
 if TYPE_CHECKING:
-    from contrastcli.commands.export.export import Format
     from contrastcli.commands.job import Job
     from contrastcli.show.papers import Format as TableFormat
 
@@ -269,14 +268,11 @@ def query(directory: Path, /, texts: Sequence[str], corpus: Path | None, **how: 
 
 @cli.command(params=[*options.EXPORTING])
 @click.pass_obj
-def export(directory: Path, /, model: str, dest: Path, kind: Format, **how: Any) -> None:
+def export(directory: Path, /, **how: Any) -> None:
     """Export a model for sentence-transformers, or as ONNX."""
-    from contrastcli.commands.export.export import export_model
-    from contrastcli.model.locate import resolve
+    from contrastcli.commands.export.push import export
 
-    print_path(export_model(resolve(model, directory), dest, kind, **how))
-    if kind == "sentence-transformers":
-        narrate(f'next: contrast query "a dog runs" "a puppy sprints" --model {dest}')
+    export(directory=directory, **how)
 
 
 @cli.command(params=[*options.MERGING])

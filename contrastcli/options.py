@@ -109,6 +109,7 @@ COLUMNS = _option(
 )
 LABELS = _option("--labels", "What labels mean: 0=entailment,1=neutral,2=contradiction.", default="", metavar="NAMES")
 OVERWRITE = _option("--overwrite", "Replace an earlier export in DEST.", is_flag=True)
+DRY_RUN = _option("--dry-run", "Show what would be done.", is_flag=True)
 BLANK = _choice("--blank", sections.Blank, "Rows with a blank text: refuse the data, or leave them out.", "error")
 
 SETTINGS = (
@@ -200,7 +201,10 @@ QUERYING = (TEXTS, MODEL, DIM, COLUMNS, BLANK, POOLING, PRECISION, JSON, CORPUS,
 
 EXPORTING = (
     click.Argument(["model"], metavar="RUN|MODEL"),
-    click.Argument(["dest"], type=PATH),
+    click.Argument(["dest"], type=PATH, required=False),
+    _option("--push repo", "Also to the hub, privately; DEST is not needed then.", metavar="OWNER/NAME"),
+    _option("--public", "Let all see a repository that --push creates.", is_flag=True),
+    DRY_RUN,
     DIM,
     _option("--adapter", "Export the adapter of a run with LoRA alone; else it is merged.", is_flag=True),
     OVERWRITE,
@@ -290,7 +294,7 @@ WAIT = _option("--wait", "Seconds to wait for its end.", type=Number(min=0), def
 
 MAKING = (
     *ITEM,
-    _option("--dry-run", "Show what would be done.", is_flag=True),
+    DRY_RUN,
     _option("--detach", "Run in the background and return at once.", is_flag=True),
 )
 """The same, to make it now."""

@@ -125,7 +125,9 @@ def check_reachable(what: str, hint: Hint) -> None:
 
 
 @contextmanager
-def explained(repo: Repo, other: str = "the download of {} broke off", hint: Hint = _AGAIN) -> Iterator[None]:
+def explained(
+    repo: Repo, other: str = "the download of {} broke off", hint: Hint = _AGAIN, access: str = "read"
+) -> Iterator[None]:
     """Turn errors in the body into DataErrors, or a RunError where the cache cannot be written.
 
     `other` is what is wrong, before its own words, where an error is neither an answer of the hub nor of the disk.
@@ -139,7 +141,7 @@ def explained(repo: Repo, other: str = "the download of {} broke off", hint: Hin
     except Exception as error:
         cause: BaseException | None = error
         while cause is not None:
-            if ours := _answer(cause, repo):
+            if ours := _answer(cause, repo, access):
                 raise ours from None
             if (of_system := system_error(cause)) and of_system.errno in _OF_THE_DISK:
                 with writing_to(Path(constants.HF_HUB_CACHE), "keep the cache on another disk: export HF_HOME=DIR"):
@@ -148,7 +150,7 @@ def explained(repo: Repo, other: str = "the download of {} broke off", hint: Hin
         raise DataError(f"{other.format(repo.title)}: {error_text(error)}", hint) from None
 
 
-def _answer(error: Any, repo: Repo) -> DataError | None:
+def _answer(error: Any, repo: Repo, access: str) -> DataError | None:
     """What an answer of the hub means; None for another error."""
     from huggingface_hub import errors
 
@@ -166,8 +168,9 @@ def _answer(error: Any, repo: Repo) -> DataError | None:
     # Both end with the seconds, but for a date.
     wait = re.search(r"\d+$", headers.get("Retry-After") or headers.get("RateLimit") or "")
     limited = f"run the same command again {f'in {wait[0]} s' if wait else 'later'}, or log in for a higher limit"
-    login = "log in with a token that may read it: hf auth login"
+    login = f"log in with a token that may {access} it: hf auth login"
     hints = {401: login, 403: login, 429: f"{limited}: hf auth login"}
     phrase = next((f" ({one.phrase})" for one in HTTPStatus if one == status), "")
-    what = f"the hub answers {status}{phrase} for {repo.title}"
-    return DataError(what, hints.get(status, f"wait a few minutes, then {_AGAIN}"))
+    reason = f": {error.server_message}" if error.server_message else ""
+    what = f"the hub answers {status}{phrase} for {repo.title}{reason}"
+    return DataError(what, hints.get(status, "wait a few minutes, then run the same command again"))

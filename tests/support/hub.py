@@ -1,19 +1,22 @@
 """A server on the loopback address that answers as the Hugging Face hub does: models and data sets from memory.
 
 It knows what the clients ask for: the information on a repository and a revision, trees, paths, and files with their
-ETag and commit, large ones by a redirect to storage on another host. Faults can be put in its way.
+ETag and commit, large ones by a redirect to storage on another host. Whoever has its token makes repositories of `me`
+and commits files to them, all within the commit. Faults can be put in its way.
 """
 
+import base64
 import hashlib
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 from urllib.parse import parse_qs, unquote
 
 import pyarrow as pa
@@ -29,6 +32,7 @@ _REPO = r"(?P<kind>models|datasets)/(?P<repo>[^/]+(?:/[^/]+)?)"
 _INFO = re.compile(rf"/api/{_REPO}(?:/revision/(?P<revision>.+))?")
 _TREE = re.compile(rf"/api/{_REPO}/(?P<ask>tree|paths-info)/(?P<revision>[^/]+)(?:/(?P<path>.*))?")
 _FILE = re.compile(r"/(?:(?P<kind>datasets)/)?(?P<repo>[^/]+(?:/[^/]+)?)/resolve/(?P<revision>[^/]+)/(?P<path>.+)")
+_COMMIT = re.compile(rf"/api/{_REPO}/(?P<ask>preupload|commit)/main")
 _KEPT = re.compile(rf"/api/resolve-cache/{_REPO}/(?P<revision>[0-9a-f]{{40}})/(?P<path>.+)")
 
 
@@ -38,6 +42,7 @@ class Repo:
 
     files: Mapping[str, bytes]
     gated: bool = False
+    private: bool = False
 
     @property
     def commit(self) -> str:
@@ -101,6 +106,10 @@ class Hub:
     requests: list[str] = field(default_factory=list)
     """Method, path and range."""
     storage: dict[str, bytes] = field(default_factory=dict)
+    token: str = "hf_loopback"
+    """Of the user `me`, who may write."""
+    commits: list[list[dict[str, Any]]] = field(default_factory=list)
+    """The lines of each."""
     port: int = 0
 
     @property
@@ -183,7 +192,54 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
-        self._answer(parse_qs(body).get("paths", []))
+        path = unquote(self.path).partition("?")[0]
+        if match := _COMMIT.fullmatch(path):
+            self._write(path, lambda: self._commit(match, body))
+        elif path in ("/api/repos/create", "/api/validate-yaml"):
+            self._write(path, lambda: self._create(json.loads(body)) if "create" in path else self._send_json({}))
+        else:
+            self._answer(parse_qs(body).get("paths", []))
+
+    def _write(self, path: str, answer: Callable[[], None]) -> None:
+        """Answer whoever has the token, unless a fault strikes."""
+        self.hub.requests.append(f"POST {path}")
+        struck = next((fault for fault in self.hub.faults if fault.strikes(f"POST {path}")), None)
+        if struck and struck.status:
+            self._send(struck.status, b'{"error": "a fault"}', struck.headers)
+        elif struck:
+            self.close_connection = True
+        elif self.headers.get("Authorization") != f"Bearer {self.hub.token}":
+            self._send(401, b'{"error": "Invalid credentials in Authorization header"}')
+        else:
+            answer()
+
+    def _create(self, asked: dict[str, Any]) -> None:
+        name = f"{asked['organization']}/{asked['name']}"
+        if asked["organization"] != "me":
+            message = f"You don't have the rights to create a model under the namespace {asked['organization']}"
+            self._send(403, json.dumps({"error": message}).encode(), {"X-Error-Message": message})
+        elif name in self.hub.models:
+            there = {"error": "You already created this model repo", "url": f"{self.hub.url}/{name}"}
+            self._send(409, json.dumps(there).encode())
+        else:
+            private = asked.get("private", asked.get("visibility") == "private")
+            self.hub.models[name] = Repo({".gitattributes": b""}, private=private)
+            self._send_json({"url": f"{self.hub.url}/{name}", "id": name})
+
+    def _commit(self, match: re.Match[str], body: str) -> None:
+        """Say of each file that the commit has it, or take the commit."""
+        if match["ask"] == "preupload":
+            files = [{"path": one["path"], "uploadMode": "regular"} for one in json.loads(body)["files"]]
+            self._send_json({"files": [{**one, "shouldIgnore": False} for one in files]})
+            return
+        repo, lines = self.hub.models[match["repo"]], [json.loads(line) for line in body.splitlines()]
+        self.hub.commits.append(lines)
+        gone = {line["value"]["path"] for line in lines if line["key"] == "deletedFile"}
+        new = {one["value"]["path"]: base64.b64decode(one["value"]["content"]) for one in lines if one["key"] == "file"}
+        files_now = {path: content for path, content in repo.files.items() if path not in gone} | new
+        self.hub.models[match["repo"]] = replace(repo, files=files_now)
+        url = f"{self.hub.url}/{match['repo']}/commit/{repo.commit}"
+        self._send_json({"commitUrl": url, "commitOid": repo.commit, "success": True})
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing: the tests read what was asked for."""
@@ -227,7 +283,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_info(self, match: re.Match[str]) -> None:
         if repo := self._find(match):
             siblings = [{"rfilename": path} for path in repo.files]
-            info = {"id": match["repo"], "sha": repo.commit, "siblings": siblings, "private": False, "tags": []}
+            info = {"id": match["repo"], "sha": repo.commit, "siblings": siblings, "private": repo.private, "tags": []}
             self._send_json({**info, "gated": "manual" if repo.gated else False, "downloads": 0, "likes": 0})
 
     def _send_tree(self, match: re.Match[str], recursive: bool, paths: list[str] | None) -> None:

@@ -1,0 +1,216 @@
+"""A push makes one commit of a whole model and its card, privately unless told, and never shows a token."""
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from contrastcli.commands.export.card import About, about, model_card, without_folders
+from contrastcli.model.folder import load_encoder
+from contrastcli.runs.directory import Run
+from contrastcli.settings import presets
+from support.command import Contrast, failed, refused
+from support.hub import Fault, Hub, Repo, files_of
+
+
+@pytest.fixture
+def hub(served_hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Hub:
+    """A hub whose user `me` is logged in."""
+    monkeypatch.setenv("HF_TOKEN", served_hub.token)
+    return served_hub
+
+
+def test_a_push_is_one_commit_of_a_private_model_with_its_card(contrast: Contrast, run: Run, hub: Hub) -> None:
+    answer = contrast("export", "simple", "--push", "me/mine")
+    assert (answer.code, answer.out) == (0, f"{hub.url}/me/mine\n"), answer.err
+    assert 'contrast query "a dog runs" "a puppy sprints" --model me/mine' in answer.err
+    assert len(hub.commits) == 1 and hub.models["me/mine"].private
+    assert contrast("export", "simple", "out").code == 0
+    there, here = dict(hub.models["me/mine"].files), files_of(Path("out"))
+    assert there.pop(".gitattributes") == b""
+    card, own = there.pop("README.md").decode(), here.pop("README.md").decode()
+    assert there == here and card == own.replace('"this folder"', '"me/mine"')
+    assert 'SentenceTransformer("me/mine")' in card and "this folder" not in card
+    assert sorted(path.name for path in Path().iterdir()) == ["out", "runs", "tiny"]
+    assert contrast("query", "a", "b", "--model", "me/mine").code == 0  # as the hub gives it back
+
+
+def test_a_push_with_a_folder_leaves_the_model_there_too(contrast: Contrast, run: Run, hub: Hub) -> None:
+    assert contrast("export", "simple", "out", "--push", "me/mine", "--public").code == 0
+    assert load_encoder(Path("out")).width == 32 and not hub.models["me/mine"].private
+
+
+def test_a_dry_run_shows_files_and_card_and_asks_the_hub_nothing(contrast: Contrast, run: Run, served_hub: Hub) -> None:
+    answer = contrast("export", "simple", "out", "--push", "me/mine", "--dry-run")
+    assert answer.code == 0 and "me/mine, private if it is new" in answer.out
+    assert "model.safetensors" in answer.out and "# simple" in answer.out and '"me/mine"' in answer.out
+    assert not served_hub.requests and not Path("out").exists()
+    assert "public if it is new" in contrast("export", "simple", "--push", "me/mine", "--public", "--dry-run").out
+
+
+def test_what_is_there_is_replaced_on_request_and_what_others_put_there_stays(
+    contrast: Contrast, run: Run, hub: Hub
+) -> None:
+    words = ("export", "simple", "--push", "me/mine")
+    hub.models["me/mine"] = Repo({"notes.md": b"mine", "adapter_config.json": b"{}", "README.md": b""}, private=True)
+    failed(contrast(*words), 2, "me/mine holds 2 files of a model", "--overwrite")
+    assert not hub.commits
+    assert contrast(*words, "--overwrite").code == 0
+    files = hub.models["me/mine"].files
+    assert files["notes.md"] == b"mine" and "adapter_config.json" not in files and "model.safetensors" in files
+    assert len(hub.commits) == 1
+
+
+def test_nothing_is_made_public_unless_told(contrast: Contrast, run: Run, hub: Hub) -> None:
+    hub.models["me/mine"] = Repo({})
+    failed(contrast("export", "simple", "--push", "me/mine"), 2, "me/mine is public", "--public")
+    assert not hub.commits
+    assert contrast("export", "simple", "--push", "me/mine", "--public").code == 0
+
+
+@pytest.mark.parametrize("token", ["", "hf_wrong", "hf_se\x01cret", "hf_sécret", "hf_se cret"])
+def test_a_token_that_will_not_do_is_said_and_shown_nowhere(
+    contrast: Contrast, run: Run, served_hub: Hub, monkeypatch: pytest.MonkeyPatch, token: str
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", token)
+    answer = contrast("--debug", "export", "simple", "--push", "me/mine")
+    what = "the hub answers 401 (Unauthorized) for me/mine" if token == "hf_wrong" else "no token of the hub here"
+    assert what in answer.err and answer.code in (2, 3) and "hf auth login" in answer.err.splitlines()[-1]
+    assert not token or (token not in answer.err and "cret" not in answer.err)
+    assert not served_hub.commits
+
+
+@pytest.mark.parametrize(
+    ("fault", "what", "hint"),
+    [
+        (Fault("POST /api/repos", 429, {"Retry-After": "7"}), "429 (Too Many Requests)", "again in 7 s"),
+        (Fault("POST /api/repos", 500), "500 (Internal Server Error) for me/mine: a fault", "wait a few minutes"),
+        (Fault("POST /api/models/me/mine/commit"), "the upload to me/mine broke off", "run the same command again"),
+        (Fault("POST /api/models/me/mine/commit", 403), "403 (Forbidden) for me/mine", "a token that may write it"),
+    ],
+)
+def test_what_the_hub_refuses_is_said_with_what_helps(
+    contrast: Contrast, run: Run, hub: Hub, fault: Fault, what: str, hint: str
+) -> None:
+    hub.faults.append(fault)
+    failed(contrast("export", "simple", "--push", "me/mine"), 3, what, hint)
+    hub.faults.clear()
+    assert contrast("export", "simple", "--push", "me/mine").code == 0
+
+
+def test_the_name_of_another_is_refused(contrast: Contrast, run: Run, hub: Hub) -> None:
+    answer = contrast("export", "simple", "--push", "you/mine")
+    failed(answer, 3, "403 (Forbidden) for you/mine: You don't have the rights", "a token that may write it")
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "hint"),
+    [
+        ((), "there is no folder to write to", "contrast export simple DEST, or add --push OWNER/NAME"),
+        (("out", "--public"), "--public and --dry-run are for --push", "--push OWNER/NAME"),
+        (("--push", "mine"), "'mine' is no name on the hub", "--push OWNER/NAME"),
+        (("--push", "me/<b>"), "'me/<b>' is no name on the hub", "--push OWNER/NAME"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    contrast: Contrast, run: Run, words: tuple[str, ...], what: str, hint: str
+) -> None:
+    refused(contrast("export", "simple", *words), 2, what, hint)
+
+
+def test_without_a_network_a_push_is_refused_at_once(
+    contrast: Contrast, run: Run, hub_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setenv("HF_TOKEN", "hf_any")
+    refused(contrast("export", "simple", "--push", "me/mine"), 3, "the hub cannot be reached", "--dry-run")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    refused(contrast("export", "simple", "--push", "me/mine"), 2, "HF_HUB_OFFLINE is set", "unset HF_HUB_OFFLINE")
+
+
+class Seen(HTMLParser):
+    """The tags of a rendered card and the texts of its cells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.texts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.texts.append("")
+
+    def handle_data(self, data: str) -> None:
+        self.texts[-1] += data
+
+
+NASTY = [
+    "<script>alert(1)</script>.csv",
+    "a `b` | c.csv",
+    r"a\| <img src=x>.csv",
+    "![x](http://tracker.example.org/x)",
+    "two\n\n# lines <b>",
+    "``` \n<i>",
+    "a </code><b>|",
+]
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_a_rendered_card_shows_hostile_names_as_text(trained: Run, tmp_path: Path, name: str) -> None:
+    markdown_it = pytest.importorskip("markdown_it")
+    run = Run(Path(shutil.copytree(trained.path, tmp_path / "my_run <u>")))
+    run.write_config(run.config().with_values({"data.train": name, "dev.data": name, "data.columns": name}))
+    suites = {"own": {name: {"pairs": 3, "metric": "spearman", "score": 50.0}}}
+    run.scores_path.write_text(json.dumps({"suites": suites}))
+    encoder = load_encoder(run.checkpoint())
+    encoder.name = run.name
+    card = model_card(encoder, about(run), onnx=False)
+    body = card.split("\n---\n", 1)[1]
+    seen = Seen()
+    seen.feed(markdown_it.MarkdownIt("commonmark", {"html": True}).enable("table").render(body))
+    usual = {"h1", "h2", "p", "table", "thead", "tbody", "tr", "th", "td", "code", "pre"}
+    assert seen.tags <= usual, seen.tags - usual
+    shown = re.sub(r"\s", " ", without_folders(name)).strip()
+    assert sum(shown == text.strip() for text in seen.texts) >= 3, "three settings have it"
+
+
+def test_the_card_names_base_data_scores_verdict_and_environment(trained: Run, tmp_path: Path) -> None:
+    yaml = pytest.importorskip("yaml")
+    run = Run(Path(shutil.copytree(trained.path, tmp_path / "simple")))
+    named = {"model.backbone": "acme/base@v1", "data.train": "hf:acme/pairs@v2/a.csv=2,hf:acme/more?split=x"}
+    secret = {"alerts.webhook": "https://hooks.example.org/s3cret"}
+    run.write_config(run.config().with_values({**named, **secret}))
+    environment = json.loads(run.environment_path.read_text())
+    environment["backbone"] = {"name": "acme/base", "revision": "8f3a" * 10}
+    environment["device_name"] = "A GPU <b>"
+    run.environment_path.write_text(json.dumps(environment))
+    card = model_card(load_encoder(run.checkpoint()), about(run), onnx=False)
+    facts, status = yaml.safe_load(card.split("---\n")[1]), run.status()
+    assert facts["base_model"] == "acme/base" and facts["datasets"] == ["acme/pairs", "acme/more"]
+    assert status.best is not None
+    assert f"{100 * status.best:.2f} at step {status.best_step}, the best of the run, with seed 42." in card
+    assert "## Verdict\n\nThe model is " in card
+    assert f"| torch | `{environment['packages']['torch']}` |" in card and f"`{'8f3a' * 10}`" in card
+    assert "`cpu A GPU <b>`" in card and environment["host"] not in card
+    assert "s3cret" not in card and "hooks" not in card and str(tmp_path) not in card
+
+
+def test_the_command_on_the_card_has_the_settings_of_the_run(trained: Run) -> None:
+    card = "\n".join(about(trained).parts)
+    [line] = re.findall(r"```sh\ncontrast train (.*)\n```", card)
+    words = presets.words(trained.config(), ())
+    assert f"--data {Path(trained.config().data.train).name}" in line and "/" not in line
+    assert line.split()[0] == words[0] and len(line.split()) == len(words)
+    assert all(setting.startswith("--") for setting in line.split()[::2])
+
+
+def test_a_run_without_a_record_of_its_environment_has_a_card_too(trained: Run, tmp_path: Path) -> None:
+    run = Run(Path(shutil.copytree(trained.path, tmp_path / "simple")))
+    run.environment_path.unlink()
+    origin = about(run)
+    assert isinstance(origin, About) and "base_model" not in origin.facts
+    assert origin.parts[-1].startswith("## Environment")
