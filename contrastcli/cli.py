@@ -20,7 +20,6 @@ from contrastcli.show.format import size
 
 if TYPE_CHECKING:
     from contrastcli.commands.job import Job
-    from contrastcli.show.papers import Format as TableFormat
 
 
 @click.group(cls=options.Group, context_settings=options.CONTEXT)
@@ -157,6 +156,14 @@ def exclude(run: Run, anchor: str, negative: str, undo: bool) -> None:
     """Leave two texts out of each other's negatives in a run."""
     process.exclude(run, anchor, negative, undo)
     narrate(f"{'' if undo else 'no '}negatives of each other in {run.name} from its next step on")
+
+
+@runs_group.command(params=[options.ONE_RUN, options.TRACKER, options.FOLLOW])
+def log(run: Run, to: str, follow: bool) -> None:
+    """Give the numbers of a run to a tracker, as a new record."""
+    from contrastcli.commands.track import track
+
+    track(run, to, follow)
 
 
 @cli.command(params=[options.HOST, options.ONE_RUN, options.JSON])
@@ -356,7 +363,7 @@ def run_item(directory: Path, /, dry_run: bool, detach: bool, **words: Any) -> i
 
 @papers_group.command("table", params=[*options.ITEM, options.TABLE_FORMAT])
 @click.pass_obj
-def table_item(directory: Path, /, form: TableFormat, **words: Any) -> None:
+def table_item(directory: Path, /, form: Any, **words: Any) -> None:
     """Print a table, ours next to the paper's."""
     from contrastcli.commands.papers import find_table, item_and_request
     from contrastcli.show.papers import numbers
@@ -398,15 +405,12 @@ def config_path() -> None:
 
 @cli.command(params=[*options.BENCH])
 @click.pass_obj
-def bench(directory: Path, model: str, rounds: int, minutes: float, json: bool) -> None:
+def bench(directory: Path, /, json: bool, **how: Any) -> None:
     """Compare the speed with a peer and with the machine's limit."""
-    from contrastcli.commands.bench.speed import measure_speed
-    from contrastcli.model.locate import resolve
+    from contrastcli.commands.bench.speed import bench
     from contrastcli.show.answers import benchmarks
-    from contrastcli.show.console import progress
 
-    with progress() as advance:
-        print_text(benchmarks(measure_speed(resolve(model, directory), rounds, minutes, advance), json))
+    print_text(benchmarks(bench(directory, **how), json))
 
 
 @cli.command(params=[options.JSON])

@@ -290,6 +290,8 @@ ITEM = (
 
 TABLE_FORMAT = _choice("--format form", Literal[_Form, "json"], "", "text")
 PICTURES = _option("--out", "Write the pictures there, as PNG, SVG and CSV.", type=PATH)
+TRACKER = _option("--to", "", required=True, type=click.Choice(get_args(sections.Tracker)))
+FOLLOW = _option("--follow", "Until the run ends.", is_flag=True)
 WAIT = _option("--wait", "Seconds to wait for its end.", type=Number(min=0), default=60)
 
 MAKING = (

@@ -5,6 +5,7 @@ mistyped.py     what is meant by words that a command does not know, and example
 train.py        preview, start, resume and watch a run
 sweep.py        train cells in turn; those of a sweep, and their scores
 papers.py       the papers' tables and figures: train their cells, measure and print
+track.py        a run's numbers to TensorBoard, trackio, Weights & Biases or MLflow
 compare.py      runs side by side, with Welch's test and a paired bootstrap
 evaluate.py     measure models on suites, and draw their geometry
 encode.py       the sentences of a file to vectors on disk

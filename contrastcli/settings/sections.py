@@ -25,6 +25,9 @@ Kind = Literal["query", "document"]
 Blank = Literal["error", "drop"]
 """What becomes of rows without a text."""
 
+Tracker = Literal["tensorboard", "trackio", "wandb", "mlflow"]
+"""Programs that keep and draw the numbers of runs."""
+
 Metric = Literal["auto", "spearman", "ndcg@10", "mrr@10", "map", "recall@1", "recall@10", "accuracy"]
 
 POOLINGS: Mapping[Pooling, str] = {

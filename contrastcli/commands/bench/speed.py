@@ -27,7 +27,7 @@ from contrastcli.model.bert.packed import ROWS, product
 from contrastcli.model.devices import choose_device, choose_precision, has_products
 from contrastcli.model.encoder import ENCODE_BUDGET, SentenceEncoder
 from contrastcli.model.folder import load_model, save_encoder, usual_texts
-from contrastcli.model.locate import ModelRef
+from contrastcli.model.locate import ModelRef, resolve
 from contrastcli.runs import directory as runs
 from contrastcli.runs.event import Event
 from contrastcli.runs.measured import Step
@@ -35,6 +35,7 @@ from contrastcli.runs.results import Benchmark
 from contrastcli.settings import config as configs
 from contrastcli.settings.config import Layer
 from contrastcli.settings.sections import Data, Precision
+from contrastcli.show import console
 from contrastcli.training import process
 from contrastcli.training.distributed import world
 from contrastcli.training.plan import make_plan
@@ -123,6 +124,12 @@ class Comparison:
             )
             for one in self.programs
         ]
+
+
+def bench(directory: Path, model: str, rounds: int, minutes: float) -> Iterator[Benchmark]:
+    """What `measure_speed` measures, with its progress shown."""
+    with console.progress() as advance:
+        yield from measure_speed(resolve(model, directory), rounds, minutes, advance)
 
 
 def measure_speed(
