@@ -153,7 +153,9 @@ def _try(config: Config) -> Trial:
     plan = make_plan(config)
     evaluations = 1 + -(-plan.steps // config.dev.every) if plan.dev else 0
     trial, steps = Trial(plan.steps, evaluations), list[Step]()
-    config = config.with_values({"dev.data": "none", "alerts.webhook": "", "train.log_every": WARM_UP})
+    config = config.with_values(
+        {"dev.data": "none", "alerts.webhook": "", "track.to": "none", "train.log_every": WARM_UP}
+    )
     try:
         with console.progress() as advance, tempfile.TemporaryDirectory() as place:
             run = runs.create(config, Path(place), "trial")

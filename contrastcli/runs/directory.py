@@ -5,7 +5,7 @@ runs/                               --runs-dir, else CONTRAST_RUNS, else ./runs
     config.toml        the resolved settings: `train --config` on it alone repeats the run
     environment.json   versions, device, precision, data fingerprints, host
     events.jsonl       append only, one event a line
-    train.log          stdout and stderr of a training process that has no terminal
+    train.log          stdout and stderr of a training process that has no terminal, and of a tracker's
     checkpoints/000120/
     checkpoints.json   {"last": "000120", "best": "000100"}
     alive              the process that trains; touched every second

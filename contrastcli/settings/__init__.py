@@ -1,7 +1,7 @@
 """What can be set: settings, objectives, presets and what the papers report. Nothing here imports torch.
 
 setting.py     a setting as a typed field declares it: bounds, unit, help, role
-sections.py    the settings that every run has: model, data, dev, train, alerts
+sections.py    the settings that every run has: model, data, dev, train, alerts, track
 objective.py   what an objective is: its `Spec` and the base of its settings
 losses.py      the settings of each objective that comes with contrast
 catalogue.py   all objectives: those of objectives.toml, and those of other packages

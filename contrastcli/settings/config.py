@@ -1,4 +1,4 @@
-"""The settings of a run, typed, in six sections, and where each value came from.
+"""The settings of a run, typed, in seven sections, and where each value came from.
 
 Values are stacked in layers, later ones above: defaults, the user's file, `contrast.toml` of the folder, a preset or
 `--config` file, the environment, flags. A flag left alone never beats a file.
@@ -40,6 +40,7 @@ class Config:
     dev: sections.Dev
     train: sections.Train
     alerts: sections.Alerts
+    track: sections.Track
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
     notes: tuple[str, ...] = field(default=(), compare=False)
 

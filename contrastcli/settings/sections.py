@@ -285,6 +285,15 @@ class Alerts(Section, frozen=True, kw_only=True):
     ] = "all"
 
 
+class Track(Section, frozen=True, kw_only=True):
+    """Where the numbers of a run go besides its directory."""
+
+    to: Annotated[
+        Literal["none", Tracker],
+        about_execution("tracker that follows the run in a process of its own: see contrast runs log", flag=""),
+    ] = "none"
+
+
 class _Name(Section, frozen=True, kw_only=True):
     name: Annotated[
         str, about("the loss to train with: see contrast help objectives", flag="--objective", essential=True)
@@ -297,7 +306,14 @@ OBJECTIVE = describe("objective", _Name)["name"]
 SEED = "train.seed"
 """The setting in which runs of one method differ."""
 
-SECTIONS: Mapping[str, type[Section]] = {"model": Model, "data": Data, "dev": Dev, "train": Train, "alerts": Alerts}
+SECTIONS: Mapping[str, type[Section]] = {
+    "model": Model,
+    "data": Data,
+    "dev": Dev,
+    "train": Train,
+    "alerts": Alerts,
+    "track": Track,
+}
 
 RESETS = {OBJECTIVE.key: ("objective.",), "objective.similarity": ("objective.margin", "objective.sigma")}
 """Prefixes of the keys that a choice resets: an objective its settings; a similarity its margin and width."""

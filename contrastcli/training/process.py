@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
+import psutil
 import torch
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -22,7 +23,7 @@ from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Alert, Done, Note, Started
 from contrastcli.runs.measured import Evaluated, Step, System
-from contrastcli.runs.process import handle_signals, hold, interrupt, wait_behind
+from contrastcli.runs.process import CONTRAST, handle_signals, hold, interrupt, start_detached, wait_behind
 from contrastcli.runs.status import Pulse, Writer, digest
 from contrastcli.settings import presets
 from contrastcli.settings.config import Config
@@ -77,7 +78,7 @@ def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | Non
             write_environment(run.environment_path, plan, device, world.size)
             for text in (*config.notes, *plan.examples.notes):
                 session.note(started.step, text)
-            session.emit = _with_alerts(session.emit, run, config, device)
+            session.emit = _with_tracker(_with_alerts(session.emit, run, config, device), run, config.track.to)
         trainer = make_trainer(run, plan, device, session)
         interrupts.in_loop = True
         status = trainer.run_steps()
@@ -148,6 +149,26 @@ def _with_alerts(emit: Emit, run: Run, config: Config, device: torch.device) -> 
             attend(system)
 
     return attend
+
+
+def _with_tracker(emit: Emit, run: Run, to: str) -> Emit:
+    """Have a process log the run to a tracker until it ends; a note says where that process has ended before."""
+    if to == "none":
+        return emit
+    log = ("runs", "log", str(run.path.resolve()), "--to", to, "--follow")
+    lost = f"{to} does not follow this run; to log it or see why not: contrast runs log {run.name} --to {to}"
+    pid: int | None = None
+    with suppress(RunError):
+        pid = start_detached([*CONTRAST, *log], run.log_path)
+
+    def follow(event: Event) -> None:
+        nonlocal lost
+        emit(event)
+        if lost and (pid is None or not psutil.pid_exists(pid)):
+            emit(Note(step=event.step, text=lost))
+            lost = ""
+
+    return follow
 
 
 @contextmanager

@@ -62,7 +62,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("train", "--model_name_or_path", "m", "--train_file", "t"), "did you mean --backbone VALUE, --data VALUE?"),
         (("train", "--do_train"), "--do_train: leave it out"),
         (("train", "--do_mlm"), "did you mean --mlm-weight VALUE, such as 0.1?"),
-        (("train", "--report_to", "wandb"), "contrast watch last --json"),
+        (("train", "--report_to", "wandb"), "did you mean --set track.to=VALUE, such as wandb?"),
         (("train", "--push_to_hub", "--learning_rate", "1"), "did you mean --lr VALUE? --push_to_hub: leave it"),
         (("train", "--gradient_accumulation_steps", "4"), "leave it out, and give the whole batch, --batch-size N"),
         (("eval", "--model", "e", "--data", "F"), "hint: contrast eval e --data F"),

@@ -182,7 +182,7 @@ def test_the_card_names_base_data_scores_verdict_and_environment(trained: Run, t
     yaml = pytest.importorskip("yaml")
     run = Run(Path(shutil.copytree(trained.path, tmp_path / "simple")))
     named = {"model.backbone": "acme/base@v1", "data.train": "hf:acme/pairs@v2/a.csv=2,hf:acme/more?split=x"}
-    secret = {"alerts.webhook": "https://hooks.example.org/s3cret"}
+    secret = {"alerts.webhook": "https://hooks.example.org/s3cret", "track.to": "wandb"}
     run.write_config(run.config().with_values({**named, **secret}))
     environment = json.loads(run.environment_path.read_text())
     environment["backbone"] = {"name": "acme/base", "revision": "8f3a" * 10}
@@ -196,7 +196,7 @@ def test_the_card_names_base_data_scores_verdict_and_environment(trained: Run, t
     assert "## Verdict\n\nThe model is " in card
     assert f"| torch | `{environment['packages']['torch']}` |" in card and f"`{'8f3a' * 10}`" in card
     assert "`cpu A GPU <b>`" in card and environment["host"] not in card
-    assert "s3cret" not in card and "hooks" not in card and str(tmp_path) not in card
+    assert "s3cret" not in card and "hooks" not in card and str(tmp_path) not in card and "wandb" not in card
 
 
 def test_the_command_on_the_card_has_the_settings_of_the_run(trained: Run) -> None:

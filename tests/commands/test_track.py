@@ -21,13 +21,14 @@ from contrastcli.commands.track import Log
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import EventWriter
-from contrastcli.runs.events import Done
+from contrastcli.runs.events import Done, Note
 from contrastcli.runs.measured import Step
 from contrastcli.runs.process import hold
+from contrastcli.training import process
 from support.command import COMMAND, Contrast, refused
 from support.events import started
 from support.kills import contents
-from support.tiny import Tiny
+from support.tiny import Tiny, train
 from support.waiting import wait_until
 
 Curves = dict[str, dict[int, float]]
@@ -139,6 +140,39 @@ def test_a_tracker_that_is_not_installed_is_named_with_its_extra(
 
 def test_a_tracker_is_one_of_four(contrast: Contrast, run: Run) -> None:
     refused(contrast("runs", "log", "simple", "--to", "wand"), 2, "'wand' is not one of", "--to wandb")
+    refused(contrast("train", "--preset", "starter", "--set", "track.to=wand"), 2, "track.to is 'wand'", "wandb")
+
+
+@pytest.mark.parametrize(("pid", "notes"), [(os.getpid(), 0), (None, 1)])
+def test_training_has_a_process_follow_it_and_notes_where_that_has_ended(
+    tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch, pid: int | None, notes: int
+) -> None:
+    commands: list[list[str]] = []
+
+    def start(command: list[str], log: Path) -> int:
+        commands.append([*command, str(log)])
+        ended = subprocess.Popen([sys.executable, "-c", ""])
+        ended.wait()
+        return pid or ended.pid
+
+    monkeypatch.setattr(process, "start_detached", start)
+    run = tiny.run(place, train__max_steps=2, track__to="trackio")
+    train(run)
+    words = ["runs", "log", str(run.path.resolve()), "--to", "trackio", "--follow", str(run.log_path)]
+    assert [command[3:] for command in commands] == [words]
+    texts = [event.text for event in run.events() if isinstance(event, Note) and "trackio" in event.text]
+    assert len(texts) == notes and all(text.endswith("contrast runs log one --to trackio") for text in texts)
+    assert run.status().state == "finished"
+
+
+def test_a_full_disk_starts_no_tracker_and_stops_no_run(
+    tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tiny.run(place, train__max_steps=2, track__to="trackio")
+    run.log_path.mkdir()
+    train(run)
+    assert run.status().state == "finished"
+    assert sum("trackio" in event.text for event in run.events() if isinstance(event, Note)) == 1
 
 
 def of_tensorboard(folder: Path, home: Path) -> Curves:
@@ -223,3 +257,16 @@ def test_each_tracker_reads_the_curves_back(trained: Run, tmp_path: Path, name: 
     assert_has(READERS[name](tmp_path, home), trained)
     files = [path for path in tmp_path.rglob("*") if path.is_file() and run.path not in path.parents]
     assert files and not [path for path in files if b"s3cret" in path.read_bytes()]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_training_is_followed_by_tensorboard(
+    tiny: Tiny, tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("tensorboard")
+    monkeypatch.chdir(tmp_path)
+    run = tiny.run(place.with_name("simple"), train__max_steps=4, track__to="tensorboard")
+    train(run)
+    wait_until(lambda: b"next: tensorboard" in run.log_path.read_bytes())
+    assert_has(of_tensorboard(tmp_path, tmp_path), run)

@@ -20,7 +20,7 @@ SIMCSE = sections.settings_of(catalogue.find_objective("simcse"))
 ALERTS = {f"alerts.{name}" for name in ("webhook", "evaluations", "collapse", "disk", "gpu", "ring")}
 EXECUTION = {
     f"train.{name}" for name in ("seed", "device", "compile", "token_budget", "log_every", "save_every", "keep")
-} | {"dev.probes", *ALERTS}
+} | {"dev.probes", "track.to", *ALERTS}
 RESUMABLE = EXECUTION - {"train.seed"} | {"train.epochs", "train.max_steps"}
 
 
@@ -127,7 +127,7 @@ def test_train_has_the_option_of_each_setting_that_has_one_and_no_other(contrast
     shown = re.findall(r"^  (--[a-z-]+)", below, re.M)
     assert sorted(shown) == sorted(setting.flag for setting in SETTINGS.values() if setting.flag)
     unnamed = {key for key, setting in SETTINGS.items() if not setting.flag}
-    assert unnamed == ALERTS | {"dev.metric", "dev.corpus", "dev.every", "dev.patience"}
+    assert unnamed == ALERTS | {"track.to", "dev.metric", "dev.corpus", "dev.every", "dev.patience"}
 
 
 @pytest.mark.parametrize("key", [key for key in SETTINGS if key != "objective.name"])

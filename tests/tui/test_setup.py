@@ -324,7 +324,7 @@ async def test_each_runs_directory_has_its_own_draft(commands: Commands, tmp_pat
 
 
 async def test_a_tall_screen_shows_every_setting_and_a_short_one_says_how_many_it_hides(commands: Commands) -> None:
-    async with shown((200, 90)) as (pilot, _):
+    async with shown((200, 93)) as (pilot, _):
         await until(pilot, lambda: "webhook" in screen_text(pilot.app))
         assert "m shows them" not in screen_text(pilot.app)
     async with shown(NARROW) as (pilot, _):

@@ -19,7 +19,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Verdict
 from contrastcli.settings import presets
 from contrastcli.settings.config import Config
-from contrastcli.settings.sections import POOLINGS, Alerts
+from contrastcli.settings.sections import POOLINGS, Alerts, Track
 from contrastcli.show.format import markdown_table
 from contrastcli.show.scores import suite_tables
 
@@ -27,7 +27,7 @@ TAGS = "tags: [sentence-similarity, feature-extraction, contrast]"
 """A line of the card, by which an earlier export is recognised."""
 
 
-_NO_METHOD = ("alerts.",)
+_NO_METHOD = ("alerts.", "track.")
 """What begins the keys of settings that concern only the user."""
 
 
@@ -141,7 +141,7 @@ def _training(run: Run, config: Config, environment: _Environment) -> str:
 
 def _repeat(config: Config) -> str:
     """The command that trains again with the settings that are not defaults."""
-    own = replace(config, alerts=Alerts())
+    own = replace(config, alerts=Alerts(), track=Track())
     command = shlex.join(["contrast", "train", *map(without_folders, presets.words(own, ()))])
     fence = "`" * (1 + max(2, *map(len, re.findall("`*", command))))
     return f"To train it again, with the same data:\n\n{fence}sh\n{escaped(command)}\n{fence}\n"

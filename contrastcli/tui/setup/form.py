@@ -37,6 +37,7 @@ _SECTIONS: Mapping[str, str] = {
     "dev": "Dev set",
     "train": "Training",
     "alerts": "Alerts: when a run calls for attention",
+    "track": "Tracker",
 }
 """The groups of settings, in their order, with their titles."""
 _HEADED = ("model", "objective", "data", "train")
@@ -186,7 +187,7 @@ class SettingsForm(VerticalScroll, can_focus=False):
         room = self.size.height - len(matter) - 2 * len(_HEADED) - 3
         used = set(self._draft.config.flat() if self._draft and not self._more else fields)
         rests = Counter(fields[key].setting.section for key in used - matter)
-        for name, rest in sorted(rests.items(), key=lambda of: (of[0] == "alerts", of[1])):
+        for name, rest in sorted(rests.items(), key=lambda of: (of[0] in ("alerts", "track"), of[1])):
             rest += 0 if name in _HEADED else 2
             if self._more or rest <= room:
                 whole.add(name)
