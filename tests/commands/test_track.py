@@ -143,9 +143,9 @@ def test_a_tracker_is_one_of_four(contrast: Contrast, run: Run) -> None:
     refused(contrast("train", "--preset", "starter", "--set", "track.to=wand"), 2, "track.to is 'wand'", "wandb")
 
 
-@pytest.mark.parametrize(("pid", "notes"), [(os.getpid(), 0), (None, 1)])
+@pytest.mark.parametrize("is_there", [True, False])
 def test_training_has_a_process_follow_it_and_notes_where_that_has_ended(
-    tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch, pid: int | None, notes: int
+    tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
 ) -> None:
     commands: list[list[str]] = []
 
@@ -153,7 +153,7 @@ def test_training_has_a_process_follow_it_and_notes_where_that_has_ended(
         commands.append([*command, str(log)])
         ended = subprocess.Popen([sys.executable, "-c", ""])
         ended.wait()
-        return pid or ended.pid
+        return os.getpid() if is_there else ended.pid
 
     monkeypatch.setattr(process, "start_detached", start)
     run = tiny.run(place, train__max_steps=2, track__to="trackio")
@@ -161,7 +161,7 @@ def test_training_has_a_process_follow_it_and_notes_where_that_has_ended(
     words = ["runs", "log", str(run.path.resolve()), "--to", "trackio", "--follow", str(run.log_path)]
     assert [command[3:] for command in commands] == [words]
     texts = [event.text for event in run.events() if isinstance(event, Note) and "trackio" in event.text]
-    assert len(texts) == notes and all(text.endswith("contrast runs log one --to trackio") for text in texts)
+    assert len(texts) == (not is_there) and all(text.endswith("contrast runs log one --to trackio") for text in texts)
     assert run.status().state == "finished"
 
 
