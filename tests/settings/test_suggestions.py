@@ -105,7 +105,7 @@ def test_the_split_tells_a_point_from_chance_where_there_are_rows_for_it(anchors
     held = min(2_000, share * anchors)
     points = 100 * 1.96 * 0.2 / held**0.5
     assert share == 0.1 or points <= 1.0
-    assert share <= 0.1 and f"about {points:.1f} points" in reason(facts, "dev.data")
+    assert share <= 0.1 and f"enough to see {points:.1f} points" in reason(facts, "dev.data")
 
 
 def test_sentences_are_measured_on_stsb_where_it_can_be_read() -> None:
