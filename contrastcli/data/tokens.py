@@ -134,18 +134,18 @@ class Tokenizer:
     Without a pad token texts are padded with the one that ends them, as decoders have it, or else with the id 0.
 
     With `lowercase` it lowers the case of texts first. A `suffix`, in which [MASK] is its own mask token, comes after
-    every text. Raises DataError where the folder has no readable tokenizer, or no mask token for the suffix.
+    every text. A `bare` one adds no special tokens. Raises DataError where the folder has no readable tokenizer, or no
+    mask token for the suffix.
     """
 
-    def __init__(self, folder: Path, *, lowercase: bool = False, suffix: str = "") -> None:
+    def __init__(self, folder: Path, *, lowercase: bool = False, suffix: str = "", bare: bool = False) -> None:
         self._files = {path.name: read_bytes(path) for name in TOKENIZER_FILES if (path := folder / name).exists()}
         self._fast, largest = _load(folder, self._files.get("tokenizer.json"))
         self._config: dict[str, object] = {}
         """What the saved tokenizer_config.json says besides."""
         if lowercase:
             self._lower_case()
-        self._fast.no_padding()
-        self._fast.no_truncation()
+        self._strip(bare)
         names = special_names(folder) or self._usual_names()
         if "[MASK]" in suffix and "mask_token" not in names:
             what = f"the tokenizer of {folder} has no mask token for what comes after every text, '{suffix}'"
@@ -176,6 +176,13 @@ class Tokenizer:
         self._fast.normalizer = normalizers.Sequence([step for step in steps if step is not None])
         # `save` writes one that lowers the case too.
         self._files.pop("tokenizer.json", None)
+
+    def _strip(self, bare: bool) -> None:
+        self._fast.no_padding()
+        self._fast.no_truncation()
+        if bare:
+            self._fast.post_processor = None
+            self._files.pop("tokenizer.json", None)
 
     def _usual_names(self) -> dict[str, str]:
         """Of the special tokens of BERT and RoBERTa those that there are, by role; `save` names them."""

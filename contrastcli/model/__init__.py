@@ -10,6 +10,7 @@ adapters.py  LoRA, and freezing: what of a backbone is trained
 backbone.py  a pretrained encoder or decoder: the BERT family, any other through transformers
 bert/        the BERT family's network, and what makes it fast
 encoder.py   the sentence encoder: a backbone under its contract
+static.py    static models, of a vector for each token: read, and distilled from another model
 pooling.py   token vectors to a sentence vector, and the layers that may follow
 workers.py   chunks of texts side by side on the cores of a CPU
 devices.py   device, precision (what auto means) and memory

@@ -33,7 +33,7 @@ from contrastcli.settings.sections import Attention, Kind, Model, Pooling
 _PACKAGE = "sentence_transformers."
 # The names of modules in sentence-transformers 2 to 6.
 _MODULES = f"{_PACKAGE}models."
-_PLACES = {"Transformer": 0, "WordWeights": 1, "WeightedLayerPooling": 1, "Pooling": 2}
+_PLACES = {"Transformer": 0, "StaticEmbedding": 0, "WordWeights": 1, "WeightedLayerPooling": 1, "Pooling": 2}
 """The supported modules up to the pooling, and their places in the chain."""
 _AFTER = ("Dense", "LayerNorm", "Normalize")
 """The modules that may follow, any number of each in any order."""
@@ -79,6 +79,8 @@ class Contract:
     """What follows every text. A tokenizer that was saved with it has it already."""
     is_stated: bool = True
     """Whether the folder states it; else it is a bare backbone."""
+    is_static: bool = False
+    """Whether the backbone is a vector for each token."""
 
     def prompt(self, kind: Kind | None = None) -> str:
         """What stands before a text of a kind; without a prompt for that kind, or for none, the default one."""
@@ -238,9 +240,10 @@ def _read_chain(folder: Path, modules: Sequence[_Module]) -> Contract:
             raise _unsupported(folder / path, f"modules of type {module.type}")
         if path.is_absolute() or ".." in path.parts:
             raise _unsupported(folder / "modules.json", f"the path {path}, which leaves the folder")
-    places = [_PLACES.get(module.kind, len(_PLACES)) for module in modules]
-    until = places[: places.index(2) + 1] if 2 in places else []
-    if not {0, 2} <= set(until) or until != sorted(set(until)) or min(places[len(until) :], default=4) < len(_PLACES):
+    places = [_PLACES.get(module.kind, 3) for module in modules]
+    is_static = bool(modules) and modules[0].kind == "StaticEmbedding"
+    until = places[:1] if is_static else places[: places.index(2) + 1] if 2 in places else []
+    if until[:1] != [0] or until != sorted(set(until)) or min(places[len(until) :], default=3) < 3:
         chain = ", ".join(module.kind for module in modules)
         raise _unsupported(folder / "modules.json", f"a chain of {chain or 'nothing'}")
     settings = _json(folder / "config_sentence_transformers.json")
@@ -260,7 +263,8 @@ def _read_chain(folder: Path, modules: Sequence[_Module]) -> Contract:
         max_length=longest,
         lowercase=lowercase,
         suffix=str(settings.get("suffix", "")),
-        attention=attention_of(read_config(backbone)),
+        attention="bidirectional" if is_static else attention_of(read_config(backbone)),
+        is_static=is_static,
     )
     for module in modules[1:]:
         contract = _with_module(contract, module.kind, folder / module.path)
@@ -379,8 +383,10 @@ def write_contract(
     contract: Contract, folder: Path, tokenizer: Tokenizer, sizes: tuple[int, int], limit: int, options: dict[str, Any]
 ) -> None:
     """Write it into the folder of a backbone of some width and layers, whose texts have at most `limit` tokens."""
-    modules = [{"idx": 0, "name": "0", "path": "", "type": f"{_MODULES}Transformer"}]
-    for i, (kind, settings, tensors) in enumerate(_modules(contract, tokenizer, *sizes), 1):
+    first = "StaticEmbedding" if contract.is_static else "Transformer"
+    modules = [{"idx": 0, "name": "0", "path": "", "type": f"{_MODULES}{first}"}]
+    chain = [*_modules(contract, tokenizer, *sizes)][contract.is_static :]  # the mean, which StaticEmbedding takes
+    for i, (kind, settings, tensors) in enumerate(chain, 1):
         path = folder / f"{i}_{kind}"
         path.mkdir()
         (path / "config.json").write_bytes(json_bytes(settings))

@@ -20,6 +20,7 @@ from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.locate import ModelRef
 from contrastcli.model.pooling import Dense
 from contrastcli.model.prompts import MASK_SUFFIX
+from contrastcli.model.static import StaticEncoder, load_static
 from contrastcli.model.weights import DOWNLOAD, read_weights
 from contrastcli.runs import checksums
 from contrastcli.settings.sections import Data, Pooling, Precision
@@ -65,11 +66,14 @@ def make_encoder(contract: Contract, *, merge: bool = True) -> SentenceEncoder:
     # In memory and in a saved folder the pooler is CLS and a dense layer.
     if takes_pooler:
         contract = replace(contract, pooling="cls", after=nn.Sequential(_pooler(base_folder(folder)), *contract.after))
-    backbone = load_with_adapter(folder, merge=merge, attention=contract.attention)
+    if contract.is_static:
+        backbone, tokenizer = load_static(contract)
+    else:
+        backbone = load_with_adapter(folder, merge=merge, attention=contract.attention)
+        tokenizer = Tokenizer(folder, lowercase=contract.lowercase, suffix=contract.suffix)
     if takes_pooler and isinstance(backbone, BertBackbone):
         backbone.pooler = {}
-    tokenizer = Tokenizer(folder, lowercase=contract.lowercase, suffix=contract.suffix)
-    encoder = SentenceEncoder(backbone, tokenizer, contract)
+    encoder = (StaticEncoder if contract.is_static else SentenceEncoder)(backbone, tokenizer, contract)
     if tokenizer.largest_id >= backbone.vocab_size:
         what = f"the tokenizer of {folder} has the id {tokenizer.largest_id}, the model {backbone.vocab_size} tokens"
         raise DataError(what, DOWNLOAD)
@@ -88,7 +92,10 @@ def make_encoder(contract: Contract, *, merge: bool = True) -> SentenceEncoder:
 
 
 def check_pooling(contract: Contract, tokenizer: Tokenizer) -> None:
-    """Raises DataError where a tokenizer lacks the token that a pooling is about."""
+    """Raises DataError where a tokenizer lacks the token that a pooling is about, or a static model has another."""
+    if contract.is_static and contract.pooling != "mean":
+        what = f"{contract.backbone} is a static model, and takes the mean of its tokens"
+        raise DataError(what, Use("--pooling", verb="leave out"))
     if contract.pooling == "mean-no-cls" and tokenizer.cls_id < 0:
         what = f"the tokenizer of {contract.backbone} has no CLS token to leave out"
         raise DataError(what, Use("--pooling", "mean", "use"))
