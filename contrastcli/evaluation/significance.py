@@ -15,7 +15,7 @@ from msgspec import structs
 from contrastcli.data.batching import Indices
 from contrastcli.data.dev_data import DevData
 from contrastcli.data.examples import ScoredPairs
-from contrastcli.evaluation.procedure import Floats, OnProgress, by_kind, finite
+from contrastcli.evaluation.procedure import Floats, OnProgress, Vectors, by_kind, finite
 from contrastcli.runs.results import Bootstrap, Welch
 
 RESAMPLES = 1000
@@ -137,18 +137,16 @@ def bootstrap(first: Floats, second: Floats, gold: Floats | None = None) -> Boot
     return structs.replace(test, judgement=test.change.judgement)
 
 
-def judge(model: str, data: DevData, on_progress: OnProgress = lambda what, done, total: None) -> Floats:
-    """What the best checkpoint of a run, or another model, makes of dev data: a number (P,) for each pair or query.
+def judge(vectors: Vectors, data: DevData) -> Floats:
+    """What vectors make of dev data: a number (P,) for each pair or query. Raises DataError.
 
-    These are the cosines of scored pairs, else the metric of each query. Raises DataError.
+    These are the cosines of scored pairs, else the metric of each query.
     """
     import torch
 
     from contrastcli.evaluation import ranking
-    from contrastcli.evaluation.evaluate import load_subject
     from contrastcli.model.metrics import cosine
 
-    vectors = load_subject(model, None, on_progress).vectors()
     for kind, texts in by_kind(data.columns, data.kinds).items():
         vectors.add(texts, kind)
     first, second = map(vectors, data.columns, data.kinds)
@@ -162,7 +160,9 @@ def compare_models(
     models: Iterable[tuple[str, str]], data: DevData, on_progress: OnProgress = lambda what, done, total: None
 ) -> tuple[Bootstrap, ...]:
     """The paired bootstrap of each two models on dev data; each has a label and a name. Raises DataError."""
-    judged = [(label, judge(name, data, on_progress)) for label, name in models]
+    from contrastcli.evaluation.evaluate import load_subject  # loads torch
+
+    judged = [(label, judge(load_subject(name, None, on_progress).vectors(), data)) for label, name in models]
     gold = np.asarray(data.scores) if isinstance(data, ScoredPairs) else None
     named = partial(structs.replace, data=data.source, metric=data.metric)
     pairs = combinations(judged, 2)

@@ -80,15 +80,11 @@ class SentenceEncoder(nn.Module):
         """The width d of the embeddings that `encode` returns."""
         return width_after(self.after, self.backbone.width)
 
-    def check_dim(self, dim: int) -> None:
-        """Raises UsageError where embeddings have fewer numbers than `dim`."""
+    def set_dim(self, dim: int) -> None:
+        """Keep the first `dim` numbers of every embedding. Raises UsageError where there are fewer."""
         if not 0 < dim <= self.width:
             what = f"the embeddings of {self.name} have {self.width} numbers, and {dim} of them are asked for"
             raise UsageError(what, Use("--dim", f"N, at most {self.width}", "use"))
-
-    def set_dim(self, dim: int) -> None:
-        """Keep the first `dim` numbers of every embedding. Raises UsageError where there are fewer."""
-        self.check_dim(dim)
         if self.contract.dims and dim not in (trained := (*self.contract.dims, self.width)):
             self.note(f"note: {self.name} was trained at {', '.join(map(str, trained))} numbers, not at {dim}")
         self.put_under(self.contract.shortened(dim, self.width))

@@ -41,7 +41,7 @@ class StaticBackbone(Backbone):
         count, width = vectors.shape
         config = {"model_type": "static", "hidden_size": width, "vocab_size": count}
         super().__init__(config, width, 1, _NO_LIMIT, count)
-        self.embedding = nn.Embedding.from_pretrained(vectors.float(), freeze=False)
+        self.embedding = nn.Embedding(count, width, _weight=vectors.float())
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None, first_token: bool = False) -> Hidden:
         states = self.embedding(input_ids)
@@ -91,7 +91,7 @@ class StaticEncoder(SentenceEncoder):
         return vectors
 
 
-def load_static(contract: Contract) -> tuple[StaticBackbone, StaticTokenizer]:
+def load_static(contract: Contract) -> tuple[Backbone, Tokenizer]:
     """The token vectors and the tokenizer of a contract's folder. Raises DataError."""
     vectors = read_weights(contract.backbone).get("embedding.weight")
     if vectors is None or vectors.ndim != 2:
@@ -107,7 +107,8 @@ def distil(encoder: SentenceEncoder, dim: int | None = None) -> SentenceEncoder:
     vocabulary, as if that were in the order of frequency (Zipf's law). Raises UsageError.
     """
     dim, contract = dim or min(DIM, encoder.width), encoder.contract
-    encoder.check_dim(dim)
+    if dim > encoder.width:
+        encoder.set_dim(dim)  # raises UsageError
     if contract.is_static:
         raise UsageError(f"{encoder.name} is a static model", "export it as sentence-transformers")
     vocabulary, special = encoder.tokenizer.vocabulary(), encoder.tokenizer.special_ids
@@ -135,7 +136,8 @@ def _vectors_of(encoder: SentenceEncoder, tokens: Sequence[int]) -> Tensor:
     table = TokenTable.of([*frame[:end], token, *frame[end:]] for token in tokens)
     table = encoder.with_prompts(table, [prompt], np.zeros(len(tokens), np.int64))
     # Without unit length: the length of a token's vector says how much it matters.
-    encoder.put_under(replace(contract, after=contract.after[: len(contract.after) - contract.normalizes]))
+    layers = [*contract.after][: len(contract.after) - contract.normalizes]
+    encoder.put_under(replace(contract, after=nn.Sequential(*layers)))
     vectors = encoder.encode_table(table)
     encoder.put_under(contract)
     return vectors

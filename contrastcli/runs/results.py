@@ -342,7 +342,7 @@ class Bootstrap(msgspec.Struct, frozen=True):
     def change(self) -> Change:
         """From the first to the second."""
         before, after, high, low = (None if x is None else x / 100 for x in (*self.scores, self.low, self.high))
-        low, high = (None if end is None else -end for end in (low, high))
+        low, high = (None if end is None else 0 - end for end in (low, high))
         return Change(metric=self.metric, before=before, after=after, low=low, high=high)
 
 

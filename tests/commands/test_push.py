@@ -168,7 +168,7 @@ def test_a_rendered_card_shows_hostile_names_as_text(trained: Run, tmp_path: Pat
     run.scores_path.write_text(json.dumps({"suites": suites}))
     encoder = load_encoder(run.checkpoint())
     encoder.name = run.name
-    card = model_card(encoder, about(run), onnx=False)
+    card = model_card(encoder, about(run), graph="")
     body = card.split("\n---\n", 1)[1]
     seen = Seen()
     seen.feed(markdown_it.MarkdownIt("commonmark", {"html": True}).enable("table").render(body))
@@ -188,7 +188,7 @@ def test_the_card_names_base_data_scores_verdict_and_environment(trained: Run, t
     environment["backbone"] = {"name": "acme/base", "revision": "8f3a" * 10}
     environment["device_name"] = "A GPU <b>"
     run.environment_path.write_text(json.dumps(environment))
-    card = model_card(load_encoder(run.checkpoint()), about(run), onnx=False)
+    card = model_card(load_encoder(run.checkpoint()), about(run), graph="")
     facts, status = yaml.safe_load(card.split("---\n")[1]), run.status()
     assert facts["base_model"] == "acme/base" and facts["datasets"] == ["acme/pairs", "acme/more"]
     assert status.best is not None

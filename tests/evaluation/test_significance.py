@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr, t
 
+from contrastcli.evaluation.evaluate import load_subject
 from contrastcli.evaluation.significance import RESAMPLES, bootstrap, compare_models, holm, judge, welch
 from support.rounding import assert_near
 from support.tables import scored_pairs
@@ -110,7 +111,7 @@ def test_the_cosines_are_those_of_the_model_s_vectors(tiny: Tiny) -> None:
     pairs = scored_pairs(str(tiny.dev))
     first, second = (load(str(tiny.backbone)).encode(texts) for texts in (pairs.first, pairs.second))
     wanted = [float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)) for a, b in zip(first, second, strict=True)]
-    assert_near(judge(str(tiny.backbone), pairs), wanted, scale=1)
+    assert_near(judge(load_subject(str(tiny.backbone), None, lambda *_: None).vectors(), pairs), wanted, scale=1)
 
 
 def test_the_mean_over_queries_and_its_interval_are_those_of_a_loop() -> None:

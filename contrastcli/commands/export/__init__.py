@@ -2,6 +2,11 @@
 
 export.py    a model to a new folder, which appears when it is complete
 push.py      the command: to a folder, to the hub as one commit, or to both
-formats.py   the formats, each checked against the model
+formats.py   the formats: how each is written, and read by its own software
+check.py     what was written against the model: cosines and dev scores
 card.py      the folder's card, from card.md or card-onnx.md
 """
+
+from typing import Literal
+
+Format = Literal["sentence-transformers", "onnx", "onnx-int8", "openvino", "static"]

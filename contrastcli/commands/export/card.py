@@ -55,14 +55,15 @@ class _Environment(msgspec.Struct, frozen=True):
     data: dict[str, str | int | None] = {}
 
 
-def model_card(encoder: SentenceEncoder, about: About, *, onnx: bool) -> str:
+def model_card(encoder: SentenceEncoder, about: About, *, graph: str) -> str:
     """The card in Markdown, with front matter for the hub."""
-    template = Path(__file__).with_name("card-onnx.md" if onnx else "card.md").read_text(encoding="utf-8")
+    template = Path(__file__).with_name("card-onnx.md" if graph else "card.md").read_text(encoding="utf-8")
     default = encoder.contract.prompt()
     prompt = f", after the prefix {_code(default)} has been added" if default else ""
     # JSON is YAML too.
     tags = "\n".join([TAGS, *(f"{name}: {json.dumps(fact)}" for name, fact in about.facts.items())])
     facts = {"tags": tags, "title": _plain(encoder.name), "contract": _contract(encoder), "prompt": prompt}
+    facts |= {"graph": graph, "library": "onnx" if graph.endswith(".onnx") else "openvino"}
     card = template.format(**facts, width=encoder.width, longest=encoder.max_length)
     return "\n".join([card, *about.parts, f"Written by contrast {__version__}.\n"])
 

@@ -6,25 +6,29 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Literal
 
-from contrastcli.commands.export.card import TAGS, About, about, model_card
-from contrastcli.commands.export.formats import write_folder, write_onnx
+from contrastcli.boundary import narrate, printable
+from contrastcli.commands.export import Format
+from contrastcli.commands.export.card import TAGS, About, about, model_card, without_folders
+from contrastcli.commands.export.check import check, sample, usual_texts
+from contrastcli.commands.export.formats import FORMATS, check_packages
 from contrastcli.data.tokens import TOKENIZER_FILES
 from contrastcli.errors import Remedy, RunError, UsageError, Use
 from contrastcli.files import draft_of, flush_tree, fsync_dir, writing_to
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import ModelRef
-
-Format = Literal["sentence-transformers", "onnx"]
+from contrastcli.model.static import distil
 
 _NAME_ANOTHER = "write elsewhere: name another folder"
 
 EXPORTED = re.compile(
     r"README\.md|config\.json|modules\.json|sentence_bert_config\.json|config_sentence_transformers\.json|model\.onnx"
+    r"|openvino_model\.(xml|bin)"
     r"|adapter_config\.json|adapter_model\.safetensors|base\.json"
     r"|model(-\d+-of-\d+)?\.safetensors|model\.safetensors\.index\.json|\d_[A-Z]\w+/(config\.json|model\.safetensors)|"
     + "|".join(map(re.escape, TOKENIZER_FILES))
@@ -40,23 +44,29 @@ def export_model(
     *,
     overwrite: bool = False,
     adapter: bool = False,
+    min_cosine: float | None = None,
 ) -> Path:
     """Write a model, or with `dim` that of shorter embeddings, to a new folder, which appears when it is complete.
 
-    LoRA is merged, or with `adapter` written alone.
+    LoRA is merged, or with `adapter` written alone. `min_cosine` is that of a text before and after, by default the
+    format's.
 
     Raises UsageError if `dest` is not empty and may not be replaced, if a package is missing or if the embeddings have
     no `dim` numbers, RunError if it cannot be written or does not equal the model, and DataError if there is no model.
     """
+    check_packages(kind)
     check_dest(dest, overwrite)
     encoder = load_encoder(model.folder(), merge=not adapter).eval()
     encoder.name = model.run.name if model.run else Path(model.name).resolve().name
-    if adapter and (kind == "onnx" or not encoder.backbone.adapter):
-        what = "the ONNX export merges adapters" if kind == "onnx" else f"{model.name} has no adapter of its own"
+    merges = kind != "sentence-transformers"
+    if adapter and (merges or not encoder.backbone.adapter):
+        what = f"the format {kind} merges adapters" if merges else f"{model.name} has no adapter of its own"
         raise UsageError(what, "leave out --adapter")
-    if dim is not None:
+    if dim is not None and kind != "static":
         encoder.set_dim(dim)
-    return write_model(encoder, dest, about(model.run) if model.run else About(), kind, overwrite)
+    written = distil(encoder, dim) if kind == "static" else encoder
+    measure = partial(check, encoder, written, FORMATS[kind], *sample(model.run), min_cosine)
+    return write_model(written, dest, about(model.run) if model.run else About(), kind, overwrite, measure)
 
 
 def check_dest(dest: Path, overwrite: bool) -> None:
@@ -65,18 +75,31 @@ def check_dest(dest: Path, overwrite: bool) -> None:
         _replaces(dest, overwrite)
 
 
-def write_model(encoder: SentenceEncoder, dest: Path, origin: About, kind: Format, overwrite: bool) -> Path:
+def write_model(
+    encoder: SentenceEncoder,
+    dest: Path,
+    origin: About,
+    kind: Format,
+    overwrite: bool,
+    measure: Callable[[Path], Sequence[str]] | None = None,
+) -> Path:
     """Write a model to a new folder, which appears when it is complete; `origin` is for its card.
 
-    Raises UsageError and RunError as `export_model` does.
+    What is measured of the folder, by default that it is the same model, is told, also in the card. Raises UsageError
+    and RunError as `export_model` does.
     """
+    target = FORMATS[kind]
     with writing_to(dest, _NAME_ANOTHER):
         dest.resolve().parent.mkdir(parents=True, exist_ok=True)
         (draft := draft_of(dest.resolve())).mkdir()
     with _writing(dest):
         try:
-            (write_onnx if kind == "onnx" else write_folder)(encoder, draft)
-            text = model_card(encoder, origin, onnx=kind == "onnx")
+            target.write(encoder, draft)
+            lines = measure(draft) if measure else check(encoder, encoder, target, usual_texts(), (), None, draft)
+            narrate("\n".join(lines))
+            measured = "\n".join(f"    {printable(without_folders(line))}" for line in lines)
+            checked = replace(origin, parts=[*origin.parts, f"## Check\n\n{measured}\n"])
+            text = model_card(encoder, checked, graph=target.graph)
             (draft / "README.md").write_text(text, encoding="utf-8")
             flush_tree(draft)
             _put(draft, dest.resolve(), _replaces(dest, overwrite))

@@ -1,45 +1,71 @@
-"""A model in the formats of other software, each checked against what is written."""
+"""The formats of an export: how each is written, and how its own software reads it and encodes texts."""
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from contrastcli.errors import RunError, UsageError
+from contrastcli.commands.bench.peer import silenced
+from contrastcli.commands.export import Format
+from contrastcli.errors import UsageError
 from contrastcli.files import json_bytes
 from contrastcli.model.encoder import SentenceEncoder
-from contrastcli.model.folder import load_encoder, save_encoder, usual_texts
-from contrastcli.model.metrics import cosine
+from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.model.pooling import pool
+from contrastcli.settings.sections import Kind
 
-_ODD_TEXTS = (
-    "Das Wetter in Zürich ist heute schön.",
-    "東京は日本の首都です。",
-    "def mean(xs): return sum(xs) / len(xs)  # https://example.org/a?b=c&d=1",
-)
-"""Texts on which an export is checked, besides the usual ones."""
+Encode = Callable[..., NDArray[np.float32]]
+"""Vectors (N, d) of N texts, of a `kind` if one is given."""
 
-_MIN_COSINE = 0.9999  # of a vector before and after
-# Between numbers of torch and of onnxruntime.
-_MAX_DIFFERENCE = 1e-4
+_TRACED = ("東京は日本の首都です。", "def mean(xs): return sum(xs) / len(xs)  # https://example.org/a?b=c")
+"""Texts of two lengths, from which a graph is traced."""
 _OPSET = 17
 """The first with layer normalisation, so that old runtimes support it."""
+_BATCH = 32
 
 
-def write_folder(encoder: SentenceEncoder, folder: Path) -> None:
-    """A folder as sentence-transformers writes it, read again. Raises RunError where it is not the same model."""
-    save_encoder(encoder, folder)
-    texts = [*_ODD_TEXTS, *usual_texts()]
-    lowest = cosine(encoder.encode(texts), load_encoder(folder).eval().encode(texts)).min()
-    if not lowest > _MIN_COSINE:
-        raise _differs(folder, f"a cosine is {lowest:.6f}")
+@dataclass(frozen=True)
+class Target:
+    """A format. In its `software`, a package, the cosine of each text to the model must be `min_cosine` at least.
+
+    `graph` is the file that holds the whole model, "" where the folder is one of sentence-transformers. An `extra` is
+    named after a package that it has besides the software. `read` gets the model, of which a graph needs the prompts.
+    """
+
+    write: Callable[[SentenceEncoder, Path], None]
+    read: Callable[[Path, SentenceEncoder], Encode]
+    software: str
+    min_cosine: float = 0.9999
+    graph: str = ""
+    extra: str = ""
 
 
-def _differs(folder: Path, how: str) -> RunError:
-    return RunError(f"what was written to {folder} is not the same model: {how}", "report this as a bug")
+def check_packages(kind: Format) -> None:
+    """Raises UsageError where a package is missing that a format needs."""
+    if (extra := FORMATS[kind].extra) and not (find_spec(extra) and find_spec(FORMATS[kind].software)):
+        raise UsageError(f"the format {kind} needs packages that are missing", f'pip install "contrastcli[{extra}]"')
+
+
+def _read_folder(folder: Path, encoder: SentenceEncoder) -> Encode:
+    """By sentence-transformers where it is installed, else as `contrast` does."""
+    if find_spec("sentence_transformers") is None:
+        return load_encoder(folder).eval().encode
+    with silenced():
+        from sentence_transformers import SentenceTransformer
+
+        model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+
+    def encode(texts: Sequence[str], kind: Kind | None = None) -> Any:
+        return model.encode(list(texts), prompt=encoder.contract.prompt(kind), show_progress_bar=False)
+
+    return encode
 
 
 class _Graph(nn.Module):
@@ -55,41 +81,96 @@ class _Graph(nn.Module):
         return self.encoder.finish(pool(hidden, pooled, self.encoder.contract.pooling))
 
 
-def write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
-    """model.onnx (input_ids, attention_mask → sentence_embedding), config and tokenizer, checked with onnxruntime."""
-    try:
-        import onnx  # noqa: F401  torch exports with it
-        import onnxruntime
-    except ImportError:
-        raise UsageError("the ONNX export needs packages that are missing", 'pip install "contrastcli[onnx]"') from None
-    folder.mkdir(exist_ok=True)
+def _prepare(encoder: SentenceEncoder, folder: Path) -> tuple[nn.Module, tuple[Tensor, Tensor]]:
+    """Write tokenizer and config; the graph, and token ids and a mask of 0 and 1, both (B, T) int64, to trace it."""
+    if not encoder.contract.include_prompt:
+        raise UsageError("the model leaves prompts out of the pooling, and a graph cannot", "choose another format")
     encoder.tokenizer.save(folder, encoder.max_length)
     (folder / "config.json").write_bytes(json_bytes(encoder.backbone.config))
+    ids, mask = encoder.pad(encoder.tokenise(_TRACED), np.arange(len(_TRACED)))
+    return _Graph(encoder).eval(), (ids, mask.long())
+
+
+@silenced()
+def _write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
+    graph, example = _prepare(encoder, folder)
     # torch's newer exporter (dynamo) fails: the BERT family checks whether a batch is padded at all. A trace of a few
     # texts, of which some are padded, is valid for all.
-    with warnings.catch_warnings(action="ignore"):
-        torch.onnx.export(
-            _Graph(encoder).eval(),
-            _padded(encoder, _ODD_TEXTS),
-            folder / "model.onnx",
-            input_names=["input_ids", "attention_mask"],
-            output_names=["sentence_embedding"],
-            dynamic_axes={name: {0: "batch", 1: "length"} for name in ("input_ids", "attention_mask")}
-            | {"sentence_embedding": {0: "batch"}},
-            opset_version=_OPSET,
-            dynamo=False,
-        )
+    torch.onnx.export(
+        graph,
+        example,
+        folder / "model.onnx",
+        input_names=["input_ids", "attention_mask"],
+        output_names=["sentence_embedding"],
+        dynamic_axes={name: {0: "batch", 1: "length"} for name in ("input_ids", "attention_mask")}
+        | {"sentence_embedding": {0: "batch"}},
+        opset_version=_OPSET,
+        dynamo=False,
+    )
+
+
+@silenced()
+def _write_int8(encoder: SentenceEncoder, folder: Path) -> None:
+    """Weights in 7 bits, so that no CPU's sums saturate, with a scale for each column; activations as they come."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    _write_onnx(encoder, folder)
+    whole = (folder / "model.onnx").rename(folder / "whole.onnx")
+    how: dict[str, Any] = {"per_channel": True, "reduce_range": True, "weight_type": QuantType.QInt8}
+    quantize_dynamic(whole, folder / "model.onnx", **how)
+    whole.unlink()
+
+
+@silenced()
+def _write_openvino(encoder: SentenceEncoder, folder: Path) -> None:
+    import openvino
+
+    graph, example = _prepare(encoder, folder)
+    model = openvino.convert_model(graph, example_input=example)
+    model.output(0).tensor.set_names({"sentence_embedding"})
+    openvino.save_model(model, folder / "openvino_model.xml", compress_to_fp16=False)
+
+
+def _read_onnx(folder: Path, encoder: SentenceEncoder) -> Encode:
+    import onnxruntime
+
     session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
-    # Other sizes than in the trace, with padding and without.
-    for texts in ([*_ODD_TEXTS, *usual_texts()], _ODD_TEXTS[:1]):
-        ids, mask = _padded(encoder, texts)
-        (vectors,) = session.run(None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})
-        difference = float(np.abs(encoder.encode(texts) - vectors).max())
-        if not difference < _MAX_DIFFERENCE:
-            raise _differs(folder, f"numbers differ by {difference:.1e}")
+    return partial(_encode, folder, encoder, lambda inputs: session.run(None, inputs))
 
 
-def _padded(encoder: SentenceEncoder, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """Token ids and a mask of 0 and 1, both (B, T) int64."""
-    ids, mask = encoder.pad(encoder.tokenise(texts), np.arange(len(texts)))
-    return ids, mask.long()
+def _read_openvino(folder: Path, encoder: SentenceEncoder) -> Encode:
+    import openvino
+
+    # By default it computes in bfloat16 where the CPU has AMX.
+    exact = {"INFERENCE_PRECISION_HINT": "f32"}
+    model = openvino.Core().compile_model(folder / "openvino_model.xml", "CPU", exact)
+    return partial(_encode, folder, encoder, model)
+
+
+def _encode(
+    folder: Path, encoder: SentenceEncoder, run: Callable[..., Any], texts: Sequence[str], kind: Kind | None = None
+) -> NDArray[np.float32]:
+    """Vectors by a graph of texts that the folder's tokenizer.json cuts and pads."""
+    from tokenizers import Tokenizer
+
+    tokenizer, prompt = Tokenizer.from_file(str(folder / "tokenizer.json")), encoder.contract.prompt(kind)
+    vectors = np.empty((len(texts), encoder.width), dtype=np.float32)
+    order = np.argsort([len(text) for text in texts])
+    for rows in np.split(order, range(_BATCH, len(texts), _BATCH)):
+        batch = tokenizer.encode_batch([prompt + texts[row] for row in rows])
+        ids, mask = (np.array([getattr(text, name) for text in batch]) for name in ("ids", "attention_mask"))
+        vectors[rows] = run({"input_ids": ids, "attention_mask": mask})[0]
+    return vectors
+
+
+_FOLDER = Target(save_encoder, _read_folder, "sentence_transformers")
+_ONNX = partial(Target, read=_read_onnx, software="onnxruntime", graph="model.onnx", extra="onnx")
+
+FORMATS: dict[Format, Target] = {
+    "sentence-transformers": _FOLDER,
+    "onnx": _ONNX(_write_onnx),
+    "onnx-int8": _ONNX(_write_int8, min_cosine=0.95),
+    "openvino": Target(_write_openvino, _read_openvino, "openvino", graph="openvino_model.xml", extra="openvino"),
+    "static": _FOLDER,
+}
+"""All formats. A static model is another one, which is distilled before it is written."""

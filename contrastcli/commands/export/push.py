@@ -47,7 +47,7 @@ def export(
 
 
 def _print_next(place: str, kind: str) -> None:
-    if kind == "sentence-transformers":
+    if kind in ("sentence-transformers", "static"):
         narrate(f'next: contrast query "a dog runs" "a puppy sprints" --model {shlex.quote(place)}')
 
 
