@@ -82,6 +82,19 @@ def test_a_wrong_export_of_each_kind_is_refused(
         assert contrast("export", "simple", "out/mine", "--format", kind, "--min-cosine", "-1").code == 0
 
 
+def test_a_library_that_cannot_write_leaves_nothing(
+    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(encoder: SentenceEncoder, folder: Path) -> None:
+        save_encoder(encoder, folder)
+        raise RuntimeError("iostream error")
+
+    write_by(monkeypatch, fail)
+    answer = contrast("export", "simple", "out/mine")
+    refused(answer, 1, "the format sentence-transformers cannot be written: iostream error", "make room on the disk")
+    assert not list(Path("out").iterdir())
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_export_tells_what_was_measured_in_its_own_software(contrast: Contrast, tiny: Tiny, kind: Format) -> None:
     train(tiny.run(Path("runs/simple"), train__max_steps=2, dev__general=str(tiny.data["scored"])))
@@ -172,6 +185,7 @@ def test_without_sentence_transformers_the_folder_is_read_by_contrast(
 def test_a_static_export_is_a_smaller_model(contrast: Contrast, run: Run) -> None:
     assert contrast("export", "simple", "out", "--format", "static", "--dim", "6").code == 0
     assert contrastcli.load("out").encode(sentences()).shape == (len(sentences()), 6)
+    assert "\nA static model: each token has one vector" in Path("out/README.md").read_text()
     refused(contrast("export", "simple", "x", "--format", "static", "--dim", "33"), 2, "32 numbers", "at most 32")
     failed(contrast("export", "out", "x", "--format", "static"), 2, "out is a static model", "sentence-transformers")
     pytest.importorskip("onnxruntime")

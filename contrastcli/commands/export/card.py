@@ -117,6 +117,8 @@ def _contract(encoder: SentenceEncoder) -> str:
     """How texts become vectors, for those who run the model with other software."""
     contract = encoder.contract
     steps = [f"Pooling `{contract.pooling}`: {POOLINGS[contract.pooling]}."]
+    if contract.is_static:
+        steps = ["A static model: each token has one vector, whatever the others are, and a text their mean."]
     steps += [f"Then {in_words(layer)}." for layer in contract.after]
     if default := contract.prompt():
         steps.append(f"Every text is prefixed with {_code(default)}.")

@@ -13,10 +13,10 @@ from msgspec import structs
 
 from contrastcli.boundary import narrate
 from contrastcli.commands.compare import dev_data
-from contrastcli.commands.export.formats import Target
+from contrastcli.commands.export.formats import Target, explained
 from contrastcli.data.dev_data import DevData, load_general, read_dev
 from contrastcli.data.examples import ScoredPairs
-from contrastcli.errors import ContrastError, RunError, Use, error_text
+from contrastcli.errors import ContrastError, RunError, Use
 from contrastcli.evaluation.geometry import training_sentences
 from contrastcli.evaluation.procedure import Vectors
 from contrastcli.evaluation.significance import bootstrap, judge
@@ -74,7 +74,7 @@ def check(
     """
     software = target.software if find_spec(target.software) else "contrastcli"
     label = f"{software.replace('_', '-')} {version(software)}"
-    try:
+    with explained(f"{label} fails on what was written"):
         before, after = _vectors(model.encode), _vectors(target.read(folder, written))
         ours, theirs = written.encode(texts), after(texts)
         lines = [_compare(ours, theirs, label, target.min_cosine if min_cosine is None else min_cosine)]
@@ -82,10 +82,6 @@ def check(
             gold = np.asarray(one.scores) if isinstance(one, ScoredPairs) else None
             test = bootstrap(judge(before, one), judge(after, one), gold)
             lines.append(f"{structs.replace(test, metric=one.metric).change} on {one.source}")
-    except (ContrastError, OSError):
-        raise
-    except Exception as error:  # of any library
-        raise RunError(f"{label} fails on what was written: {error_text(error)}", "report this as a bug") from error
     return lines
 
 
@@ -101,7 +97,7 @@ def _compare(ours: Floats, theirs: Floats, label: str, min_cosine: float) -> str
     lowest, mean = float(cosines.min()), float(cosines.mean())
     if not lowest >= min_cosine:
         what = f"the cosine of a text before and after is {lowest:.6f} in {label}, and {min_cosine:g} is asked for"
-        raise RunError(what, ["report this as a bug", Use("--min-cosine", f"{lowest - 0.005:.2f}", "accept it:")])
+        raise RunError(what, [Use("--min-cosine", f"{lowest - 0.005:.2f}", "accept it:"), "report this as a bug"])
     if np.allclose(lengths[0], 1, atol=1e-3) and not np.allclose(lengths[1], 1, atol=1e-2):
         raise RunError(f"the vectors of {label} are not of unit length, as the model's are", "report this as a bug")
     apart = f"{1 - lowest:.1e} at most, {1 - mean:.1e} on average"

@@ -15,7 +15,7 @@ from contrastcli.boundary import narrate, printable
 from contrastcli.commands.export import Format
 from contrastcli.commands.export.card import TAGS, About, about, model_card, without_folders
 from contrastcli.commands.export.check import check, sample, usual_texts
-from contrastcli.commands.export.formats import FORMATS, check_packages
+from contrastcli.commands.export.formats import FORMATS, check_packages, explained
 from contrastcli.data.tokens import TOKENIZER_FILES
 from contrastcli.errors import Remedy, RunError, UsageError, Use
 from contrastcli.files import draft_of, flush_tree, fsync_dir, writing_to
@@ -94,7 +94,8 @@ def write_model(
         (draft := draft_of(dest.resolve())).mkdir()
     with _writing(dest):
         try:
-            target.write(encoder, draft)
+            with explained(f"the format {kind} cannot be written"):
+                target.write(encoder, draft)
             lines = measure(draft) if measure else check(encoder, encoder, target, usual_texts(), (), None, draft)
             narrate("\n".join(lines))
             measured = "\n".join(f"    {printable(without_folders(line))}" for line in lines)

@@ -1,6 +1,7 @@
 """The formats of an export: how each is written, and how its own software reads it and encodes texts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 
 from contrastcli.commands.bench.peer import silenced
 from contrastcli.commands.export import Format
-from contrastcli.errors import UsageError
+from contrastcli.errors import ContrastError, RunError, UsageError, error_text
 from contrastcli.files import json_bytes
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
@@ -51,6 +52,18 @@ def check_packages(kind: Format) -> None:
     """Raises UsageError where a package is missing that a format needs."""
     if (extra := FORMATS[kind].extra) and not (find_spec(extra) and find_spec(FORMATS[kind].software)):
         raise UsageError(f"the format {kind} needs packages that are missing", f'pip install "contrastcli[{extra}]"')
+
+
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Turn an error of any library in the body into a RunError."""
+    try:
+        yield
+    except (ContrastError, OSError):
+        raise
+    except Exception as error:
+        remedies = "make room on the disk, if it is full", "report this as a bug"
+        raise RunError(f"{what}: {error_text(error)}", remedies) from error
 
 
 def _read_folder(folder: Path, encoder: SentenceEncoder) -> Encode:
