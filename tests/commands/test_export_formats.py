@@ -163,13 +163,13 @@ def test_missing_data_of_a_run_are_told_and_the_starter_s_texts_do(contrast: Con
     assert "Spearman" not in answer.err and "500 texts" in answer.err
 
 
-@pytest.mark.parametrize("kind", ["onnx", "openvino"])
+@pytest.mark.parametrize("extra", ["onnx", "openvino"])
 def test_an_export_without_its_packages_says_how_to_get_them(
-    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch, kind: Format
+    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch, extra: str
 ) -> None:
     monkeypatch.setattr("contrastcli.commands.export.formats.find_spec", lambda name: None)
     refused(
-        contrast("export", "simple", "out", "--format", kind), 2, "packages that are missing", f"contrastcli[{kind}]"
+        contrast("export", "simple", "out", "--format", extra), 2, "packages that are missing", f"contrastcli[{extra}]"
     )
     assert not Path("out").exists()
 

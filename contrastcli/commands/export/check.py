@@ -97,7 +97,7 @@ def _compare(ours: Floats, theirs: Floats, label: str, min_cosine: float) -> str
     lowest, mean = float(cosines.min()), float(cosines.mean())
     if not lowest >= min_cosine:
         what = f"the cosine of a text before and after is {lowest:.6f} in {label}, and {min_cosine:g} is asked for"
-        raise RunError(what, [Use("--min-cosine", f"{lowest - 0.005:.2f}", "accept it:"), "report this as a bug"])
+        raise RunError(what, [Use("--min-cosine", f"{lowest - 1e-4:.4f}", "accept it:"), "report this as a bug"])
     if np.allclose(lengths[0], 1, atol=1e-3) and not np.allclose(lengths[1], 1, atol=1e-2):
         raise RunError(f"the vectors of {label} are not of unit length, as the model's are", "report this as a bug")
     apart = f"{1 - lowest:.1e} at most, {1 - mean:.1e} on average"
