@@ -89,7 +89,8 @@ def measure(step: int, views: Mapping[str, Tensor], rows: Rows, scale: Scale, te
     anchor or to its positive are never negatives, whatever the loss does with them. `hardest` is the mean over anchors
     of the smallest negative angle. With the `texts` that the rows' ids index, the event tells a few of these negatives.
     """
-    # Without a copy a sentence is compared with itself.
+    # A sentence without a copy is an anchor alone, whose angle to itself says nothing.
+    is_paired = "positive" in views
     views, texts_of = ({"positive": by_view["anchor"], **by_view} for by_view in (views, rows.ids))
     rows = replace(rows, ids=texts_of, mask_duplicates=True).to(torch.device("cpu"))
     ids, columns = rows.ids, candidates(views)
@@ -107,19 +108,20 @@ def measure(step: int, views: Mapping[str, Tensor], rows: Rows, scale: Scale, te
         counts += histogram(angle[is_negative])
     count, shifted = float(counts.sum()), scale.shifted(positive)
     negatives = torch.cat([ids[name] for name in columns])[closest]
+    compared = positive if is_paired else positive[:0]
     ids_of = torch.stack([ids["anchor"][anchors], negatives, ids["positive"][anchors]], dim=1)  # (P, 3)
     return Angles(
         step=step,
-        positive=_mean(positive),
+        positive=_mean(compared),
         negative=round(total / count, 4) if count else None,
         hardest=_mean(hardest[hardest.isfinite()]),
         with_margin=_mean(shifted) if scale.margin else None,
-        satisfied=_mean((shifted < hardest).float()),
+        satisfied=_mean((shifted < hardest).float()) if is_paired else None,
         negatives=round(given / len(anchors), 2) if len(anchors) else None,
         effective=_mean(torch.cat(effective)),
-        positive_histogram=histogram(positive).int().tolist(),
+        positive_histogram=histogram(compared).int().tolist(),
         negative_histogram=counts.int().tolist(),
-        closest=_closest(ids_of, hardest, positive, texts) if texts else [],
+        closest=_closest(ids_of, hardest, positive, texts) if texts and is_paired else [],
     )
 
 

@@ -124,6 +124,9 @@ def test_a_batch_without_positives_or_negatives_has_no_mean() -> None:
     assert (contradictions.positive, contradictions.hardest, contradictions.satisfied) == (None, None, None)
     alone = measure(views, Rows({name: torch.zeros(4, dtype=torch.long) for name in ids}))
     assert (alone.negative, alone.hardest, alone.satisfied) == (None, None, 1.0)
+    single = measure({"anchor": views["anchor"]}, Rows({"anchor": ids["anchor"]}))
+    assert (single.positive, single.satisfied, single.closest, sum(single.positive_histogram)) == (None, None, [], 0)
+    assert single.negative and single.hardest
 
 
 @pytest.mark.parametrize(
