@@ -71,7 +71,7 @@ async def test_the_app_offers_it_and_shows_its_table(measured: Run) -> None:
 def test_the_model_card_has_its_table(contrast: Contrast, measured: Run) -> None:
     assert contrast("export", "simple", "out").code == 0
     card = Path("out/README.md").read_text()
-    assert "## Scores: toy\n\n| Task | Length | Longest | Texts |\n" in card and "| cats |" in card
+    assert "## Scores: toy, with seed 42\n\n| Task | Length | Longest | Texts |\n" in card and "| cats |" in card
 
 
 def test_it_stands_for_the_run_in_comparisons_by_its_average(contrast: Contrast, measured: Run) -> None:
