@@ -72,9 +72,11 @@ class LiveScreen(ViewScreen):
         self._draw()
 
     def choose(self, run: Run) -> None:
-        """Follow a run, in progress or ended; one that is followed already stays as it is."""
+        """Follow a run, in progress or ended, with all panels; one that is followed already stays as it is."""
         if self._run == run:
             return
+        if self._run:
+            self._zoom("")
         self.contrast.run_shown = self._run = run
         self._snapshot, self._paused, self._area.negatives.left_out = None, False, left_out(run)
         self.view = replace(self.view, cursor=None)
