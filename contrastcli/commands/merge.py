@@ -165,7 +165,7 @@ def _grid(merged: Merged) -> Grid:
     for row in merged.rows:
         cells: list[str] = [Numeral(MISSING if row.alpha is None else f"{row.alpha:g}")]
         for change in filter(None, (row.own, row.general)):
-            ends = (MISSING if end is None else f"{100 * end:+.2f}" for end in (change.low, change.high))
+            ends = (MISSING if end is None else f"{100 * end:+z.2f}" for end in (change.low, change.high))
             cells += [score(change.after), " … ".join(ends)]
         remarks = [
             without_folders(row.model),

@@ -45,5 +45,5 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         """As in `nDCG@10 63.10 → 68.40 (+5.30, 95 % +3.90 … +6.60)`."""
         if self.before is None or self.after is None:
             return self.scores
-        ends = (MISSING if end is None else f"{100 * end:+.2f}" for end in (self.low, self.high))
+        ends = (MISSING if end is None else f"{100 * end:+z.2f}" for end in (self.low, self.high))
         return f"{self.scores} ({100 * (self.after - self.before):+.2f}, 95 % {' … '.join(ends)})"

@@ -143,7 +143,7 @@ def _bootstrap_grid(tested: Sequence[Bootstrap]) -> Grid:
 
 
 def _difference(test: Welch | Bootstrap) -> tuple[Numeral, str]:
-    difference, low, high = (MISSING if x is None else f"{x:+.2f}" for x in (test.difference, test.low, test.high))
+    difference, low, high = (MISSING if x is None else f"{x:+z.2f}" for x in (test.difference, test.low, test.high))
     return Numeral(difference), f"{low} … {high}"
 
 
