@@ -16,6 +16,8 @@ from textual.widgets import Input
 
 from contrastcli.tui import processes, state
 from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.fields.choice_field import ChoiceField
+from contrastcli.tui.fields.columns import ColumnsField
 from contrastcli.tui.query.query_panel import QueryProcess, query_line
 from contrastcli.tui.query.similarity_panel import draw_dial
 from support import fake_query
@@ -252,7 +254,8 @@ async def test_the_nearest_sentences_of_a_corpus(place: Path, models: Models, si
         await write(pilot, "question", "a puppy")
         await pilot.press("enter")
         await until(pilot, lambda: "over the grass" in screen_text(pilot.app))
-        assert "[red]chess[/red]" in screen_text(pilot.app), "as it stands in the file"
+        # As it stands in the file.
+        await until(pilot, lambda: "[red]chess[/red]" in screen_text(pilot.app))
         await pilot.press("escape")
         if size == WIDE:
             check_golden("query-wide", await settled(pilot))
@@ -286,6 +289,25 @@ async def test_a_corpus_without_a_file_says_what_to_type(place: Path, models: Mo
         await pilot.press(*"a.txt", "enter")
         await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#question"))
     assert len(models.list()) == 1
+
+
+async def test_with_a_run_come_the_data_that_it_was_trained_on(place: Path, models: Models) -> None:
+    data = place / "faq.csv"
+    data.write_text("Frage;Antwort\nwo;hier\n")
+    columns = "anchor=Frage,positive=Antwort"
+    run = recorded(place / "more", "stopped", "mine", data__train=str(data), data__columns=columns)
+    app = ContrastApp(place)
+    async with show(app) as pilot:
+        await app.open_run(run, "query")
+        await until(pilot, lambda: app.remembered.corpus == str(data))
+        screen = pilot.app.screen
+        assert screen.query_one("#file", ChoiceField).value == str(data)
+        assert screen.query_one(ColumnsField).value == columns
+        assert "Type a question: Enter finds" in screen_text(pilot.app)
+        other = recorded(place / "more", "stopped", "other", data__train=str(place / "texts.txt"))
+        await app.open_run(other, "query")
+        await pilot.pause()
+        assert app.remembered.corpus == str(data), "what was chosen before stays"
 
 
 async def test_a_second_question_is_typed_over_the_first_and_x_stops_a_search(

@@ -9,6 +9,7 @@ from textual.reactive import reactive
 from textual.widgets import DataTable, Input, Label
 
 from contrastcli.runs.results import Nearest
+from contrastcli.settings.sections import Data
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.fields.columns import ColumnsField
 from contrastcli.tui.fields.completion import complete_path, data_files
@@ -61,6 +62,16 @@ class CorpusPanel(QueryPanel):
             self._columns.take(event.value)
         self.show_message(TO_ASK)
         self.query_one("#question").focus()
+
+    def propose(self, data: Data) -> None:
+        """Choose the file that a run was trained on, where none is chosen yet."""
+        if not self._file.value and Path(data.train).is_file():
+            if data.columns:
+                self._remembered.keep_roles(data.train, data.columns)
+            self._remembered.corpus = data.train
+            self._file.show(data.train)
+            self._columns.take(data.train)
+            self.show_message(TO_ASK)
 
     def _typed(self, field: str) -> str:
         return self.query_one(f"#{field}", Input).value.strip()

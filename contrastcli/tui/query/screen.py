@@ -1,6 +1,7 @@
 """Query: how alike two sentences are to one model or two, as one types, and what is nearest in a corpus."""
 
 import asyncio
+from contextlib import suppress
 from typing import ClassVar
 
 from textual import on, work
@@ -9,6 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.widgets import Input
 
+from contrastcli.errors import ContrastError
 from contrastcli.runs.directory import Run
 from contrastcli.settings.sections import MOST_PROBES
 from contrastcli.tui.fields.choice_field import ChoiceField
@@ -63,6 +65,8 @@ class QueryScreen(ModeScreen):
 
     def choose(self, run: Run) -> None:
         self._first.field.choose(self.contrast.name_of(run))
+        with suppress(ContrastError):
+            self._corpus.propose(run.config().data)
 
     @on(Input.Changed, "#first, #second")
     @work(exclusive=True)
