@@ -1,6 +1,6 @@
 """Data of one's own: scored pairs, pairs and triplets, measured as the dev set of a training is."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -36,20 +36,17 @@ def _score(context: SuiteContext, task: str, rows: DevData) -> TaskScores:
         scores["pairs"] = len(rows)
     else:
         scores = {**ranking.means(rows, torch.from_numpy(first), torch.from_numpy(second))}
-    note = "; ".join([f"{task}: {rows}", *_trained_on(context.subject.name, task), *rows.notes])
+    note = "; ".join([f"{task}: {rows}", *rows.notes])
     return {"metric": rows.metric, "score": scores[rows.metric], **scores, "note": note, "partial": False}
-
-
-def _trained_on(model: str, file: str) -> Iterator[str]:
-    """A warning, where the model is a run that was trained on the file."""
-    run = resolve(model).run
-    if run and Path(run.config().data.train).resolve() == Path(file).resolve():
-        yield "the model was trained on this file, so that it is no measure of other texts"
 
 
 def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
     protocol = _PROTOCOL.format(pooling=context.subject.pooling)
-    return "\n".join([protocol, *(entry["note"] for entry in scores.values())])
+    run = resolve(context.subject.name).run
+    trained = Path(run.config().data.train).resolve() if run else None
+    seen = [task for task in scores if Path(task).resolve() == trained]
+    warnings = (f"{task}: the model was trained on it, so that its score says little of other texts" for task in seen)
+    return "\n".join([protocol, *(entry["note"] for entry in scores.values()), *warnings])
 
 
 PROCEDURE = Procedure(_find, _score, _protocol, lambda rows: by_kind(rows.columns, rows.kinds))

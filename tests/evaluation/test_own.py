@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,14 @@ def test_scores_are_known_by_the_files_content(contrast: Contrast, encoded: list
     assert [texts_encoded(), texts_encoded(), texts_encoded("--fresh")] == [4, 0, 4]
     data.write_text("anchor\tpositive\nba\tda\nfa\tka\n")
     assert [texts_encoded(), texts_encoded("--metric", "map"), texts_encoded()] == [4, 4, 0]
+
+
+def test_a_model_that_was_trained_on_the_file_is_said_to_be_so(contrast: Contrast, run: Run) -> None:
+    data = run.config().data
+    for file, times in ((data.train, 1), (shutil.copy(data.train, "other.jsonl"), 0)):
+        for _ in range(2):  # measured, and from the cache
+            answer = contrast("eval", "simple", "--data", file, "--columns", data.columns)
+            assert answer.out.count(f"{file}: the model was trained on it") == times, answer
 
 
 def test_a_run_keeps_the_scores_of_all_its_files(contrast: Contrast, run: Run) -> None:
