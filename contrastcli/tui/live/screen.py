@@ -78,7 +78,7 @@ class LiveScreen(ViewScreen):
         if self._run:
             self._zoom("")
         self.contrast.run_shown = self._run = run
-        self._snapshot, self._paused, self._area.negatives.left_out = None, False, left_out(run)
+        self._snapshot, self._paused, self._area.negatives.left_out = None, False, frozenset()
         self.view = replace(self.view, cursor=None)
         self.feed = Feed(run.events_path, self._news.set)
         self._header.announce(run)
@@ -90,6 +90,7 @@ class LiveScreen(ViewScreen):
 
     @work(group="run")
     async def _poll(self, run: Run, feed: Feed) -> None:
+        self._area.negatives.left_out = await asyncio.to_thread(left_out, run)
         notices = await asyncio.to_thread(Notices, run)
         while True:
             # A copy, since events arrive while the thread looks.

@@ -65,8 +65,12 @@ class QueryScreen(ModeScreen):
 
     def choose(self, run: Run) -> None:
         self._first.field.choose(self.contrast.name_of(run))
+        self._propose_data(run)
+
+    @work(group="data", exclusive=True)
+    async def _propose_data(self, run: Run) -> None:
         with suppress(ContrastError):
-            self._corpus.propose(run.config().data)
+            self._corpus.propose((await asyncio.to_thread(run.config)).data)
 
     @on(Input.Changed, "#first, #second")
     @work(exclusive=True)
