@@ -10,7 +10,7 @@ from contrastcli.errors import ErrorRecord, Use
 from contrastcli.runs import directory as runs
 from contrastcli.settings import catalogue, sections
 from contrastcli.settings.suggestions import Suggestion
-from contrastcli.tui.setup.draft import Draft, draft_of, fill_in, with_error
+from contrastcli.tui.setup.draft import Draft, draft_of, fill_in, next_draft, with_error
 from support.command import Contrast
 from support.recorded import recorded
 
@@ -253,6 +253,18 @@ def test_a_run_that_diverged_is_set_up_with_half_its_rate_if_that_is_a_usual_one
     run = recorded(runs.runs_dir(None), "diverged")
     run.write_config(run.config().with_values({"train.lr": rate}))
     assert draft_of(run).config.train.lr == taken
+
+
+def test_a_run_is_set_up_with_what_was_left_out_of_it_and_the_last_probes() -> None:
+    run = recorded(runs.runs_dir(None), "finished")
+    run.false_negatives_path.write_text('{"anchor":"a","negative":"b"}\n')
+    last = ("starter", {"dev.probes": "a dog | a puppy", "train.lr": "1"})
+    draft = next_draft(last, run)
+    assert draft.config.data.false_negatives == str(run.false_negatives_path.resolve())
+    assert draft.config.dev.probes == "a dog | a puppy" and draft.config.train.lr == run.config().train.lr
+    run.write_config(run.config().with_values({"data.false_negatives": "mine.csv", "dev.probes": "x | y"}))
+    config = next_draft(last, run).config
+    assert (config.data.false_negatives, config.dev.probes) == ("mine.csv", "x | y")
 
 
 @pytest.mark.parametrize(("key", "text"), [("data.train", "other.csv"), ("model.backbone", "other")])

@@ -183,6 +183,16 @@ async def test_the_model_is_chosen_from_a_list_or_typed(place: Path, commands: C
             await until(pilot, lambda: ("63.81" in texts(pilot)) == (chosen == "a-simace-run"))  # noqa: B023
 
 
+async def test_another_default_model_is_told(place: Path, commands: Commands) -> None:
+    app = ContrastApp(place)
+    async with show(app) as pilot:
+        await ready(pilot)
+        recorded(place, "finished", "two-run")
+        await pilot.press("3", "4")
+        await until(pilot, lambda: "two-run (default)" in screen_text(pilot.app))
+        assert [one.message for one in app._notifications] == ["the default model is two-run by now"]
+
+
 async def test_arrows_go_from_suite_to_suite(place: Path, commands: Commands) -> None:
     async with show(ContrastApp(place)) as pilot:
         await ready(pilot)
