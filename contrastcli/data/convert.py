@@ -47,8 +47,8 @@ def adapt(
         content = FORMS[examples.form]
         content += f" in the columns {', '.join(columns)}" if columns and not roles_are_given else ""
         what = f"{examples.source} holds {content}, where {FORMS[needs[0]]} are needed"
-        near = [FORMS[form] for form in FORMS if form not in needs and _targets(form, needs)]
-        convertible = f", or {' or '.join(near)}, which are converted" if near else ""
+        near = next((FORMS[form] for form in FORMS if form not in needs and _targets(form, needs)), "")
+        convertible = f", or {near}, which are converted" if near else ""
         takers = [spec.name for spec in catalogue.all_objectives() if _targets(examples.form, spec.needs)]
         remedy = f"give {FORMS[needs[0]]}{convertible}"
         remedy += "" if roles_are_given else "; --columns gives columns their roles, and a .txt has one column"
