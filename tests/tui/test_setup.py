@@ -66,7 +66,9 @@ def started(commands: Commands) -> list[tuple[str, ...]]:
 
 
 @pytest.fixture
-def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
+def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
+    # Lists offer the files of the folder.
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("contrastcli.tui.setup.dry_run_panel.PAUSE_SECONDS", 0.0)
     return answer_commands(monkeypatch, answer)
 
