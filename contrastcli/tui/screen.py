@@ -38,6 +38,10 @@ class ModeScreen(Screen[None]):
         cls.BINDINGS = named(getattr(cls, "mode", "run"), vars(cls).get("BINDINGS", ()))
         super().__init_subclass__()
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._watched = PlainText(id="watched")
+
     @property
     def contrast(self) -> ContrastApp:
         """The app, as the type that it is."""
@@ -50,7 +54,7 @@ class ModeScreen(Screen[None]):
         self.add_class(max(one for one in breakpoints if one[0] <= width)[1], update=False)
         with Horizontal(id="modes"):
             yield Links("".join(self._tab(number, mode) for number, mode in enumerate(SCREENS, 1)), id="tabs")
-            yield PlainText(id="watched")
+            yield self._watched
         yield from self.body()
         yield KeyBar()
 
@@ -59,8 +63,8 @@ class ModeScreen(Screen[None]):
         return f"[{style} @click=app.mode('{mode}')] {number} {SCREENS[mode]} [/]"
 
     def on_mount(self) -> None:
-        watched = self.query_one("#watched", PlainText)
-        self.watch(self.app, "watched", lambda summary: watched.update(summary, layout=False))
+        # Where the app is being left, the screen has no children any more.
+        self.watch(self.app, "watched", lambda summary: self._watched.update(summary, layout=False))
 
     @property
     def is_ready(self) -> bool:
