@@ -147,7 +147,7 @@ def explained(
                 with writing_to(Path(constants.HF_HUB_CACHE), "keep the cache on another disk: export HF_HOME=DIR"):
                     raise of_system from None
             cause = cause.__cause__ or cause.__context__
-        raise DataError(f"{other.format(repo.title)}: {error_text(error)}", hint) from None
+        raise DataError(f"{other.format(repo.title)}: {error_text(error.__cause__ or error)}", hint) from None
 
 
 def _answer(error: Any, repo: Repo, access: str) -> DataError | None:

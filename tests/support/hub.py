@@ -33,6 +33,8 @@ _INFO = re.compile(rf"/api/{_REPO}(?:/revision/(?P<revision>.+))?")
 _TREE = re.compile(rf"/api/{_REPO}/(?P<ask>tree|paths-info)/(?P<revision>[^/]+)(?:/(?P<path>.*))?")
 _FILE = re.compile(r"/(?:(?P<kind>datasets)/)?(?P<repo>[^/]+(?:/[^/]+)?)/resolve/(?P<revision>[^/]+)/(?P<path>.+)")
 _COMMIT = re.compile(rf"/api/{_REPO}/(?P<ask>preupload|commit)/main")
+_BATCH = re.compile(r"/(?P<repo>[^/]+/[^/]+)\.git/info/lfs/objects/batch")
+_UPLOAD = re.compile(r"/upload/(?P<oid>[0-9a-f]{64})")
 _KEPT = re.compile(rf"/api/resolve-cache/{_REPO}/(?P<revision>[0-9a-f]{{40}})/(?P<path>.+)")
 
 
@@ -106,6 +108,8 @@ class Hub:
     requests: list[str] = field(default_factory=list)
     """Method, path and range."""
     storage: dict[str, bytes] = field(default_factory=dict)
+    uploaded: dict[str, bytes] = field(default_factory=dict)
+    """Large files by their SHA-256, before a commit names them."""
     token: str = "hf_loopback"
     """Of the user `me`, who may write."""
     commits: list[list[dict[str, Any]]] = field(default_factory=list)
@@ -195,10 +199,36 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(self.path).partition("?")[0]
         if match := _COMMIT.fullmatch(path):
             self._write(path, lambda: self._commit(match, body))
+        elif _BATCH.fullmatch(path):
+            self._write(
+                path, lambda: self._send_json({"objects": [self._offer(**one) for one in json.loads(body)["objects"]]})
+            )
         elif path in ("/api/repos/create", "/api/validate-yaml"):
             self._write(path, lambda: self._create(json.loads(body)) if "create" in path else self._send_json({}))
         else:
             self._answer(parse_qs(body).get("paths", []))
+
+    def do_PUT(self) -> None:
+        """Take a large file, as storage on another host does: without a token."""
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        self.hub.requests.append(f"PUT {self.path}")
+        struck = next((fault for fault in self.hub.faults if fault.strikes(f"PUT {self.path}")), None)
+        if struck and struck.status:
+            self._send(struck.status, b"a fault", struck.headers)
+        elif struck or "Authorization" in self.headers:
+            self.close_connection = True
+        elif (match := _UPLOAD.fullmatch(self.path)) and hashlib.sha256(content).hexdigest() == match["oid"]:
+            self.hub.uploaded[match["oid"]] = content
+            self._send(200, b"")
+        else:
+            self._send(400, b"another content")
+
+    def _offer(self, oid: str, size: int) -> dict[str, object]:
+        """Where to put a large file, and nowhere if it is there."""
+        if oid in self.hub.uploaded:
+            return {"oid": oid, "size": size}
+        href = f"http://localhost:{self.hub.port}/upload/{oid}"
+        return {"oid": oid, "size": size, "actions": {"upload": {"href": href}}}
 
     def _write(self, path: str, answer: Callable[[], None]) -> None:
         """Answer whoever has the token, unless a fault strikes."""
@@ -229,14 +259,21 @@ class _Handler(BaseHTTPRequestHandler):
     def _commit(self, match: re.Match[str], body: str) -> None:
         """Say of each file that the commit has it, or take the commit."""
         if match["ask"] == "preupload":
-            files = [{"path": one["path"], "uploadMode": "regular"} for one in json.loads(body)["files"]]
-            self._send_json({"files": [{**one, "shouldIgnore": False} for one in files]})
+            paths = [one["path"] for one in json.loads(body)["files"]]
+            modes = {path: "lfs" if path.endswith(_LARGE) else "regular" for path in paths}
+            files = [{"path": path, "uploadMode": mode, "shouldIgnore": False} for path, mode in modes.items()]
+            self._send_json({"files": files})
             return
         repo, lines = self.hub.models[match["repo"]], [json.loads(line) for line in body.splitlines()]
         self.hub.commits.append(lines)
         gone = {line["value"]["path"] for line in lines if line["key"] == "deletedFile"}
-        new = {one["value"]["path"]: base64.b64decode(one["value"]["content"]) for one in lines if one["key"] == "file"}
-        files_now = {path: content for path, content in repo.files.items() if path not in gone} | new
+        small = {
+            one["value"]["path"]: base64.b64decode(one["value"]["content"]) for one in lines if one["key"] == "file"
+        }
+        large = {
+            one["value"]["path"]: self.hub.uploaded[one["value"]["oid"]] for one in lines if one["key"] == "lfsFile"
+        }
+        files_now = {path: content for path, content in repo.files.items() if path not in gone} | small | large
         self.hub.models[match["repo"]] = replace(repo, files=files_now)
         url = f"{self.hub.url}/{match['repo']}/commit/{repo.commit}"
         self._send_json({"commitUrl": url, "commitOid": repo.commit, "success": True})

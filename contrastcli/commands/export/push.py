@@ -15,7 +15,8 @@ from contrastcli.errors import UsageError, Use
 from contrastcli.model.locate import resolve
 from contrastcli.show.format import size, table
 
-_AGAIN = "run the same command again"
+# Large files go to a storage of another protocol, which some networks do not let through.
+_AGAIN = "run the same command again; if it breaks off again, with HF_HUB_DISABLE_XET=1 before it"
 
 
 def export(
