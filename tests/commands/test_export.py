@@ -87,7 +87,8 @@ def test_the_card_of_a_run_says_what_it_is_and_how_it_was_made(trained: Run, tmp
     for key, value in config.flat().items():  # a webhook is the user's secret
         shown = f"`{Path(str(value)).name}`" if str(value) else ""
         assert (f"| `{key}` | {shown} |\n" in card) == (not key.startswith(("alerts.", "track.")))
-    assert "/" not in card.partition("## Training")[2].partition("## Scores")[0]
+    assert card.index("## Scores") < card.index("## Training") < card.index("<summary>All settings</summary>")
+    assert "/" not in card.partition("## Training")[2].partition("</details>")[0].replace("</summary>", "")
     assert "| Task | Spearman | Tab. 3 | Tab. 8 | Pearson | Mean | Weighted | Pairs |  |\n" in card
     assert "| STS12 | 61.23 | 74.3 | 74.2 | – | 59.50 | – | 3,108 |  |\n" in card
     assert "| STS13 | – | 84.4 | 84.5 | – | – | – | – | missing |\n" in card

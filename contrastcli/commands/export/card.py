@@ -71,9 +71,8 @@ def model_card(encoder: SentenceEncoder, about: About, *, graph: str) -> str:
 def about(run: Run) -> About:
     """How a run was trained and what was measured of it, for a card. Raises DataError if the run is malformed."""
     config, environment = run.config(), read_json(run.environment_path, _Environment) or _Environment()
-    parts = [_training(run, config, environment), _repeat(config)]
     verdicts = (_plain(verdict.details(verdict.step)) for verdict in islice(run.latest(Verdict), 1))
-    parts += [f"## Verdict\n\nThe model is {verdict}.\n" for verdict in verdicts]
+    parts = [f"## Verdict\n\nThe model is {verdict}.\n" for verdict in verdicts]
     for suite in suite_tables(run.scores(), config):
         rows = [[_plain(without_folders(cell)) for cell in row] for row in suite.rows]
         texts = [f"## Scores: {suite.suite}, with seed {config.train.seed}", markdown_table(suite.header, rows)]
@@ -82,7 +81,8 @@ def about(run: Run) -> About:
         "base_model": environment.backbone.get("revision") and config.model.backbone.partition("@")[0],
         "datasets": re.findall(r"hf:(\w[\w.-]*/\w[\w.-]*)", config.data.train, re.ASCII),
     }
-    return About([*parts, _trained_with(environment)], {name: fact for name, fact in facts.items() if fact})
+    parts += [_training(run, config, environment), _repeat(config), _settings(config), _trained_with(environment)]
+    return About(parts, {name: fact for name, fact in facts.items() if fact})
 
 
 def _plain(text: str) -> str:
@@ -138,8 +138,7 @@ def _training(run: Run, config: Config, environment: _Environment) -> str:
         dev = f"{status.title} × 100 on the dev pairs {in_code(config.dev.data)}"
         best = f"{100 * status.best:.2f} at step {status.best_step}, the best of the run, with seed {config.train.seed}"
         lines.append(f"{dev}: {best}.\n")
-    settings = [(f"`{key}`", in_code(x)) for key, x in config.flat().items() if not key.startswith(_NO_METHOD)]
-    return "\n".join([*lines, markdown_table(("setting", "value"), settings), ""])
+    return "\n".join(lines)
 
 
 def _repeat(config: Config) -> str:
@@ -148,6 +147,11 @@ def _repeat(config: Config) -> str:
     command = shlex.join(["contrast", "train", *map(without_folders, presets.words(own, ()))])
     fence = "`" * (1 + max(2, *map(len, re.findall("`*", command))))
     return f"To train it again, with the same data:\n\n{fence}sh\n{escaped(command)}\n{fence}\n"
+
+
+def _settings(config: Config) -> str:
+    rows = [(f"`{key}`", in_code(x)) for key, x in config.flat().items() if not key.startswith(_NO_METHOD)]
+    return _folded("All settings", markdown_table(("setting", "value"), rows))
 
 
 def _trained_with(environment: _Environment) -> str:
@@ -164,4 +168,9 @@ def _trained_with(environment: _Environment) -> str:
         "fingerprint of the rows": environment.data.get("fingerprint"),
     }
     rows = [(_plain(name), in_code(value)) for name, value in facts.items() if value]
-    return f"## Environment\n\n{markdown_table(('name', 'value'), rows)}\n"
+    return _folded("Environment", markdown_table(("name", "value"), rows))
+
+
+def _folded(title: str, content: str) -> str:
+    """A part of which the hub shows only the title, until it is asked for."""
+    return f"<details><summary>{title}</summary>\n\n{content}\n\n</details>\n"
