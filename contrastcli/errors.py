@@ -149,7 +149,7 @@ def error_text(error: BaseException) -> str:
     return re.sub(r"\b\w+(Error|Exception): ", "", line)
 
 
-_MOST_CANDIDATES, _MOST_LISTED = 2_000, 20
+_MOST_CANDIDATES, _MOST_LISTED, _SURE = 2_000, 20, 0.75
 
 
 def nearest(word: str, known: Iterable[str], command: str = "", remark: str = "") -> str:
@@ -163,6 +163,8 @@ def nearest(word: str, known: Iterable[str], command: str = "", remark: str = ""
     close = [name for name in plain if name.endswith(f".{last}") or f"{name}-".startswith((f"{word}-", f"{word} "))]
     within = [name for name in plain if len(parts[name]) > 1 and parts[name] <= parts[word]]
     close = close or sorted(within, key=lambda name: -len(parts[name]))
+    tails = {name.rpartition(".")[2]: name for name in plain}
+    close = close or [tails[tail] for tail in difflib.get_close_matches(last, tails, 1, _SURE)]
     # A part of several names means none of them.
     likeness = 1 if sum(word in words for words in parts.values()) > 2 else 0.5
     close = close or difflib.get_close_matches(word, plain, 1, likeness)

@@ -118,7 +118,7 @@ class BatchOrder:
     def __post_init__(self) -> None:
         rows = sum(self.mix.drawn) if self.mix else self.rows
         if self.batch_size > rows:
-            what = f"train.batch_size is {self.batch_size}, but the data has {rows} rows"
+            what = f"train.batch_size is {self.batch_size}, but there are {rows} rows to train on"
             remedies = Use("--batch-size", f"{rows} or less", "use"), "more data"
             raise UsageError(what, remedies, key="train.batch_size")
 

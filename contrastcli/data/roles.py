@@ -238,7 +238,9 @@ def scores(frame: Frame, column: str) -> list[float]:
     bad = [row for row, value in enumerate(numbers) if not math.isfinite(value)]
     if bad:
         what = f"the score in the column '{column}' is {_values(frame, column, bad)}"
-        raise _bad_rows(frame, bad, what, "a score is a finite number; fix or delete the row")
+        with_comma = any(math.isfinite(as_number(str(frame.columns[column][row]).replace(",", "."))) for row in bad)
+        hint = "write decimals with a point: 0.5" if with_comma else "a score is a finite number; fix or delete the row"
+        raise _bad_rows(frame, bad, what, hint)
     return numbers
 
 

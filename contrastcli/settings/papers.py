@@ -145,7 +145,7 @@ def book() -> Book:
 def items(of: str = "") -> tuple[Item, ...]:
     """Of each paper, or of one, all tables, then all figures. Raises UsageError for an unknown one."""
     if of and of not in book().papers:
-        raise UsageError(f"there is no paper '{of}'", nearest(of, book().papers))
+        raise UsageError(f"there is no paper '{of}'", f"known: {', '.join(book().papers)}")
     every = book().papers.items()
     counts = {key: {"table": paper.tables, "figure": paper.figures} for key, paper in every if of in ("", key)}
     numbered = [(key, kind, n) for key in counts for kind in counts[key] for n in range(1, counts[key][kind] + 1)]

@@ -112,7 +112,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (train("--data", "tiny/pair.jsonl"), "did you mean tiny/pairs.jsonl?"),
         (train("--data", "-"), "write what is piped to a file, such as rows.csv, and name that"),
         (train(*LABELLED, "--dev", "split:100%"), "write a share below 100 %, such as split:5%"),
-        (train("--data", "xyzzy.csv"), "the folder holds a.txt, b.txt, c.txt, d.txt, e.txt and 3 more"),
+        (train("--data", "xyzzy.csv"), "the folder holds a.txt, b.txt, c.txt, comma.csv, d.txt and 4 more"),
         (("eval", "simple"), "or measure your own pairs: --data FILE"),
         (train(*LABELLED, "--dev", "sts-b"), "did you mean stsb?"),
         (train(*LABELLED, "--limit", "1"), "read all rows: --limit 0"),
@@ -131,6 +131,9 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("sweep", "--grid", "epochs=1:3"), "write --grid train.epochs=1,2,3"),
         (("sweep", "--grid", "similarity=['angle', 'cosine']"), "write --grid objective.similarity=angle,cosine"),
         (("sweep", "--grid", "tau=0.1:0.2:0"), "must be a number above 0"),
+        (("sweep", "--preset", "starter", "--grid", "taus=0.05"), "did you mean 'objective.tau'?"),
+        (("papers", "run", "simcse", "table-1"), "known: simace, pairsupcon, supcon"),
+        (train("--data", "comma.csv", "--objective", "cosent"), "write decimals with a point: 0.5"),
     ],
 )
 def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, words: tuple[str, ...], hint: str) -> None:
@@ -140,6 +143,7 @@ def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, words: tuple[
         Path(f"{letter}.txt").touch()
     shutil.copytree("tiny/backbone", "several/checkpoint-500")
     Path("same.tsv").write_text("premise\thypothesis\tlabel\nba\tda\te\nfa\tga\te\n")
+    Path("comma.csv").write_text('sentence1,sentence2,score\nba,da,"0,5"\nfa,ga,"1"\n')
     answer = contrast(*words)
     assert answer.code in (2, 3) and answer.out == ""
     assert hint in answer.err.splitlines()[-1]
@@ -177,9 +181,10 @@ def test_a_name_that_is_taken_is_continued_or_removed(contrast: Contrast, run: R
 
 
 def test_a_setting_that_a_resume_cannot_change_is_for_a_new_run(contrast: Contrast, run: Run) -> None:
-    (new,) = commands_in(contrast("train", "--resume", "simple", "--lr", "0.1"))
-    assert contrast(*new, "--lr", "0.1", "--no-ui", "--name", "other").code == 0
-    assert Run(Path("runs/other")).config().train.lr == 0.1
+    (new,) = commands_in(contrast("train", "--resume", "simple", "--lr", "0.1", "--max-steps", "3"))
+    assert contrast(*new, "--no-ui", "--name", "other").code == 0
+    settings = Run(Path("runs/other")).config().train
+    assert (settings.lr, settings.max_steps) == (0.1, 3)
 
 
 def test_an_adapter_without_its_base_is_resumed_once_that_is_linked(contrast: Contrast) -> None:
@@ -211,6 +216,12 @@ def test_a_new_sweep_of_a_name_that_is_taken_says_by_what(contrast: Contrast, la
     Path("runs/mine.sweep.toml").unlink()
     (remove,) = commands_in(contrast(*GRID))
     assert remove == ["runs", "rm", "mine-tau=0.05"]
+
+
+def test_a_run_and_a_sweep_do_not_share_a_name(contrast: Contrast, run: Run, launched: list[str]) -> None:
+    answer = contrast(*GRID[:-1], "simple")
+    refused(answer, 1, "runs/simple exists", "choose another --name")
+    assert commands_in(answer) == [["runs", "rm", "simple"]] and not launched
 
 
 def test_a_preset_is_the_base_of_a_file(contrast: Contrast) -> None:

@@ -68,7 +68,7 @@ def test_the_order_is_a_function_of_seed_and_epoch_alone(groups: np.ndarray | No
 
 
 def test_a_batch_larger_than_the_data_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="batch_size is 17, but the data has 16 rows") as raised:
+    with pytest.raises(UsageError, match="batch_size is 17, but there are 16 rows to train on") as raised:
         BatchOrder(16, 17, seed=0)
     assert "--batch-size 16" in raised.value.hint
 
