@@ -37,7 +37,7 @@ def _checks(run: Run) -> list[Check]:
         "config.toml": lambda: f"{len(run.config().flat())} settings",
         "checkpoints.json": partial(_names, run),
         **{f"checkpoints/{folder.name}": partial(_checkpoint, folder) for folder in _folders(run)},
-        "events.jsonl": partial(_events, run.events_path),
+        "events.jsonl": partial(_events, run),
         "scores.json": lambda: ", ".join(run.scores().get("suites", {})) or "none yet",
     }
     return [_check(what, examine) for what, examine in parts.items()]
@@ -83,10 +83,12 @@ def _checkpoint(folder: Path) -> str:
     return ", ".join(["model", *(part.name for part in parts[1:])])
 
 
-def _events(path: Path) -> str:
-    if not path.exists():
+def _events(run: Run) -> str:
+    path, count = run.events_path, 0
+    if not path.exists() or not path.stat().st_size:
+        if _folders(run):
+            raise DataError(f"{path} has no events, and there are checkpoints", _RESTORE)
         return "none yet"
-    count = 0
     for line in every_line(path):
         if not line.endswith(b"\n") and len(line) < LONGEST_LINE_BYTES:
             return f"{count:,} events, and an incomplete line, which a resume removes"

@@ -110,6 +110,11 @@ def test_an_incomplete_last_line_is_no_fault(contrast: Contrast, run: Run) -> No
     assert answer.code == 0 and "an incomplete line" in answer.out
 
 
+def test_checkpoints_without_events_are_a_fault(contrast: Contrast, run: Run) -> None:
+    run.events_path.write_text("")
+    named(contrast(*VERIFY), 3, "events.jsonl has no events, and there are checkpoints")
+
+
 @pytest.mark.parametrize(
     ("file", "text", "words"),
     [
