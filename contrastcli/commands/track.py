@@ -31,10 +31,10 @@ def track(run: Run, to: str, follow: bool) -> None:
     Raises UsageError without the tracker's package, RunError for an error of the tracker, and DataError.
     """
     new_record, remedy = TRACKERS[to]
-    narrate(f"logging {run.name} to {to}, as a new record")
     try:
         # What trackers print is no result.
         with redirect_stdout(sys.stderr), new_record(run) as log:
+            narrate(f"logging {run.name} to {to}, as a new record")
             for event in _events(run, follow):
                 numbers = {f"{event.kind()}/{name}": x for name, x in event.numbers().items() if x is not None}
                 if numbers:
