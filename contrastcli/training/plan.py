@@ -8,6 +8,7 @@ from contrastcli.data.batching import BatchOrder, Corpus, Indices, Mix
 from contrastcli.data.dev_data import DevData, load_dev, load_general, resolve_dev
 from contrastcli.data.examples import Examples
 from contrastcli.data.findings import check_leaks
+from contrastcli.data.forms import LABELS
 from contrastcli.data.mixing import read_sets
 from contrastcli.data.sources import load_examples
 from contrastcli.errors import UsageError, Use
@@ -110,6 +111,9 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield "the dev set is the starter's, in English; one of the data's own: --dev split:10%"
     if plan.config.dev.keep_general and plan.general is None:
         yield "dev.keep_general has no effect without dev.general"
+    labels, classifies = plan.examples.labels, getattr(plan.config.objective, "classification", True)
+    if labels and classifies and len({*labels}) == 1:
+        yield f"every row has the label {LABELS[labels[0]]}: a classification of the pairs learns nothing from it"
     if plan.config.spec.negatives is no_negatives:
         if plan.config.data.false_negatives:
             yield f"data.false_negatives has no effect: '{plan.config.spec.name}' has no negatives"

@@ -10,7 +10,11 @@ from support.command import LABELLED, SENTENCES, Contrast, refused, train
 
 # One of each kind; the tests of settings/ have them all.
 BAD_VALUES: dict[str, tuple[tuple[str, ...], int, str]] = {
-    "a batch larger than the data": ((*LABELLED, "--batch-size", "161"), 2, "batch_size is 161, but the data has 160"),
+    "a batch larger than the data": (
+        (*LABELLED, "--batch-size", "161"),
+        2,
+        "batch_size is 161, but there are 160 rows",
+    ),
     "tau 0": ((*LABELLED, "--tau", "0"), 2, "objective.tau is 0.0 (--tau)"),
     "a rate that is no number": ((*LABELLED, "--lr", "nan"), 2, "train.lr is nan"),
     "a huge batch": ((*LABELLED, "--batch-size", "9" * 30), 2, "train.batch_size is 999"),
@@ -158,6 +162,14 @@ def test_several_sets_may_be_given_one_by_one(contrast: Contrast) -> None:
 def test_a_batch_of_one_row_without_a_negative_is_a_note(contrast: Contrast) -> None:
     answer = contrast(*train(*SENTENCES, "--batch-size", "1", "--dry-run"))
     assert answer.code == 0 and "no anchor has a negative in a batch of 1: give more" in answer.out
+
+
+def test_rows_of_one_label_are_a_note_where_a_classification_learns_from_them(contrast: Contrast) -> None:
+    Path("same.tsv").write_text("premise\thypothesis\tlabel\nba\tda\te\nfa\tga\te\n")
+    words = train("--data", "same.tsv", "--dev", "none", "--objective", "pairsupcon", "--batch-size", "2", "--dry-run")
+    note = "every row has the label entailment: a classification of the pairs learns nothing from it"
+    answers = [contrast(*words), contrast(*words, "--classification", "false")]
+    assert [(answer.code, note in answer.out) for answer in answers] == [(0, True), (0, False)]
 
 
 def test_a_suite_or_a_file_among_the_models_is_answered_with_its_option(contrast: Contrast) -> None:
