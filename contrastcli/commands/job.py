@@ -63,7 +63,8 @@ def resolve(job: Job) -> config.Config:
 def run_and_config(job: Job, directory: Path) -> tuple[Run | None, config.Config]:
     """The run to resume, if any, or to resume or start, and the settings. Raises UsageError and DataError."""
     if job.resume is not None:
-        if job.resume in [sweep.name for sweep in sweeps.list_sweeps(directory)]:
+        is_run = Run(directory / job.resume).exists()
+        if not is_run and job.resume in [sweep.name for sweep in sweeps.list_sweeps(directory)]:
             raise DataError(f"'{job.resume}' is a sweep, not a run", f"contrast sweep --resume {job.resume}")
         run = runs.find_run(job.resume, directory)
         return run, train.changed(run, job.typed)
