@@ -109,7 +109,7 @@ def parse(assignments: Sequence[str], typed: Layer) -> dict[str, tuple[Value, ..
         setting = sections.find_setting(key, f"--grid {key}")
         if (listed := _written_out(values, setting.kind)) != values:
             raise UsageError(f"--grid {assignment} is not a list", f"write --grid {key}={listed}", key=key)
-        grid[key] = tuple(setting.parse(value.strip(), f"--grid {key}") for value in values.split(","))
+        grid[key] = *grid.get(key, ()), *(setting.parse(value.strip(), f"--grid {key}") for value in values.split(","))
     return grid
 
 
@@ -152,9 +152,10 @@ def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str
 
 
 def check_free(sweep: Sweep, directory: Path) -> None:
-    """Raises RunError if there is already a sweep of that name, or a run with the name of a cell."""
-    runs_of_cells = {cell.run.path: f"remove it: contrast runs rm {cell.name}" for cell in sweep.cells(directory)}
-    for path, other in {_file(sweep.name, directory): f"continue: {sweep.command}", **runs_of_cells}.items():
+    """Raises RunError if there is already a sweep or a run of that name, or a run with the name of a cell."""
+    runs_named = [runs.Run(directory / sweep.name), *(cell.run for cell in sweep.cells(directory))]
+    others = {run.path: f"remove it: contrast runs rm {run.name}" for run in runs_named}
+    for path, other in {_file(sweep.name, directory): f"continue: {sweep.command}", **others}.items():
         if path.exists():
             raise RunError(f"{path} exists", f"choose another --name, or {other}")
 

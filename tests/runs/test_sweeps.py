@@ -24,6 +24,11 @@ def test_a_grid_is_every_combination_for_every_seed(tmp_path: Path) -> None:
     assert chosen == {(tau, lr, seed) for tau in (0.05, 0.06) for lr in (1e-5, 3e-5) for seed in (7, 8)}
 
 
+def test_values_of_a_setting_may_be_given_one_by_one(tmp_path: Path) -> None:
+    sweep = make_sweep(tmp_path, {}, "objective.tau=0.05,0.06", "objective.tau=0.1")
+    assert names(sweep) == [f"s-tau={tau}" for tau in ("0.05", "0.06", "0.1")]
+
+
 def test_a_sweep_without_a_name_has_that_of_its_objective(tmp_path: Path) -> None:
     for words, typed, title in (
         (["objective.tau=0.05,0.06"], ["objective.name=simace"], "simace"),
