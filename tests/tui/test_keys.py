@@ -118,7 +118,7 @@ class Held:
 
     async def let_go(self) -> None:
         """Let it end once it was called and keys had the time to pass it."""
-        await asyncio.to_thread(self._called.wait, 60)
+        assert await asyncio.to_thread(self._called.wait, 60), "nothing called it"
         await asyncio.sleep(0.1)
         self._go.set()
 
@@ -127,7 +127,7 @@ class Held:
 @pytest.mark.parametrize(
     ("slow", "typed", "text"),
     [
-        ((setup, "Draft"), "1broberta", "roberta"),
+        ((setup, "next_draft"), "1broberta", "roberta"),
         ((form, "list_models"), "1broberta", "roberta"),
         ((live, "poll"), "2n next", "next"),
         ((Listing, "read"), "3/stopped", "stopped"),
