@@ -50,7 +50,7 @@ from contrastcli.runs import event_file
 from contrastcli.runs.event import Count, Event
 from contrastcli.runs.event_file import E
 from contrastcli.runs.events import decode
-from contrastcli.runs.status import IN_PROGRESS, Digest, Pulse, Status, digest, state_of
+from contrastcli.runs.status import IN_PROGRESS, Digest, Status, digest, read_writer, state_of
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections
 from contrastcli.settings.config import Config
@@ -140,9 +140,9 @@ class Run:
     def status(self, events: Digest | None = None) -> Status:
         """Its state and latest numbers, from a digest of its events, which is read if it is not given."""
         events = events or digest(self.events_path)
-        state = state_of(events, self.alive_path, self.config_path)
-        pulse = Pulse.read(self.alive_path) if state in ("running", "silent") else Pulse()
-        return Status.of(self.name, events, state, self.created(), pulse)
+        writer = read_writer(self.alive_path)
+        state = state_of(events, writer, self.alive_path, self.config_path)
+        return Status.of(self.name, events, state, self.created(), writer)
 
     def created(self) -> float:
         """When it was created, in seconds since the epoch, also of a run that was copied or resumed."""

@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec
-from msgspec.structs import asdict
 
 from contrastcli.boundary import PROGRESS
-from contrastcli.errors import DataError, InUse, Preemption, RunError, UsageError
-from contrastcli.files import atomic_write, read_json, writing_to
+from contrastcli.errors import InUse, Preemption, RunError, UsageError
+from contrastcli.files import atomic_write, writing_to
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
 from contrastcli.runs.events import Queued, Started
-from contrastcli.runs.status import IN_PROGRESS, SILENT_AFTER, Pulse, Status, Writer, this_process
+from contrastcli.runs.status import IN_PROGRESS, SILENT_AFTER, Status, Writer, read_writer, this_process
 from contrastcli.settings.objective import no_negatives
 
 HEARTBEAT = 1.0
@@ -42,8 +41,8 @@ POLL_SECONDS, QUEUE_POLL_SECONDS = 0.1, 0.5
 
 
 @contextlib.contextmanager
-def hold(run: Run, pulse: Pulse | None = None) -> Iterator[Writer]:
-    """Lock a run for training and keep its heartbeat, with a pulse; yields the calling process, for the Started event.
+def hold(run: Run) -> Iterator[Writer]:
+    """Lock a run for training and keep its heartbeat; yields the calling process, whose step the training counts.
 
     Raises RunError if another process trains there or the directory cannot be written.
     """
@@ -51,7 +50,7 @@ def hold(run: Run, pulse: Pulse | None = None) -> Iterator[Writer]:
 
     def beat() -> None:
         while not ended.wait(HEARTBEAT):
-            _beat(run, writer, pulse)
+            _beat(run, writer)
 
     with run.locked():
         writer = this_process()
@@ -68,25 +67,25 @@ def hold(run: Run, pulse: Pulse | None = None) -> Iterator[Writer]:
         finally:
             ended.set()
             heartbeat.join()
-            with contextlib.suppress(OSError, DataError):
+            with contextlib.suppress(OSError):
                 if _is_own(run, writer):
                     run.alive_path.unlink()
                     run.stop_path.unlink(missing_ok=True)
 
 
-def _beat(run: Run, writer: Writer, pulse: Pulse | None) -> None:
+def _beat(run: Run, writer: Writer) -> None:
     # A shared disk that fails for a moment is no reason to stop.
-    with contextlib.suppress(OSError, DataError):
+    with contextlib.suppress(OSError):
         os.utime(run.alive_path)
-        if pulse and pulse.step and _is_own(run, writer):
+        if writer.step and _is_own(run, writer):
             # In place and never shorter, so that readers find it whole, and a full disk has room for it.
             with open(run.alive_path, "r+b") as file:
-                file.write(msgspec.json.encode(asdict(writer) | asdict(pulse)).ljust(_ALIVE_BYTES))
+                file.write(msgspec.json.encode(writer).ljust(_ALIVE_BYTES))
 
 
 def _is_own(run: Run, writer: Writer) -> bool:
     """Whether the heartbeat is this one's: where a run was removed, another process may train one of its name."""
-    return writer.same_as(read_json(run.alive_path, Writer))
+    return writer.same_as(read_writer(run.alive_path))
 
 
 @contextlib.contextmanager

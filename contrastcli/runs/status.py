@@ -53,12 +53,17 @@ _SAME_START_SECONDS = 3.0
 """Systems round the start of a process, and shift it when they correct the clock."""
 
 
-class Writer(msgspec.Struct, frozen=True):
-    """A training process; its start is in seconds since the epoch."""
+class Writer(msgspec.Struct, omit_defaults=True):
+    """A training process, as `alive` has it; its start is in seconds since the epoch.
+
+    `step` is its last one, logged or not, 0 before the first, and `seconds_left` those to its end.
+    """
 
     host: str
     pid: Pid
     process_start: float
+    step: Count = 0
+    seconds_left: Number | None = None
 
     def same_as(self, other: Writer | None) -> bool:
         return (
@@ -66,20 +71,6 @@ class Writer(msgspec.Struct, frozen=True):
             and (self.host, self.pid) == (other.host, other.pid)
             and abs(self.process_start - other.process_start) < _SAME_START_SECONDS
         )
-
-
-class Pulse(msgspec.Struct, kw_only=True):
-    """Where a training is between two logged steps: its last step, and the seconds that are left. `alive` holds it."""
-
-    step: Count = 0
-    seconds_left: Number | None = None
-
-    @classmethod
-    def read(cls, path: Path) -> Pulse:
-        """That of a heartbeat file; without one, as at the start."""
-        with suppress(DataError):
-            return read_json(path, cls) or cls()
-        return cls()
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,10 +98,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     updated: float = 0
 
     @classmethod
-    def of(cls, name: str, events: Digest, state: State, created: float, pulse: Pulse) -> Status:
+    def of(cls, name: str, events: Digest, state: State, created: float, writer: Writer | None) -> Status:
         done = events.done if state in _ENDS else None
-        if not pulse.step and events.step:
-            pulse = Pulse(seconds_left=events.step.seconds_left)
+        trained = writer if writer and writer.step and state in ("running", "silent") else None
+        latest = trained or events.step
         message, hint, code = (done.message, done.hint, done.code) if done else _WORDS.get(state, ("", "", 0))
         hint = hint if done else hint.format(run=name)
         if state == "queued" and isinstance(events.last, Queued):
@@ -118,8 +109,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             name=name,
             state=state,
-            step=max(events.last.step if events.last else 0, pulse.step),
-            seconds_left=pulse.seconds_left if state == "running" else None,
+            step=max(events.last.step if events.last else 0, trained.step if trained else 0),
+            seconds_left=latest.seconds_left if latest and state == "running" else None,
             steps=events.started.steps if events.started else 0,
             loss=events.step.loss if events.step else None,
             best=events.best.score if events.best else None,
@@ -196,13 +187,18 @@ def digest(path: Path) -> Digest:
     return events
 
 
-def state_of(events: Digest, alive: Path, config: Path) -> State:
-    """The state of the run with these events, this heartbeat file and this file of settings."""
-    started = events.started
-    writer = trained = Writer(started.host, started.pid, started.process_start) if started else None
-    # Of a file that was touched by hand only the time counts.
+def read_writer(alive: Path) -> Writer | None:
+    """The process of a heartbeat file; None without one, and of one that was touched by hand."""
     with suppress(DataError):
-        writer = read_json(alive, Writer) or writer
+        return read_json(alive, Writer)
+    return None
+
+
+def state_of(events: Digest, writer: Writer | None, alive: Path, config: Path) -> State:
+    """The state of the run with these events, this writer of its heartbeat file, and this file of settings."""
+    started = events.started
+    trained = Writer(started.host, started.pid, started.process_start) if started else None
+    writer = writer or trained
     has_begun = trained is not None and trained.same_as(writer)
     try:
         beat = alive.stat().st_mtime

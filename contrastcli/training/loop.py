@@ -99,7 +99,8 @@ class Trainer:
         self.position.step = step
         self.position.to_evaluate = last or step % self.config.dev.every == 0
         clock.tick(len(batch.places) * len(self.stepper.encoders))
-        self.session.pulse.step, self.session.pulse.seconds_left = step, clock.seconds_left(self.plan.steps - step)
+        if writer := self.session.writer:
+            writer.step, writer.seconds_left = step, clock.seconds_left(self.plan.steps - step)
         by_number = last or step == 1 or step % self.config.train.log_every == 0
         if by_number or self.session.world.any(clock.unlogged > MOST_UNLOGGED_SECONDS):
             self._log(batch, outcome, norm, lr, epoch, clock)

@@ -24,7 +24,7 @@ from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Alert, Done, Note, Started
 from contrastcli.runs.measured import Evaluated, Step, System
 from contrastcli.runs.process import CONTRAST, handle_signals, hold, interrupt, start_detached, wait_behind
-from contrastcli.runs.status import Pulse, Writer, digest
+from contrastcli.runs.status import Writer, digest
 from contrastcli.settings import presets
 from contrastcli.settings.config import Config
 from contrastcli.training.distributed import World
@@ -64,10 +64,10 @@ def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | Non
 
     It begins when the run `after` has ended. Raises ContrastError, which the last event reports too.
     """
-    config, interrupts, pulse = plan.config, _Interrupts(), Pulse()
-    held: AbstractContextManager[Writer | None] = hold(run, pulse) if world.is_main else nullcontext()
+    config, interrupts = plan.config, _Interrupts()
+    held: AbstractContextManager[Writer | None] = hold(run) if world.is_main else nullcontext()
     with handle_signals(interrupts), held as writer, _session(run, config, watch, world, interrupts) as session:
-        session.pulse, device = pulse, world.choose_device(config.train.device)
+        session.writer, device = writer, world.choose_device(config.train.device)
         last = run.checkpoints().get("last")
         resumed_from = int(last) if last else 0 if digest(run.events_path).last else None
         if after is not None:

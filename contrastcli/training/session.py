@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from contrastcli.runs.event import Event
 from contrastcli.runs.events import Note, Progress
-from contrastcli.runs.status import Pulse
+from contrastcli.runs.status import Writer
 from contrastcli.training.distributed import World
 
 Emit = Callable[[Event], None]
@@ -24,7 +24,7 @@ class Session:
     stop_requested: Callable[[], bool] = lambda: False
     check_place: Callable[[], None] = lambda: None
     world: World = field(default_factory=World)
-    pulse: Pulse = field(default_factory=Pulse)
+    writer: Writer | None = None
 
     def note(self, step: int, text: str) -> None:
         self.emit(Note(step=step, text=text))

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import psutil
 import pytest
-from msgspec.structs import asdict
+from msgspec import structs
 
 from contrastcli.errors import RunError
 from contrastcli.runs import event_file, process, status
@@ -19,7 +19,7 @@ from contrastcli.runs.event import Event
 from contrastcli.runs.events import Done, Note, Progress, decode
 from contrastcli.runs.measured import Angles, Evaluated, Step
 from contrastcli.runs.process import hold, launch, request_stop, wait_for_end
-from contrastcli.runs.status import Pulse, Writer, this_process
+from contrastcli.runs.status import Writer, read_writer, this_process
 from support.events import started
 from support.settings import config
 from support.signs import ELSEWHERE, a_process_that_ended, age, beat, evaluated, say, step_at
@@ -198,25 +198,24 @@ def test_who_trains_shows_signs_of_life_and_leaves_none_behind(run: Run, monkeyp
 
 def test_each_heartbeat_tells_the_step_between_two_that_are_logged(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "HEARTBEAT", 0.01)
-    pulse = Pulse()
-    with hold(run, pulse) as me:
+    with hold(run) as me:
         say(run, started(me), step_at(10))
         assert run.status().step == 10
         size = run.events_path.stat().st_size
         for step, seconds in ((57, 1234.5), (58, 9.0)):
-            pulse.step, pulse.seconds_left = step, seconds
+            me.step, me.seconds_left = step, seconds
             wait_until(lambda: (run.status().step, run.status().seconds_left) == (step, seconds))  # noqa: B023
             assert run.status().state == "running" and run.events_path.stat().st_size == size
         run.alive_path.unlink()
         beat(run, ELSEWHERE)
         os.utime(run.alive_path, (0, 0))
         wait_until(lambda: run.alive_path.stat().st_mtime > 0)
-        assert Pulse.read(run.alive_path).step == 0, "the heartbeat of another process is left as it is"
+        assert read_writer(run.alive_path) == ELSEWHERE, "the heartbeat of another process is left as it is"
 
 
 def test_a_pulse_that_is_left_over_says_nothing_of_the_process_that_resumes(run: Run) -> None:
     say(run, started(ELSEWHERE), step_at(10))
-    run.alive_path.write_bytes(msgspec.json.encode(asdict(this_process()) | {"step": 400}))
+    run.alive_path.write_bytes(msgspec.json.encode(structs.replace(this_process(), step=400)))
     assert (run.status().state, run.status().step) == ("starting", 10)
 
 

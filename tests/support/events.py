@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from msgspec.structs import asdict
-
 from contrastcli.runs.events import Started
 from contrastcli.runs.status import Writer
 
@@ -24,4 +22,5 @@ def started(writer: Writer = HERE, **changes: Any) -> Started:
         "device": "cpu",
         "precision": "fp32",
     }
-    return Started(**asdict(writer), **(usual | changes))
+    usual |= {"host": writer.host, "pid": writer.pid, "process_start": writer.process_start}
+    return Started(**(usual | changes))

@@ -18,7 +18,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
 from contrastcli.runs.events import Done, Note, Progress, Saved, Started
 from contrastcli.runs.measured import Angles, Evaluated, Step
-from contrastcli.runs.status import Pulse
+from contrastcli.runs.status import read_writer
 from contrastcli.training import angles, loop
 from contrastcli.training.dev import DevSet
 from contrastcli.training.optim import rate
@@ -61,7 +61,7 @@ def test_the_heartbeat_has_the_step_that_is_not_logged(
 
     def watch(event: Event) -> None:
         if isinstance(event, Evaluated) and event.step == 7:
-            wait_until(lambda: Pulse.read(run.alive_path).step == 7)
+            wait_until(lambda: (writer := read_writer(run.alive_path)) and writer.step == 7)
             found.append(run.status().seconds_left)
 
     train(run, watch)
