@@ -45,7 +45,7 @@ class Rules:
             case Alert():
                 self._raised.add(event.rule)
             case Evaluated():
-                broken = [*self._spread(event), *(self._evaluated(event) if event.step else ())]
+                broken = self._evaluated(event)
             case System():
                 broken = self._sampled(event)
         for rule, text, hint in broken:
@@ -53,15 +53,13 @@ class Rules:
                 self._raised.add(rule)
                 yield Alert(step=event.step, rule=rule, text=text, hint=hint)
 
-    def _spread(self, event: Evaluated) -> Iterator[Broken]:
-        if event.rank is None:
-            return
-        self._rank = max(self._rank, event.rank)
-        if event.rank < self._rank / 10:
+    def _evaluated(self, event: Evaluated) -> Iterator[Broken]:
+        self._rank = max(self._rank, event.rank or 0.0)
+        if event.rank is not None and event.rank < self._rank / 10:
             text = f"the embeddings collapse: their effective rank, of {event.width}, fell below a tenth of what it was"
             yield "rank", f"{text}: {self._rank:.0f} → {event.rank:.1f}", f"{_AGAIN}, or a higher --tau"
-
-    def _evaluated(self, event: Evaluated) -> Iterator[Broken]:
+        if not event.step:
+            return
         if event.general and event.general.judgement == "worse":
             hint = f"{_AGAIN}; or after it: {self._merge}"
             yield "forgetting", f"the general score has fallen: {event.general}", hint
