@@ -112,11 +112,6 @@ def find(name: str) -> Preset:
     raise UsageError(f"there is no preset '{name}'", nearest(name, [*names(), *sweep_names()], "contrast presets"))
 
 
-def read(path: Path) -> Preset:
-    """A user's file of settings. Raises DataError and UsageError."""
-    return _read(path, str(path), bases=2)
-
-
 def stack(preset: Preset) -> list[Layer]:
     """Every layer below the flags, the lowest first."""
     return [*configs.user_layers(), *preset.layers, configs.environment_layer(os.environ)]
@@ -134,12 +129,12 @@ def words(config: Config, below_flags: Sequence[Layer] | None = None) -> list[st
 
 @cache
 def _shipped(path: Path, bases: int) -> Preset:
-    return _read(path, f"preset {path.stem}", bases)
+    return read(path, f"preset {path.stem}", bases)
 
 
-def _read(path: Path, label: str, bases: int) -> Preset:
-    """A preset from its file, which may have a chain of at most so many `bases`."""
-    tables = configs.read_toml(path)
+def read(path: Path, label: str = "", bases: int = 2) -> Preset:
+    """A preset from its file, which may have a chain of at most so many `bases`. Raises DataError and UsageError."""
+    tables, label = configs.read_toml(path), label or str(path)
     try:
         head = msgspec.convert({name: tables.pop(name) for name in _Head.__struct_fields__ if name in tables}, _Head)
         base = Preset()
