@@ -16,7 +16,7 @@ from contrastcli.files import user_file
 from contrastcli.runs import directory as runs
 from contrastcli.runs import process
 from contrastcli.runs.directory import Run
-from contrastcli.show.format import size
+from contrastcli.show.format import as_json, names_and_values, size
 
 if TYPE_CHECKING:
     from contrastcli.commands.job import Job
@@ -418,9 +418,9 @@ def bench(directory: Path, /, json: bool, **how: Any) -> None:
 def doctor(directory: Path, json: bool) -> None:
     """Show versions, devices, folders and optional packages."""
     from contrastcli.commands.doctor import check, examine
-    from contrastcli.show.answers import facts
 
-    print_text(facts(examine(directory), json))
+    facts = examine(directory)
+    print_text(as_json(facts) if json else names_and_values(facts.items()))
     check(directory)
 
 

@@ -1,12 +1,12 @@
-"""Answers of commands as text or JSON: similarities, neighbours, mined rows, benchmarks, facts."""
+"""Answers of commands as text or JSON: similarities, neighbours, mined rows, benchmarks."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
 from contrastcli.boundary import printable
 from contrastcli.runs import results
 from contrastcli.runs.text import excerpt, fixed
-from contrastcli.show.format import as_json, as_json_lines, names_and_values, table
+from contrastcli.show.format import as_json, as_json_lines, table
 
 _WIDEST = 100
 """Characters of a text that are shown of a row."""
@@ -104,8 +104,3 @@ def benchmarks(measured: Iterable[results.Benchmark], to_json: bool) -> Iterator
         share = None if one.limit_share is None else 100 * one.limit_share
         line = layout.format(one.what, one.program, rate, fixed(one.ratio, 2), fixed(share, 0))
         yield f"{line}  {one.error}".rstrip()
-
-
-def facts(facts: Mapping[str, object], to_json: bool) -> str:
-    """Names and values."""
-    return as_json(facts) if to_json else names_and_values(facts.items())
