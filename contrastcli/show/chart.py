@@ -31,9 +31,6 @@ _CROWD = 100
 """Points of one series beyond which dots show more than glyphs."""
 
 
-_ANY = Face()
-
-
 @dataclass(frozen=True)
 class Drawing:
     """Rows of text; in all but those of the legend, the plot begins after `gutter` characters, at the start of `x`."""
@@ -43,7 +40,7 @@ class Drawing:
     x: Range
 
 
-def draw(picture: Picture, width: int, height: int, face: Face = _ANY) -> Drawing:
+def draw(picture: Picture, width: int, height: int, face: Face) -> Drawing:
     """A picture of any kind but bars in `height` rows of `width` characters.
 
     These are a legend, the plot with its y ticks, and the x ticks. Values that are not finite leave a gap in a line.

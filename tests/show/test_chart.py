@@ -51,7 +51,7 @@ def test_every_tick_is_the_value_in_the_middle_of_its_row_and_all_values_are_in_
 
 
 def test_ticks_are_apart_by_equal_rows_and_equal_round_values() -> None:
-    drawing = draw(lines(Series("loss", (0, 50, 100), (6.65, 4.0, 3.7))), 50, 24)
+    drawing = draw(lines(Series("loss", (0, 50, 100), (6.65, 4.0, 3.7))), 50, 24, Face())
     found = ticks(drawing)
     assert [*found.values()] == [7.0, 6.5, 6.0, 5.5, 5.0, 4.5, 4.0]
     assert len({below - row for row, below in pairwise(found)}) == 1
@@ -70,7 +70,7 @@ def test_a_band_has_two_inks_and_shows_what_is_missing_to_the_limit() -> None:
     positive, hardest, limit = (40, 40), (30, 70), (50, 50)
     series = [Series(name, x, y) for name, y in (("positive", positive), ("hardest", hardest), ("limit", limit))]
     picture = replace(lines(*series), band=Band(x, positive, hardest, limit), y_range=(20, 80))
-    drawing = draw(picture, 64, 40)
+    drawing = draw(picture, 64, 40, Face())
     cells, [(first, highest), (second, lower), *_] = plot(drawing), ticks(drawing).items()
     per_row = (highest - lower) / (second - first)
     for column in range(2, len(cells[0]) - 2):
@@ -108,7 +108,7 @@ def halves(drawing: Drawing) -> list[list[tuple[int, int]]]:
 def test_a_heat_map_is_brightest_where_most_pairs_are() -> None:
     left = ({4: 16, 5: 4}, {10: 400, 11: 100})
     right = ({8: 16}, {8: 100, 14: 400})
-    drawing = draw(heat(left, right), 60, 26)
+    drawing = draw(heat(left, right), 60, 26, Face())
     rows = halves(drawing)
     places = ticks(drawing)
     (top, highest), (below, lower) = list(places.items())[:2]
@@ -139,7 +139,7 @@ def test_bars_are_as_high_as_their_shares_to_an_eighth_of_a_row() -> None:
     positive, negative = [0] * 36, [0] * 36
     positive[4:7], negative[5:9] = [2, 5, 3], [1, 4, 3, 2]
     picture = angle_histogram("% of pairs", positive, negative)
-    drawing = draw(picture, 65, 24)
+    drawing = draw(picture, 65, 24, Face())
     cells, places = plot(drawing), ticks(drawing)
     assert drawing.x == (20, 45), "the angles that occur"
     row, value = next(iter(places.items()))

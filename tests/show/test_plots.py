@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from contrastcli.errors import RunError, UsageError
+from contrastcli.show.canvas import Face
 from contrastcli.show.chart import draw
 from contrastcli.show.pictures import EDGES, Picture, PlotKind, Series
 from contrastcli.show.plots import WIDTH, save
@@ -75,7 +76,7 @@ def test_values_follow_the_names_in_text() -> None:
 
 def plot(one: Picture, width: int = 44, height: int = 12) -> list[str]:
     """The rows of the plot itself: without legend, y ticks and x ticks."""
-    drawn = draw(one, width, height)
+    drawn = draw(one, width, height, Face())
     rows = ["".join(glyph.text for glyph in row) for row in drawn.rows[:-1]]
     return [row[drawn.gutter :].ljust(width - drawn.gutter) for row in rows if row[drawn.gutter - 1] in "│┤"]
 
@@ -88,7 +89,7 @@ def test_a_histogram_is_a_staircase_from_zero_and_in_the_ink_that_it_asks_for() 
     middle = len(tops) // 2
     left, right = {*heights[: middle - 2]}, {*heights[middle + 2 :]}
     assert len(left) == len(right) == 1 and left.pop() / right.pop() == pytest.approx(60 / 40, rel=0.05)
-    drawn = draw(stairs, 44, 12)
+    drawn = draw(stairs, 44, 12, Face())
     inks = {glyph.ink for row in drawn.rows[:-1] for glyph in row if glyph.text.strip(" │┤0123456789")}
     assert drawn.x == (0, 10) and inks == {3}
 
@@ -117,7 +118,7 @@ def test_the_best_point_is_marked_in_the_ranges_that_are_given() -> None:
     [(row, column)] = [(n, row.index("◆")) for n, row in enumerate(rows) if "◆" in row]
     assert column / len(rows[0]) == pytest.approx(0.25, abs=0.02)
     assert row / len(rows) == pytest.approx(1 - math.log10(20) / 2, abs=0.05)
-    assert draw(one, 60, 20).x == (0, 200)
+    assert draw(one, 60, 20, Face()).x == (0, 200)
 
 
 def test_bars_without_a_unit_have_their_names_in_print(tmp_path: Path) -> None:
