@@ -254,11 +254,8 @@ class System(Event, frozen=True, kw_only=True):
         return {name: value for name in self.units if (value := getattr(self, name)) is not None}
 
     def details(self, steps: int) -> str:
-        return "  ".join([f"step {self.step:,}", *(" ".join(words) for words in self.in_words())])
-
-    def in_words(self) -> list[tuple[str, str]]:
-        """What the machine tells: a name, and the value with its unit."""
-        return [(self.units[name][0], f"{self.rounded(x)} {self.units[name][1]}") for name, x in self.numbers().items()]
+        told = [(*self.units[key], value) for key, value in self.numbers().items()]
+        return "  ".join([f"step {self.step:,}", *(f"{name} {self.rounded(x)} {unit}" for name, unit, x in told)])
 
     @staticmethod
     def rounded(value: float) -> str:
