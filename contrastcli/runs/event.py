@@ -64,10 +64,6 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=st
         details = self.details(steps)
         return printable(f"{self.label:<9} {details}").rstrip() if details else ""
 
-    def completes(self, steps: int) -> bool:
-        """Whether it is the last one of its topic, which is always shown."""
-        return self.step == steps
-
 
 @cache
 def decoder() -> msgspec.json.Decoder[Event]:

@@ -91,9 +91,6 @@ class Progress(Event, frozen=True, kw_only=True):
     def details(self, steps: int) -> str:
         return f"{self.what}  {self.done:,}/{self.total:,}"
 
-    def completes(self, steps: int) -> bool:
-        return self.done == self.total
-
 
 class Alert(Event, frozen=True, kw_only=True):
     """Something that needs attention, said once: which rule, what it saw, what to do."""

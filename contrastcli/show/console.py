@@ -116,7 +116,7 @@ class Lines(Console):
         if event.routine:
             now = event.time or time.time()
             self._begin = self._begin or now
-            if event.topic in self._shown and not event.completes(self._steps) and not self._is_due(event, now):
+            if event.topic in self._shown and not self._is_due(event, now):
                 return
             self._shown[event.topic] = now
         if text := _line(event, self._steps):
@@ -124,11 +124,15 @@ class Lines(Console):
             self._stream.flush()
 
     def _is_due(self, event: Event, now: float) -> bool:
-        """Whether it is time for another line of a topic; the beginning of work that was shown before needs none."""
+        """Whether it is time for another line of a topic, or this is its last event.
+
+        The beginning of work that was shown before needs none.
+        """
         passed = now - self._shown[event.topic]
         if isinstance(event, Progress):
-            return event.done > 0 and passed >= max(EVERY, (now - self._begin) * _SHARE_BETWEEN)
-        return passed >= EVERY
+            is_time = event.done > 0 and passed >= max(EVERY, (now - self._begin) * _SHARE_BETWEEN)
+            return is_time or event.done == event.total
+        return passed >= EVERY or event.step == self._steps
 
 
 class Bars(Console):
