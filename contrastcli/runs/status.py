@@ -148,7 +148,7 @@ def this_process() -> Writer:
 
 @dataclass
 class Digest:
-    """The last event of each kind of a run, which its status is derived from. Filled from the last event backwards."""
+    """The last event of each kind of a run, which its status is derived from."""
 
     last: Event | None = None
     started: Started | None = None
@@ -157,13 +157,6 @@ class Digest:
     evaluated: Evaluated | None = None
     best: Evaluated | None = None
     done: Done | None = None
-
-    def add_earlier(self, event: Event) -> None:
-        """Add the event before those that were added."""
-        kinds = ["last", event.kind(), *(["best"] if isinstance(event, Evaluated) and event.best else [])]
-        for kind in kinds:
-            if getattr(self, kind, event) is None:
-                setattr(self, kind, event)
 
     def missing(self) -> list[bytes]:
         """Patterns of which the line of each missing event has one."""
@@ -183,7 +176,9 @@ def digest(path: Path) -> Digest:
     """The digest of a file of events, which is read from its end until nothing is missing."""
     events = Digest()
     for event in read_from_end(path, events.missing):
-        events.add_earlier(event)
+        for kind in ("last", event.kind(), *(["best"] if isinstance(event, Evaluated) and event.best else [])):
+            if getattr(events, kind, event) is None:
+                setattr(events, kind, event)
     return events
 
 
