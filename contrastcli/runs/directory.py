@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -48,12 +48,14 @@ from contrastcli.files import (
 )
 from contrastcli.runs import event_file
 from contrastcli.runs.event import Count, Event
-from contrastcli.runs.event_file import E
-from contrastcli.runs.events import decode
+from contrastcli.runs.event_file import read_from_end
+from contrastcli.runs.events import Started, decode
 from contrastcli.runs.status import IN_PROGRESS, Digest, Status, digest, read_writer, state_of
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections
 from contrastcli.settings.config import Config
+
+E = TypeVar("E", bound=Event)
 
 
 class _File:
@@ -128,7 +130,8 @@ class Run:
 
     def latest(self, *kinds: type[E]) -> Iterator[E]:
         """Its events of these kinds as they are read, the last first, without those that a resume voids."""
-        return event_file.latest(self.events_path, *kinds)
+        patterns = [f'"{name}"'.encode() for name in {Started.kind(), *(kind.kind() for kind in kinds)}]
+        return (event for event in read_from_end(self.events_path, lambda: patterns) if isinstance(event, kinds))
 
     def follow(self) -> Iterator[Event | None]:
         """Its events as they are written, until it ends; None whenever there is nothing new."""

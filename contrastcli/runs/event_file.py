@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO
 
 import msgspec
 
@@ -17,8 +17,6 @@ from contrastcli.errors import DataError
 from contrastcli.files import check_regular
 from contrastcli.runs.event import Event
 from contrastcli.runs.events import Started, decode, encode
-
-E = TypeVar("E", bound=Event)
 
 BLOCK_BYTES = 1 << 18
 LONGEST_LINE_BYTES = 1 << 20
@@ -122,12 +120,6 @@ def read_from_end(path: Path, patterns: Callable[[], list[bytes]]) -> Iterator[E
     if path.exists():
         check_regular(path)
         yield from current_from_end(_decoded(_lines_from_end(path, patterns)))
-
-
-def latest(path: Path, *kinds: type[E]) -> Iterator[E]:
-    """The events of these kinds, last to first, without those that a resume voids. The file may be of any length."""
-    patterns = [f'"{name}"'.encode() for name in {Started.kind(), *(kind.kind() for kind in kinds)}]
-    return (event for event in read_from_end(path, lambda: patterns) if isinstance(event, kinds))
 
 
 def _decoded(lines: Iterable[bytes]) -> Iterator[Event]:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
-from contrastcli.runs.event_file import BLOCK_BYTES, EventWriter, current_from_end, follow, latest, read, read_from_end
+from contrastcli.runs.event_file import BLOCK_BYTES, EventWriter, current_from_end, follow, read, read_from_end
 from contrastcli.runs.events import Done, Note, Progress, Saved, Started, decode, encode
 from contrastcli.runs.measured import Angles, Evaluated, Step
 from support.events import started
@@ -218,11 +219,11 @@ def test_of_a_long_file_only_the_end_is_read_before_more_is_written(path: Path) 
     with open(path, "ab") as file:
         file.write(b"\n")
     write(path, EVERY_KIND[-1])
-    assert isinstance(next(latest(path, Done)), Done)
+    assert isinstance(next(Run(path.parent).latest(Done)), Done)
 
 
 def test_the_latest_events_of_some_kinds_are_those_of_all_events(path: Path) -> None:
     again = started(step=10, resumed_from=10)
     write(path, *EVERY_KIND, Step(step=20, loss=1.0, lr=1e-5, epoch=0.2), again, Saved(step=11, checkpoint="000011"))
     for kinds in ((Step,), (Saved, Evaluated), (Done,), (Started, Step)):
-        assert [*latest(path, *kinds)][::-1] == [event for event in read(path) if isinstance(event, kinds)]
+        assert [*Run(path.parent).latest(*kinds)][::-1] == [event for event in read(path) if isinstance(event, kinds)]
