@@ -140,7 +140,7 @@ def verify(run: Run, json: bool) -> None:
     from contrastcli.show.runs import checks
 
     made = verify(run)
-    print_text(checks(made, json))
+    print_text(as_json(made) if json else checks(made))
     raise_first_fault(made)
 
 
@@ -196,7 +196,7 @@ def compare(directory: Path, /, words: Sequence[str], plot: bool, json: bool, fo
 
     chosen, out = check(words, directory, **request), request.pop("out")
     compared = compare(chosen, **request)
-    print_text(run_comparison(compared, json, form))
+    print_text(as_json(compared) if json else run_comparison(compared, form))
     if plot or out:
         show_pictures(draw(chosen), plot and not json, out)
     check_required(compared, request["require"])
@@ -232,7 +232,7 @@ def data(directory: Path, /, json: bool, **how: Any) -> None:
     from contrastcli.show.answers import inspected
 
     seen = inspect(runs_dir=directory, **how)
-    print_text(inspected(seen, json))
+    print_text(as_json(seen) if json else inspected(seen))
     report(seen, how["columns"], how["labels"])
 
 
@@ -248,7 +248,7 @@ def mine(directory: Path, /, source: str, output: Path, json: bool, **how: Any) 
     from contrastcli.show.answers import mined
 
     made = mine_file(source, output, directory, **how)
-    print_text(mined(made, json))
+    print_text(as_json(made) if json else mined(made))
     report(made, output)
 
 

@@ -16,6 +16,7 @@ from contrastcli.model.locate import resolve
 from contrastcli.runs.results import Nearest
 from contrastcli.settings.sections import Blank, Pooling, Precision
 from contrastcli.show import answers, console
+from contrastcli.show.format import as_json_lines
 
 T = TypeVar("T")
 
@@ -62,13 +63,14 @@ def answer(
             measured = search.similarities(encoder, pairs, ref.name)
             if len(texts) == 2 and not json:
                 narrate_all(measured[0].cuts)
-            yield answers.similarities(measured, json)
+            yield as_json_lines(measured) if json else answers.similarities(measured)
         return
     with console.progress() as advance:
         index = search.Index(encoder, corpus, partial(advance, "encoding"), columns, blank, vectors)
     narrate_all(index.notes)
     for queries in read_questions(stdin) if texts[0] == "-" else [texts]:
-        yield answers.neighbours([Nearest(text, index.nearest(text, count), ref.name) for text in queries], json)
+        nearest = [Nearest(text, index.nearest(text, count), ref.name) for text in queries]
+        yield as_json_lines(nearest) if json else answers.neighbours(nearest)
 
 
 def read_pairs(stream: BufferedIOBase) -> Iterator[list[tuple[str, str]]]:

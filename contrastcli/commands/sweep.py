@@ -22,6 +22,7 @@ from contrastcli.runs.sweeps import Sweep
 from contrastcli.settings.config import conflicts
 from contrastcli.settings.setting import Value
 from contrastcli.show import console
+from contrastcli.show.format import as_json
 from contrastcli.show.runs import sweep_cells, sweep_scores
 
 _STOP_SECONDS = 60.0
@@ -58,7 +59,8 @@ def run(sweep: Sweep, runs_dir: Path, job: Job, worker: bool, workers: int) -> t
     if is_new:
         sweeps.save(sweep, runs_dir, shared=worker)
     code = start(sweep, runs_dir, worker, workers)
-    return sweep_scores(results(sweep, runs_dir), job.json), code
+    scores = results(sweep, runs_dir)
+    return as_json(scores) if job.json else sweep_scores(scores), code
 
 
 def check(sweep: Sweep, runs_dir: Path) -> None:

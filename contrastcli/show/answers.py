@@ -1,4 +1,4 @@
-"""Answers of commands as text or JSON: similarities, neighbours, mined rows, benchmarks."""
+"""Answers of commands as text: similarities, neighbours, mined rows, benchmarks."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
@@ -6,23 +6,19 @@ from statistics import median
 from contrastcli.boundary import printable
 from contrastcli.runs import results
 from contrastcli.runs.text import excerpt, fixed
-from contrastcli.show.format import as_json, as_json_lines, table
+from contrastcli.show.format import as_json_lines, table
 
 _WIDEST = 100
 """Characters of a text that are shown of a row."""
 
 
-def similarities(pairs: Sequence[results.Similarity], to_json: bool) -> str:
-    """A line for each pair: full precision as JSON, else cosine to four decimals and degrees to one."""
-    if to_json:
-        return as_json_lines(pairs)
+def similarities(pairs: Sequence[results.Similarity]) -> str:
+    """A line for each pair: cosine to four decimals and degrees to one."""
     return "\n".join(f"{s.cosine:7.4f}  {s.angle_deg:5.1f}°  {printable(s.a)}  |  {printable(s.b)}" for s in pairs)
 
 
-def neighbours(answers: Sequence[results.Nearest], to_json: bool) -> str:
-    """The nearest sentences to each query: a JSON object for each query, else a line for each neighbour."""
-    if to_json:
-        return as_json_lines(answers)
+def neighbours(answers: Sequence[results.Nearest]) -> str:
+    """The nearest sentences to each query, a line for each."""
     blocks = []
     for answer in answers:
         lines = [f"{n.cosine:7.4f}  {n.angle_deg:5.1f}°  {_name(n):>6}  {printable(n.text)}" for n in answer.neighbours]
@@ -38,10 +34,8 @@ def _text(candidate: results.Candidate) -> str:
     return printable(candidate.text if candidate.id is None else f"{candidate.text}  [{candidate.id}]")
 
 
-def mined(result: results.Mined, to_json: bool) -> str:
-    """What was mined, as JSON; else its hardest rows: cosine, verdict, rank and text of each candidate."""
-    if to_json:
-        return as_json(result)
+def mined(result: results.Mined) -> str:
+    """The hardest rows that were mined: cosine, verdict, rank and text of each candidate."""
     blocks = []
     for row in result.hardest:
         lines = [f"row {_name(row)}  {printable(row.anchor)}"]
@@ -51,13 +45,8 @@ def mined(result: results.Mined, to_json: bool) -> str:
     return "\n\n".join(blocks)
 
 
-def inspected(result: results.Inspected, to_json: bool) -> str:
-    """What is in training rows, as JSON; else tables of lengths, languages and kinds, and some rows of each kind.
-
-    Or a table of columns.
-    """
-    if to_json:
-        return as_json(result)
+def inspected(result: results.Inspected) -> str:
+    """What is in training rows: tables of lengths, languages and kinds, and some rows of each kind; or of columns."""
     if result.columns:
         listed = [(name, column["role"], _line(column["first"])) for name, column in result.columns.items()]
         return table(("column", "role", "first value"), listed)

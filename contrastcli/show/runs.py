@@ -95,18 +95,14 @@ def _made_with(run: Run) -> Iterator[tuple[str, str]]:
         yield "versions", f"contrast {one.contrast}{commit}, torch {one.packages.get('torch', '')}"
 
 
-def checks(made: Sequence[Check], to_json: bool) -> str:
+def checks(made: Sequence[Check]) -> str:
     """What was checked of a run, a line each."""
-    if to_json:
-        return as_json(made)
     width = max(len(check.what) for check in made)
     return "\n".join(f"{'✓ ok   ' if one.ok else '✗ fault'}  {one.what:<{width}}  {one.text}" for one in made)
 
 
-def run_comparison(compared: Comparison, to_json: bool, form: str = "text") -> str:
+def run_comparison(compared: Comparison, form: str = "text") -> str:
     """Runs side by side, or methods if some runs differ only in their seed; then the tests, in a format of TABLES."""
-    if to_json:
-        return as_json(compared)
     write = TABLES[form]
     names, tested = _score_names(compared.groups), compared.bootstrap or ()
     blocks = [write(*(by_method(compared) or side_by_side(compared)))]
@@ -189,10 +185,8 @@ def side_by_side(compared: Comparison, name: Callable[[str], str] = str) -> Grid
     return ("", *(name(r.name) for r in results)), list(zip(names, *map(points_aligned, columns), strict=True))
 
 
-def sweep_scores(scores: SweepScores, to_json: bool) -> str:
+def sweep_scores(scores: SweepScores) -> str:
     """A row for each point of the grid: mean ± standard deviation over the finished seeds, and the other seeds."""
-    if to_json:
-        return as_json(scores)
     names = _score_names(scores.cells)
     varied = [key for key, values in scores.grid.items() if len(values) > 1]
     rows = []

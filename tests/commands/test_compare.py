@@ -18,6 +18,7 @@ from contrastcli.evaluation.suites import headlines
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.results import Bootstrap, ScoreName, Spread
+from contrastcli.show.format import as_json
 from contrastcli.show.runs import run_comparison
 from contrastcli.training.plan import make_plan
 from support.command import Contrast, refused
@@ -69,7 +70,7 @@ def test_only_finished_runs_count_and_a_seed_counts_once(tmp_path: Path) -> None
     (method,) = side_by_side.compare(chosen).groups
     assert len(method.runs) == 4 and method.n == 2
     assert method.scores[DEV].values == pytest.approx((70, 72))
-    assert "2 of 4" in run_comparison(compare(chosen, bootstrap=False, dev=None), to_json=False)
+    assert "2 of 4" in run_comparison(compare(chosen, bootstrap=False, dev=None))
 
 
 def test_a_single_value_has_no_deviation() -> None:
@@ -107,7 +108,7 @@ def test_the_number_of_a_task_is_the_one_that_papers_print() -> None:
 
 def test_two_methods_over_seeds_are_tested(six: list[Run]) -> None:
     compared = compare(six, bootstrap=False, dev=None)
-    text = run_comparison(compared, to_json=False)
+    text = run_comparison(compared)
     rows = {line.split("  ")[0]: line.split()[1:] for line in text.splitlines() if line}
     assert rows["objective.name"] == ["simcse", "simace"]
     assert "72.00 ± 1.00" in text and "76.33 ± 1.53" in text
@@ -115,7 +116,7 @@ def test_two_methods_over_seeds_are_tested(six: list[Run]) -> None:
     assert welch.difference == pytest.approx(72 - 76 - 1 / 3) and welch.methods == ("simcse-40", "simace-40")
     test_line = text.splitlines()[-1].split()
     assert test_line[:3] == ["best", "dev", "-4.33"] and float(test_line[-1]) == pytest.approx(welch.p, abs=6e-4)
-    sides = json.loads(run_comparison(compared, to_json=True))
+    sides = json.loads(as_json(compared))
     assert [test["p"] for test in sides["welch"]["dev"]] == [welch.p] == [welch.holm]
     assert [side["n"] for side in sides["groups"]] == [3, 3] and len(sides["results"]) == 6
 
@@ -134,12 +135,12 @@ def test_methods_that_do_not_vary_have_no_p_and_the_json_stays_json(tmp_path: Pa
         for seed in (1, 2)
     ]
     compared = compare(chosen, bootstrap=False, dev=None)
-    assert run_comparison(compared, to_json=False).splitlines()[-1].split()[-1] == "–"
-    assert json.loads(run_comparison(compared, to_json=True))["welch"]["dev"][0]["p"] is None
+    assert run_comparison(compared).splitlines()[-1].split()[-1] == "–"
+    assert json.loads(as_json(compared))["welch"]["dev"][0]["p"] is None
 
 
 def test_single_runs_are_shown_as_they_always_were(six: list[Run]) -> None:
-    text = run_comparison(compare(six[:2], bootstrap=False, dev=None), to_json=False)
+    text = run_comparison(compare(six[:2], bootstrap=False, dev=None))
     assert text.splitlines()[0].split() == ["simcse-40", "simace-40"] and "uniformity" in text
 
 
@@ -147,7 +148,7 @@ def test_the_minutes_of_a_run_stand_above_those_that_its_paper_prints(tmp_path: 
     chosen = [runs.create(preset(f"{name}-bert-base"), tmp_path, name) for name in ("simace", "arccon")]
     for run in chosen:
         end(run, 0.7, "finished")
-    *_, ours, printed = run_comparison(compare(chosen, bootstrap=False, dev=None), to_json=False).splitlines()
+    *_, ours, printed = run_comparison(compare(chosen, bootstrap=False, dev=None)).splitlines()
     assert ours.split()[:2] == ["training", "minutes"] and printed.split() == ["published", "minutes", "68", "76"]
 
 
@@ -159,9 +160,9 @@ def test_two_models_are_set_against_each_other_on_the_pairs_that_chose_them(
     assert isinstance(compared.bootstrap, tuple)
     (tested,) = compared.bootstrap
     assert (tested.data, tested.difference, tested.p) == (str(tiny.dev), 0.0, 1.0)
-    text = run_comparison(compared, to_json=False)
+    text = run_comparison(compared)
     assert f"over 30 pairs of {tiny.dev}" in text and "p 1.000" in text
-    (sides,) = json.loads(run_comparison(compared, to_json=True))["bootstrap"]
+    (sides,) = json.loads(as_json(compared))["bootstrap"]
     assert sides["difference"] == 0.0 and sides["runs"] == ["simple", "other"]
     assert sides["scores"][0] == pytest.approx(100 * (trained.status().best or 0), abs=0.01)
 
@@ -198,7 +199,7 @@ def test_what_one_run_held_out_is_compared_where_the_other_did_not_train_on_it(
     assert [*tested[0].queries] == expected and 10 < len(expected) < len(first.dev)
     relevant = {(tested[0].queries[q], tested[0].documents[d]) for q, d, grade in tested[0].judged if grade}
     assert relevant == {(row["anchor"], row["positive"]) for row in map(json.loads, pairs) if row["anchor"] in expected}
-    assert f"over {len(expected)} queries of 20% of {data[0]}" in run_comparison(compared, to_json=False)
+    assert f"over {len(expected)} queries of 20% of {data[0]}" in run_comparison(compared)
 
 
 def test_each_two_of_three_methods_are_tested_with_holms_correction(tmp_path: Path, six: list[Run]) -> None:
@@ -216,7 +217,7 @@ def test_each_two_of_three_methods_are_tested_with_holms_correction(tmp_path: Pa
     expected = {lowest: 3 * ps[lowest], middle: max(3 * ps[lowest], 2 * ps[middle])}
     expected[highest] = max(expected[middle], ps[highest])
     assert {pair: test.holm for pair, test in tests.items()} == pytest.approx(expected)
-    header, *rows = run_comparison(compared, to_json=False).split("\n\n")[-1].splitlines()
+    header, *rows = run_comparison(compared).split("\n\n")[-1].splitlines()
     assert header.endswith("Holm's p") and [row.split()[2:4] for row in rows] == [list(pair) for pair in tests]
 
 

@@ -18,6 +18,7 @@ from contrastcli.runs import cells, process, status, sweeps
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.sweeps import Sweep
+from contrastcli.show.format import as_json
 from contrastcli.show.runs import sweep_cells, sweep_scores
 from support.command import SENTENCES, Contrast, refused
 from support.command import train as train_words
@@ -75,10 +76,10 @@ def test_the_table_has_mean_and_deviation_of_each_point(
     assert start(sweep, tmp_path) == 0
     assert launched[0] == names(sweep) == [run.name for run in reversed(runs.list_runs(tmp_path))]
     scores = results(sweep, tmp_path)
-    rows = [line.split() for line in sweep_scores(scores, to_json=False).splitlines()]
+    rows = [line.split() for line in sweep_scores(scores).splitlines()]
     assert rows[0] == ["tau", "seeds", "best", "dev"]
     assert rows[1:] == [["0.05", "3", "30.00", "±", "10.00"], ["0.06", "3", "80.00", "±", "10.00"]]
-    spread = json.loads(sweep_scores(scores, to_json=True))["cells"][1]["scores"]["dev"]
+    spread = json.loads(as_json(scores))["cells"][1]["scores"]["dev"]
     assert spread["values"] == pytest.approx([70, 80, 90]) and spread["sd"] == pytest.approx(10)
     narration = capsys.readouterr().err
     assert "cell 4 of 6: tau=0.06 seed=42\n" in narration
@@ -95,7 +96,7 @@ def test_the_table_has_scores_that_all_finished_runs_of_a_point_have(
         suites = {"sts": {"STS12": task, "average": None}}
         if cell.config.train.seed < 44 or "tau=0.05" in cell.name:
             cell.run.scores_path.write_text(json.dumps({"suites": suites}))
-    first, second = sweep_scores(results(sweep, tmp_path), to_json=False).splitlines()[1:]
+    first, second = sweep_scores(results(sweep, tmp_path)).splitlines()[1:]
     assert first.endswith("113.00 ± 1.00") and second.endswith("–")
 
 
@@ -107,7 +108,7 @@ def test_a_cell_that_diverges_or_fails_does_not_end_the_sweep(
     sweep = small()
     assert start(sweep, tmp_path) == 4
     assert started == names(sweep)
-    table = sweep_scores(results(sweep, tmp_path), to_json=False)
+    table = sweep_scores(results(sweep, tmp_path))
     assert "2 of 3  30.00 ± 14.14  seed 43 diverged" in table and "seed 42 failed" in table
     assert "seed=43: diverged, best dev 30.00 (step 4): it broke" in capsys.readouterr().err
     ends.clear()
