@@ -1,8 +1,8 @@
 """Presets: a TOML file for each published setting, and for each grid of them that a sweep trains.
 
 A preset is a file of settings with a table `[about]`. With `base = "NAME"` it states only how it differs from that
-preset, which may not have a base itself unless this one is a grid, with `[grid]` and `seeds`. A file of `--config` may
-have all of these.
+preset of a run, which a test keeps from having a base itself unless this one is a grid, with `[grid]` and `seeds`. A
+file of `--config` may have all of these.
 """
 
 import itertools
@@ -105,10 +105,9 @@ def sweep_names() -> list[str]:
 
 def find(name: str) -> Preset:
     """The preset of a run or of a sweep. Raises UsageError for an unknown one."""
-    for place, bases in ((folder(), 1), (folder() / "sweeps", 2)):
-        path = place / f"{name}.toml"
+    for path in (folder() / f"{name}.toml", folder() / "sweeps" / f"{name}.toml"):
         if path.stem == name and path.is_file():
-            return _shipped(path, bases)
+            return _shipped(path)
     raise UsageError(f"there is no preset '{name}'", nearest(name, [*names(), *sweep_names()], "contrast presets"))
 
 
@@ -128,12 +127,12 @@ def words(config: Config, below_flags: Sequence[Layer] | None = None) -> list[st
 
 
 @cache
-def _shipped(path: Path, bases: int) -> Preset:
-    return read(path, f"preset {path.stem}", bases)
+def _shipped(path: Path) -> Preset:
+    return read(path, f"preset {path.stem}")
 
 
-def read(path: Path, label: str = "", bases: int = 2) -> Preset:
-    """A preset from its file, which may have a chain of at most so many `bases`. Raises DataError and UsageError."""
+def read(path: Path, label: str = "") -> Preset:
+    """A preset from its file. Raises DataError and UsageError."""
     tables, label = configs.read_toml(path), label or str(path)
     try:
         head = msgspec.convert({name: tables.pop(name) for name in _Head.__struct_fields__ if name in tables}, _Head)
@@ -143,10 +142,7 @@ def read(path: Path, label: str = "", bases: int = 2) -> Preset:
             if not base_path.is_file():
                 what = f"{label}: there is no preset '{head.base}' to base it on"
                 raise UsageError(what, nearest(head.base, names()))
-            if not bases:
-                what = f"{label} is a base and has one itself: '{head.base}'"
-                raise UsageError(what, "choose a base that has none")
-            base = _shipped(base_path, bases - 1)
+            base = _shipped(base_path)
         about = _about(base.about, head.about, label)
     except msgspec.ValidationError as error:
         raise UsageError(f"{label}: {error}", "see contrast presets show simace-bert-base for an example") from None
