@@ -57,15 +57,11 @@ def _faults(folder: Path) -> Iterator[str]:
     except DataError as error:
         yield error.what
         return
-    for name, expected in (sums or {}).items():
-        if fault := _fault(folder / name, expected):
-            yield f"{folder / name} {fault}"
-
-
-def _fault(path: Path, expected: str) -> str:
-    try:
-        return "" if checksum_of(path) == expected else f"is damaged: its checksum is not that in {CHECKSUMS}"
-    except FileNotFoundError:
-        return "is missing"
-    except OSError as error:
-        return f"cannot be read: {error_text(error)}"
+    for path, expected in ((folder / name, expected) for name, expected in (sums or {}).items()):
+        try:
+            if checksum_of(path) != expected:
+                yield f"{path} is damaged: its checksum is not that in {CHECKSUMS}"
+        except FileNotFoundError:
+            yield f"{path} is missing"
+        except OSError as error:
+            yield f"{path} cannot be read: {error_text(error)}"
