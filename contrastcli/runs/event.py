@@ -42,11 +42,6 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=st
         return str(cls.__struct_config__.tag)
 
     @property
-    def topic(self) -> str:
-        """Consoles may skip all but the latest of routine events with the same topic."""
-        return self.kind()
-
-    @property
     def label(self) -> str:
         """The first word of its line."""
         return self.kind()

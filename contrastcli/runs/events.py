@@ -84,10 +84,6 @@ class Progress(Event, frozen=True, kw_only=True):
 
     routine: ClassVar[bool] = True
 
-    @property
-    def topic(self) -> str:
-        return self.what
-
     def details(self, steps: int) -> str:
         return f"{self.what}  {self.done:,}/{self.total:,}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -107,32 +108,31 @@ class Lines(Console):
         self._stream = stream
         self._steps = 0
         self._begin = 0.0
-        # When the last line of a topic was shown.
+        # When the last line of a kind of routine events, or of some work, was shown.
         self._shown: dict[str, float] = {}
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Started):
             self._steps = event.steps
-        if event.routine:
-            now = event.time or time.time()
-            self._begin = self._begin or now
-            if event.topic in self._shown and not self._is_due(event, now):
-                return
-            self._shown[event.topic] = now
+        if event.routine and not self._is_due(event):
+            return
         if text := _line(event, self._steps):
             self._stream.write(fitting(text, self._stream.encoding or "utf-8") + "\n")
             self._stream.flush()
 
-    def _is_due(self, event: Event, now: float) -> bool:
-        """Whether it is time for another line of a topic, or this is its last event.
-
-        The beginning of work that was shown before needs none.
-        """
-        passed = now - self._shown[event.topic]
+    def _is_due(self, event: Event) -> bool:
+        """Whether it is time for another line of a kind or of some work, or this is its first or last one."""
+        now = event.time or time.time()
+        self._begin = self._begin or now
+        topic, is_last, pause = event.kind(), event.step == self._steps, EVERY
         if isinstance(event, Progress):
-            is_time = event.done > 0 and passed >= max(EVERY, (now - self._begin) * _SHARE_BETWEEN)
-            return is_time or event.done == event.total
-        return passed >= EVERY or event.step == self._steps
+            topic, is_last = event.what, event.done == event.total
+            # The beginning of work that was shown before needs no line.
+            pause = max(EVERY, (now - self._begin) * _SHARE_BETWEEN) if event.done else math.inf
+        is_due = is_last or topic not in self._shown or now - self._shown[topic] >= pause
+        if is_due:
+            self._shown[topic] = now
+        return is_due
 
 
 class Bars(Console):
