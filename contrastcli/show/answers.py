@@ -50,7 +50,6 @@ def inspected(result: results.Inspected) -> str:
     if result.columns:
         listed = [(name, column["role"], _line(column["first"])) for name, column in result.columns.items()]
         return table(("column", "role", "first value"), listed)
-    count = [f"{result.source}: {result.count:,} {result.form}"]
     unit = "tokens" if result.model else "words"
     header = [unit, "p50", "p95", "longest", *(["% cut"] if result.model else [])]
     cut = {role: [fixed(100 * lengths.cut, 1)] if result.model else [] for role, lengths in result.lengths.items()}
@@ -59,7 +58,8 @@ def inspected(result: results.Inspected) -> str:
     spoken = [
         (role, ", ".join(f"{n} {100 * x:.1f} %" for n, x in [*by.items()][:5])) for role, by in result.languages.items()
     ]
-    blocks = ["\n".join(count), table(header, rows), *([table(("languages", ""), spoken)] if spoken else [])]
+    count = f"{result.source}: {result.count:,} {result.form}"
+    blocks = [count, table(header, rows), *([table(("languages", ""), spoken)] if spoken else [])]
     blocks += [table(("kind", "rows", "", ""), kinds), *(_kind(one) for one in result.found if one.rows)]
     return "\n\n".join(blocks)
 
