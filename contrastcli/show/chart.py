@@ -18,11 +18,8 @@ from contrastcli.show.pictures import HARDEST, POSITIVE, Picture, Range, Series
 SHAPES = "●■▲◆○□△◇ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """What stands for the points of each series."""
 
-_DASHES = ("1", "111100", "100", "1111001100", "11110000", "100000")
-"""Which dots of a line are drawn, by its number."""
-
-_DASH_SAMPLES = ("━━", "╍╍", "┄┄", "━·", "━ ", "· ")
-"""The same, as a legend shows it."""
+_DASHES = (("1", "━━"), ("111100", "╍╍"), ("100", "┄┄"), ("1111001100", "━·"), ("11110000", "━ "), ("100000", "· "))
+"""Which dots of a line are drawn, by its number, and how a legend shows that."""
 
 _MARGIN = 0.04
 """Free at either end of a plane, as a part of it."""
@@ -97,7 +94,7 @@ class _Lines:
             canvas.fill(self._picture.band)
         # Grey lines lie below the others.
         for n in sorted(range(len(self._lines)), key=lambda n: self._shown[n].ink >= 0):
-            dash = _DASHES[n % len(_DASHES)]
+            dash, _ = _DASHES[n % len(_DASHES)]
             canvas.line(*self._lines[n], self._shown[n].ink or n + 1, dash, self._picture.kind != "points")
         if self._picture.cursor is not None:
             canvas.rule(self._picture.cursor)
@@ -162,7 +159,7 @@ def _legend(series: Sequence[Series], joined: bool, width: int, height: int, fac
     for letters, which in [*shapes, *((n, least) for n in range(longest, 0, -1))]:
         rows = []
         for line, n in lines:
-            dashes = _DASH_SAMPLES[n % len(_DASH_SAMPLES)] if face.braille else 2 * face.letter(line.ink or n + 1)
+            dashes = _DASHES[n % len(_DASHES)][1] if face.braille else 2 * face.letter(line.ink or n + 1)
             entry = " ".join([dashes if joined else "∙", line.name[:letters], *line.readings[which : which + 1]])
             if not rows or sum(len(glyph.text) for glyph in rows[-1]) + len(entry) > width:
                 rows.append([])
