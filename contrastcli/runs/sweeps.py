@@ -192,7 +192,7 @@ def list_sweeps(directory: Path) -> list[Sweep]:
     found = []
     for path in sorted(directory.glob(f"*{_SUFFIX}")):
         with suppress(ContrastError):
-            found.append(find_sweep(path.name.removesuffix(_SUFFIX), directory))
+            found.append(cells.read_request(path, Sweep, name=path.name.removesuffix(_SUFFIX)))
     return found
 
 
