@@ -80,13 +80,11 @@ class Canvas:
             for row in range(self._height):
                 y = self._y[1] - (row + 0.5) / self._height * (self._y[1] - self._y[0])
                 if min(ends) <= y <= max(ends):
-                    self._colour(row * self._width + column, ink, is_alarm=ink == band.alarm)
-
-    def _colour(self, cell: int, ink: int, is_alarm: bool) -> None:
-        if self._face.colours:
-            self._grounds[cell] = ink
-        elif is_alarm:
-            self._glyphs.setdefault(cell, ":")
+                    cell = row * self._width + column
+                    if self._face.colours:
+                        self._grounds[cell] = ink
+                    elif ink == band.alarm:
+                        self._glyphs.setdefault(cell, ":")
 
     def mark(self, x: float, y: float, glyph: str, ink: int) -> None:
         self._set(*self._dot_at(x, y), ink, glyph)
