@@ -23,18 +23,17 @@ _ROWS_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True)
-class Reference:
+class Reference(Repo):
     """The parts of a hub name, "" for those that it leaves out. A data set may have a split, a single file has none."""
 
-    repo: str
-    revision: str = ""
+    kind: str = "dataset"
     file: str = ""
     config: str = ""
     split: str = ""
 
 
 def parse(name: str) -> Reference:
-    """The parts of a hub name. Raises UsageError where it is malformed."""
+    """The parts of a hub name, which is the title. Raises UsageError where it is malformed."""
     match = _NAME.fullmatch(name)
     if match is None:
         raise UsageError(f"'{name}' is not a hub name", "write hf:owner/name[@revision][/file][?config=…&split=…]")
@@ -43,7 +42,7 @@ def parse(name: str) -> Reference:
         raise UsageError(f"'{name}': there is no option '{key}'", nearest(key, ("config", "split")))
     if match["file"] and query:
         raise UsageError(f"'{name}' names a file and a {next(iter(query))}", "a file has neither config nor split")
-    return Reference(match["repo"], match["revision"] or "", match["file"] or "", **query)
+    return Reference(match["repo"], match["revision"] or "", name, file=match["file"] or "", **query)
 
 
 def read(name: str, default_split: str, limit: int = 0) -> Frame:
@@ -51,30 +50,29 @@ def read(name: str, default_split: str, limit: int = 0) -> Frame:
 
     Raises DataError where the hub cannot be reached or has no such data.
     """
-    reference = parse(name)
-    require_hub(name, "--dev" if default_split == "validation" else "--data")
-    if reference.file:
-        return read_file(download(reference, name), name, limit)
+    repo, option = parse(name), "--dev" if default_split == "validation" else "--data"
+    if repo.file:
+        return read_file(download(repo, option), name, limit)
+    _require_hub(repo, option)
     import datasets
     from huggingface_hub import constants
 
     datasets.disable_progress_bars()
-    repo = _repo(reference, name)
     if not constants.HF_HUB_OFFLINE:
         # Nothing, but what the hub refuses is known before the library tries for minutes.
         fetch(repo, [])
     # Builders raise whatever the libraries below them do.
     hint = f"check its name, config and split on {repo.page}, and if that asks for consent or a login: hf auth login"
     with _away_from(repo.name), explained(repo, "{}", hint):
-        builder = datasets.load_dataset_builder(repo.name, reference.config or None, revision=repo.revision or None)
+        builder = datasets.load_dataset_builder(repo.name, repo.config or None, revision=repo.revision or None)
         _fetch_files(builder, repo)
         builder.download_and_prepare()
-        dataset = builder.as_dataset(split=reference.split or default_split)
+        dataset = builder.as_dataset(split=repo.split or default_split)
     classes = {column: kind.names for column, kind in dataset.features.items() if isinstance(kind, datasets.ClassLabel)}
     return collect(of_batches(dataset.iter(_ROWS_AT_ONCE), dataset.column_names, classes), name, limit)
 
 
-def _fetch_files(builder: Any, repo: Repo) -> None:
+def _fetch_files(builder: Any, repo: Reference) -> None:
     """Download what a builder will read, with progress, unless it is prepared already."""
     every = [str(file) for files in (builder.config.data_files or {}).values() for file in files]
     # Such as hf://datasets/owner/name@commit/data/train.parquet
@@ -93,7 +91,7 @@ def _away_from(repo: str) -> Iterator[None]:
         yield
 
 
-def require_hub(name: str, option: str = "--data") -> None:
+def _require_hub(repo: Reference, option: str) -> None:
     """Raise DataError where the hub cannot be reached, at once: the libraries would retry for half a minute.
 
     A file may be given by the option in its place. In offline mode nothing is asked, and the caches are used.
@@ -102,21 +100,18 @@ def require_hub(name: str, option: str = "--data") -> None:
 
     if constants.HF_HUB_OFFLINE:
         return
-    reference = parse(name)
-    get = f"hf download --repo-type dataset --local-dir DIR {reference.repo} {reference.file}".rstrip()
+    get = f"hf download --repo-type dataset --local-dir DIR {repo.name} {repo.file}".rstrip()
     remedies: list[Remedy] = [Use(option, "FILE", "give"), f"fetch it where there is a network: {get}"]
-    if (Path(constants.HF_HUB_CACHE) / f"datasets--{reference.repo.replace('/', '--')}").exists():
+    if (Path(constants.HF_HUB_CACHE) / f"datasets--{repo.name.replace('/', '--')}").exists():
         remedies.append("set HF_HUB_OFFLINE=1 to use what was downloaded before")
-    check_reachable(f"{name}: the hub cannot be reached", remedies)
+    check_reachable(f"{repo.title}: the hub cannot be reached", remedies)
 
 
-def download(reference: Reference, name: str) -> Path:
+def download(repo: Reference, option: str = "--data") -> Path:
     """The single file of a reference, from the hub or its cache. Raises DataError, and RunError for a full disk."""
-    repo = _repo(reference, name)
-    if not (path := fetch(repo, [escape(reference.file)]) / reference.file).is_file():
-        raise DataError(f"{name}: there is no such file", f"choose one of {repo.page}/tree/{repo.revision or 'main'}")
+    _require_hub(repo, option)
+    if not (path := fetch(repo, [escape(repo.file)]) / repo.file).is_file():
+        raise DataError(
+            f"{repo.title}: there is no such file", f"choose one of {repo.page}/tree/{repo.revision or 'main'}"
+        )
     return path
-
-
-def _repo(reference: Reference, name: str) -> Repo:
-    return Repo(reference.repo, reference.revision, name, "dataset")

@@ -65,8 +65,7 @@ def _from_hub(folder: Path) -> Path:
     if folder.is_dir():
         return folder
     try:
-        hub.require_hub(ARCHIVE)
-        archive = hub.download(hub.parse(ARCHIVE), ARCHIVE)
+        archive = hub.download(hub.parse(ARCHIVE))
     except DataError as error:
         raise DataError(error.what, _HINT) from None
     try:

@@ -11,20 +11,20 @@ from support.tables import load
 
 
 @pytest.mark.parametrize(
-    ("name", "reference"),
+    ("name", "repo", "parts"),
     [
-        ("hf:owner/name", hub.Reference("owner/name")),
-        ("hf:owner/na.me-1@v1.2", hub.Reference("owner/na.me-1", revision="v1.2")),
-        ("hf:owner/name/a/b.csv", hub.Reference("owner/name", file="a/b.csv")),
-        ("hf:owner/name@main/b.csv", hub.Reference("owner/name", revision="main", file="b.csv")),
-        ("hf:o/n?config=pair-class&split=train[:5%25]", hub.Reference("o/n", config="pair-class", split="train[:5%]")),
-        ("hf:o/n@refs/convert/parquet", hub.Reference("o/n", revision="refs/convert/parquet")),
-        ("hf:o/n@refs/pr/3/b.csv", hub.Reference("o/n", revision="refs/pr/3", file="b.csv")),
-        ("hf:o/n@r?split=dev", hub.Reference("o/n", revision="r", split="dev")),
+        ("hf:owner/name", "owner/name", {}),
+        ("hf:owner/na.me-1@v1.2", "owner/na.me-1", {"revision": "v1.2"}),
+        ("hf:owner/name/a/b.csv", "owner/name", {"file": "a/b.csv"}),
+        ("hf:owner/name@main/b.csv", "owner/name", {"revision": "main", "file": "b.csv"}),
+        ("hf:o/n?config=pair-class&split=train[:5%25]", "o/n", {"config": "pair-class", "split": "train[:5%]"}),
+        ("hf:o/n@refs/convert/parquet", "o/n", {"revision": "refs/convert/parquet"}),
+        ("hf:o/n@refs/pr/3/b.csv", "o/n", {"revision": "refs/pr/3", "file": "b.csv"}),
+        ("hf:o/n@r?split=dev", "o/n", {"revision": "r", "split": "dev"}),
     ],
 )
-def test_a_hub_name_has_parts(name: str, reference: hub.Reference) -> None:
-    assert hub.parse(name) == reference
+def test_a_hub_name_has_parts(name: str, repo: str, parts: dict[str, str]) -> None:
+    assert hub.parse(name) == hub.Reference(**{"name": repo, "revision": "", "title": name, **parts})
 
 
 @pytest.mark.parametrize(

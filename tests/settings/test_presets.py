@@ -114,7 +114,7 @@ def test_a_mean_over_the_padded_length_is_settled_in_words(name: str) -> None:
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_training_data_is_a_name_that_the_hub_reader_understands(name: str) -> None:
     reference = hub.parse(str(run_of(name)["data.train"]))
-    assert reference.repo and (reference.file or reference.split)
+    assert reference.name and (reference.file or reference.split)
 
 
 @pytest.mark.parametrize(
