@@ -60,9 +60,7 @@ def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples
             metric = _metric(dev.metric, train.form, train.source)
             train, rows = hold_out(train, _share(dev.data), seed, math.inf if metric == "spearman" else QUERIES)
         else:
-            frame = open_dev(dev.data)
-            columns = _columns(frame, data.columns, dev.data)
-            rows, metric = read_rows(frame, dev.data, columns, data.labels, dev.metric, data.blank)
+            rows, metric = _read_rows(dev.data, data.columns, data.labels, dev.metric, data.blank, by_name=True)
             if rows.notes:
                 train = replace(train, notes=(*train.notes, *(f"dev data: {note}" for note in rows.notes)))
         if metric == "spearman":
@@ -71,7 +69,7 @@ def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples
     except DataError as error:
         remedies = *error.remedies, Use("--dev", "none", "train without dev data:")
         raise DataError(error.what, remedies, key="dev.data") from None
-    made = ranked(rows, metric, documents.views["anchor"])
+    made = _ranked(rows, metric, documents.views["anchor"])
     return replace(train, notes=train.notes + made.notes), made
 
 
@@ -110,24 +108,21 @@ def read_dev(
 
     With `by_name`, `columns` count only where the names of the columns do not give their roles.
     """
+    rows, metric = _read_rows(source, columns, labels, metric, blank, by_name=by_name)
+    return scored(rows) if metric == "spearman" else _ranked(rows, metric)
+
+
+def _read_rows(
+    source: str, columns: str, labels: str, metric: str, blank: Blank, *, by_name: bool
+) -> tuple[Examples, str]:
+    """The rows of a name, and the metric that is meant for them."""
     frame = open_dev(source)
     columns = _columns(frame, columns, source) if by_name else columns
-    rows, metric = read_rows(frame, source, columns, labels, metric, blank)
-    return scored(rows) if metric == "spearman" else ranked(rows, metric)
-
-
-def read_rows(
-    frame: Frame, source: str, columns: str, labels: str, metric: str, blank: Blank = "error"
-) -> tuple[Examples, str]:
-    """The rows of a frame, and the metric that is meant for them; `columns`, `labels`, `blank` as in `sections.Data`.
-
-    Raises DataError and UsageError.
-    """
     metric = _metric(metric, shape(frame, columns, source)[0], source, is_list=len(frame.columns) == 1)
     return from_frame(frame, columns, labels, source, blank=blank, with_scores=True), metric
 
 
-def ranked(rows: Examples, metric: str, documents: Texts | None = None) -> Retrieval:
+def _ranked(rows: Examples, metric: str, documents: Texts | None = None) -> Retrieval:
     """Rows as queries, and what is relevant to each of them among the texts of all, as `from_rows` has it."""
     if rows.form == "labelled":
         rows = convert(rows, "triplets" if metric == "accuracy" else "pairs")
@@ -135,13 +130,11 @@ def ranked(rows: Examples, metric: str, documents: Texts | None = None) -> Retri
 
 
 def named_pairs(dev: Dev, data: Data) -> ScoredPairs | None:
-    """The scored pairs that `dev.data` names; None for `split:…` and for rows without scores."""
+    """The scored pairs that `dev.data` names; None for `split:…` and for rows to rank."""
     if dev.data.startswith(SPLIT):
         return None
-    frame = open_dev(dev.data)
-    columns = _columns(frame, data.columns, dev.data)
-    is_scored = shape(frame, columns, dev.data)[0] == "scored"
-    return scored(from_frame(frame, columns, "", dev.data, with_scores=True)) if is_scored else None
+    made = read_dev(dev.data, data.columns, data.labels, dev.metric, data.blank, by_name=True)
+    return made if isinstance(made, ScoredPairs) else None
 
 
 def unseen(data: DevData, train: Examples) -> DevData:

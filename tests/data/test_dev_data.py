@@ -8,7 +8,7 @@ import pytest
 
 from contrastcli.data import relevance
 from contrastcli.data.convert import adapt
-from contrastcli.data.dev_data import load_dev, resolve_dev
+from contrastcli.data.dev_data import load_dev, named_pairs, resolve_dev
 from contrastcli.data.examples import Examples, ScoredPairs
 from contrastcli.data.mixing import join
 from contrastcli.data.relevance import Retrieval, from_rows
@@ -217,6 +217,13 @@ def test_dev_columns_with_other_names_have_the_roles_of_the_training_columns(tmp
     path.write_text("frage\tantwort\nq1\ta1\nq2\ta2\n")
     _, dev = load_dev(Dev(data=str(path)), Data(columns="anchor=frage,positive=antwort"), many("pairs"), 0)
     assert isinstance(dev, Retrieval) and relevant(dev) == {("q1", "a1"), ("q2", "a2")}
+
+
+def test_the_dev_pairs_of_a_run_are_read_as_its_training_read_them(tmp_path: Path) -> None:
+    path = tmp_path / "dev.tsv"
+    path.write_text("sentence1\tsentence2\tscore\na\tb\t1\n\tc\t2\nd\te\t3\n")
+    dev, data = Dev(data=str(path)), Data(blank="drop")
+    assert named_pairs(dev, data) == load_dev(dev, data, many("triplets"), 0)[1]
 
 
 def test_what_is_measured_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
