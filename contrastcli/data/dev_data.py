@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,6 @@ from msgspec import structs
 from contrastcli.data.batching import Indices
 from contrastcli.data.convert import convert, hold_out, scored
 from contrastcli.data.examples import Examples, ScoredPairs, from_frame, text_key
-from contrastcli.data.formats import Frame
 from contrastcli.data.forms import FORMS
 from contrastcli.data.lines import as_number
 from contrastcli.data.relevance import Retrieval, documents_of, from_rows
@@ -115,9 +115,12 @@ def read_dev(
 def _read_rows(
     source: str, columns: str, labels: str, metric: str, blank: Blank, *, by_name: bool
 ) -> tuple[Examples, str]:
-    """The rows of a name, and the metric that is meant for them."""
+    """The rows of a name, and the metric that is meant for them; `by_name` as in `read_dev`."""
     frame = open_dev(source)
-    columns = _columns(frame, columns, source) if by_name else columns
+    if by_name:
+        with suppress(DataError):
+            shape(frame, "", source)
+            columns = ""
     metric = _metric(metric, shape(frame, columns, source)[0], source, is_list=len(frame.columns) == 1)
     return from_frame(frame, columns, labels, source, blank=blank, with_scores=True), metric
 
@@ -151,15 +154,6 @@ def unseen(data: DevData, train: Examples) -> DevData:
 
     queries = [data.queries[row] for row in rows]
     return replace(data, queries=queries, judged=kept(data.judged), triplets=kept(data.triplets))
-
-
-def _columns(frame: Frame, columns: str, source: str) -> str:
-    """The roles of the columns of dev data: by their names ("") where these give roles, else those of training."""
-    try:
-        shape(frame, "", source)
-    except DataError:
-        return columns
-    return ""
 
 
 def _metric(metric: str, form: Form, source: str, *, is_list: bool = False) -> str:
