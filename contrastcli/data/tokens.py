@@ -143,9 +143,7 @@ class Tokenizer:
         self._fast, largest = _load(folder, self._files.get("tokenizer.json"))
         self._config: dict[str, object] = {}
         """What the saved tokenizer_config.json says besides."""
-        if lowercase:
-            self._lower_case()
-        self._strip(bare)
+        self._adapt(lowercase, bare)
         names = special_names(folder) or self._usual_names()
         if "[MASK]" in suffix and "mask_token" not in names:
             what = f"the tokenizer of {folder} has no mask token for what comes after every text, '{suffix}'"
@@ -169,19 +167,18 @@ class Tokenizer:
         token_id: int | None = self._fast.token_to_id(token) if token else None
         return missing if token_id is None else token_id
 
-    def _lower_case(self) -> None:
+    def _adapt(self, lowercase: bool, bare: bool) -> None:
         from tokenizers import normalizers
 
-        steps = [normalizers.Lowercase(), self._fast.normalizer]
-        self._fast.normalizer = normalizers.Sequence([step for step in steps if step is not None])
-        # `save` writes one that lowers the case too.
-        self._files.pop("tokenizer.json", None)
-
-    def _strip(self, bare: bool) -> None:
         self._fast.no_padding()
         self._fast.no_truncation()
+        if lowercase:
+            steps = [normalizers.Lowercase(), self._fast.normalizer]
+            self._fast.normalizer = normalizers.Sequence([step for step in steps if step is not None])
         if bare:
             self._fast.post_processor = None
+        if lowercase or bare:
+            # `save` writes one that does so too.
             self._files.pop("tokenizer.json", None)
 
     def _usual_names(self) -> dict[str, str]:
