@@ -49,4 +49,4 @@ def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
     return "\n".join([protocol, *(entry["note"] for entry in scores.values()), *warnings])
 
 
-PROCEDURE = Procedure(_find, _score, _protocol, lambda rows: by_kind(rows.columns, rows.kinds))
+PROCEDURE = Procedure(_find, _score, _protocol, by_kind)

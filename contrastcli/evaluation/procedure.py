@@ -13,6 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastcli.data.dev_data import DevData
 from contrastcli.errors import DataError
 from contrastcli.evaluation.suites import OWN, Suite
 from contrastcli.model.encoder import SentenceEncoder
@@ -104,10 +105,10 @@ D = TypeVar("D", bound=SuiteData)
 Find = Callable[[Sequence[str], Options], Mapping[str, Callable[[], D]]]
 
 
-def by_kind(columns: Sequence[Iterable[str]], kinds: Sequence[Kind | None]) -> dict[Kind | None, list[str]]:
-    """The texts of columns, joined where they are of one kind."""
+def by_kind(data: DevData) -> dict[Kind | None, list[str]]:
+    """The texts of both columns, joined where they are of one kind."""
     joined: dict[Kind | None, list[str]] = {}
-    for kind, texts in zip(kinds, columns, strict=True):
+    for kind, texts in zip(data.kinds, data.columns, strict=True):
         joined.setdefault(kind, []).extend(texts)
     return joined
 

@@ -148,4 +148,4 @@ def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
     return _PROTOCOL.format(pooling=context.subject.pooling) + "".join(notes)
 
 
-PROCEDURE = Procedure(_find, _score, _protocol, lambda data: by_kind(data.columns, data.kinds))
+PROCEDURE = Procedure(_find, _score, _protocol, by_kind)

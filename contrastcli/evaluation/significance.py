@@ -147,7 +147,7 @@ def judge(vectors: Vectors, data: DevData) -> Floats:
     from contrastcli.evaluation import ranking
     from contrastcli.model.metrics import cosine
 
-    for kind, texts in by_kind(data.columns, data.kinds).items():
+    for kind, texts in by_kind(data).items():
         vectors.add(texts, kind)
     first, second = map(vectors, data.columns, data.kinds)
     if isinstance(data, ScoredPairs):
