@@ -128,7 +128,8 @@ class BatchOrder:
         if self.groups is None:
             sets = self.mix.draw(self.seed, number) if self.mix else [np.arange(self.rows)]
             sets = sets if self.mix and self.mix.one_set_per_batch else [np.concatenate(sets)]
-            cut = [self._split(random.permutation(rows)) for rows in sets]
+            size = self.batch_size
+            cut = [np.split(random.permutation(rows), range(size, len(rows), size)) for rows in sets]
             batches = [*chain.from_iterable(cut)]
             return batches if len(cut) == 1 else [batches[n] for n in random.permutation(len(batches))]
         order = np.argsort(self.groups, kind="stable")
@@ -144,9 +145,6 @@ class BatchOrder:
                 filled[-1].append(rows)
                 free -= len(rows)
         return [np.concatenate(batch) for batch in filled]
-
-    def _split(self, rows: Indices) -> list[Indices]:
-        return np.split(rows, range(self.batch_size, len(rows), self.batch_size))
 
     def __len__(self) -> int:
         """The batches of an epoch; with groups those of the first epoch, since epochs differ."""

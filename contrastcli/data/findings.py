@@ -140,7 +140,8 @@ def near(keyed: Keyed, on_progress: Callable[[int, int], None]) -> Findings:
                 continue
             there = [column[other] for column in rows.views.values()]
             if _numbers(texts) == _numbers(there):
-                shares[other] = min(_jaccard(own, _grams(text)) for own, text in zip(grams, there, strict=True))
+                both = zip(grams, map(_grams, there), strict=True)
+                shares[other] = min(len(own & its) / len(own | its) for own, its in both)
         closest = max(shares, key=shares.__getitem__, default=-1)
         if closest >= 0 and shares[closest] >= NEAR:
             yield Finding(row, f"{shares[closest]:.0%} equal", closest, shares[closest])
@@ -157,10 +158,6 @@ def _grams(text: str) -> frozenset[str]:
 def _numbers(texts: Iterable[str]) -> list[str]:
     """The words with a digit, which tell apart what a template has filled in."""
     return [word for text in texts for word in _WORDS.findall(text) if any(map(str.isdigit, word))]
-
-
-def _jaccard(first: frozenset[str], second: frozenset[str]) -> float:
-    return len(first & second) / len(first | second)
 
 
 def leaks(keyed: Keyed, texts: Iterable[str]) -> Findings:
