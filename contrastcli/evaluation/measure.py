@@ -158,7 +158,7 @@ def _score(
 ) -> Iterator[None]:
     """Add the scores of tasks, the cached ones first, and to `missing` those that cannot be scored; yields at each."""
     name, options = context.suite.name, context.options
-    names = {task: _cache_name(context, task, data[task].fingerprint) for task in data}
+    names = {task: _cache_name(context, task, data[task]) for task in data}
     read = partial(read_json, kind=TaskScores)
     known = {task: load_cached(name, read) if name and not options.fresh else None for task, name in names.items()}
     if data:
@@ -186,8 +186,9 @@ def _measured(procedure: Procedure[Any], context: SuiteContext, task: str, data:
     return procedure.score(context, task, data)
 
 
-def _cache_name(context: SuiteContext, task: str, fingerprint: str | None) -> str | None:
-    """The cached scores of a task, by the fingerprints of model and data; None if they must not be cached."""
+def _cache_name(context: SuiteContext, task: str, data: Any) -> str | None:
+    """The cached scores of a task, by the fingerprints of model and data; None for data without one."""
+    fingerprint = getattr(data, "fingerprint", None)
     key = (_CACHE_VERSION, context.suite.name, task, context.subject.fingerprint, fingerprint)
     name = hashlib.sha256(json.dumps(key).encode()).hexdigest()
     return None if fingerprint is None else f"scores/{name}.json"

@@ -6,7 +6,6 @@ import difflib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -26,23 +25,19 @@ if TYPE_CHECKING:
     from mteb.models import ModelMeta
 
 
-@dataclass(frozen=True)
-class _Task:
-    """A task of MTEB, which reads its data and caches its results itself."""
+def _find(tasks: Sequence[str], options: Options) -> dict[str, Callable[[], AbsTask]]:
+    """Tasks, which read their data and cache their results themselves.
 
-    task: AbsTask
-    fingerprint: str | None = None
-
-
-def _find(tasks: Sequence[str], options: Options) -> dict[str, Callable[[], _Task]]:
-    """Raises UsageError without the package, without the name of a task, or for one that it does not know."""
+    Raises UsageError without the package, without the name of a task, or for one that it does not know.
+    """
     if not tasks:
         raise UsageError("MTEB has hundreds of tasks", "say which: --task STS12,TwentyNewsgroupsClustering.v2")
-    return {task.metadata.name: partial(_Task, task) for task in find(tasks)}
+    by_name = find(tasks)
+    return {name: partial(by_name.__getitem__, name) for name in by_name}
 
 
-def find(names: Iterable[str]) -> list[AbsTask]:
-    """The tasks with these names and those of benchmarks with these names, each once.
+def find(names: Iterable[str]) -> dict[str, AbsTask]:
+    """The tasks with these names and those of benchmarks with these names, by their own names.
 
     Raises UsageError for unknown names, and for tasks of other data than texts.
     """
@@ -63,7 +58,7 @@ def find(names: Iterable[str]) -> list[AbsTask]:
     for name, task in by_name.items():
         if set(task.metadata.modalities) != {"text"}:
             raise UsageError(f"the task '{name}' does not take texts", "leave it out")
-    return list(by_name.values())
+    return by_name
 
 
 def _folder(context: SuiteContext) -> Path:
@@ -71,14 +66,14 @@ def _folder(context: SuiteContext) -> Path:
     return (context.options.out or cache_dir()) / "mteb"
 
 
-def _score(context: SuiteContext, name: str, data: _Task) -> TaskScores:
+def _score(context: SuiteContext, name: str, task: AbsTask) -> TaskScores:
     """Run a task, unless there are results for the same weights. Raises Unscored if it fails."""
     import mteb
 
     with logging_disabled():
         result = mteb.evaluate(
             cast(Any, Encoder(context.subject)),
-            data.task,
+            task,
             cache=mteb.ResultCache(_folder(context)),
             overwrite_strategy="always" if context.options.fresh else "only-missing",
             raise_error=False,
@@ -88,7 +83,7 @@ def _score(context: SuiteContext, name: str, data: _Task) -> TaskScores:
     if result.exceptions:
         message = result.exceptions[0].exception.strip() or "it failed without a message"
         raise Unscored(message.splitlines()[0], "MTEB fetches its data from the hub: check the network")
-    about, (scored,) = data.task.metadata, result.task_results
+    about, (scored,) = task.metadata, result.task_results
     score, splits = finite(100 * scored.get_score()), list(scored.scores)
     return {"score": score, "metric": about.main_score, "type": str(about.type), "splits": splits}
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,15 +92,8 @@ class Options:
         return self.files if suite is OWN else self.tasks
 
 
-class SuiteData(Protocol):
-    """The data of a task."""
-
-    @property
-    def fingerprint(self) -> str | None:
-        """Equal only for equal data; None if scores of it must not be cached."""
-
-
-D = TypeVar("D", bound=SuiteData)
+D = TypeVar("D")
+"""The data of a task. Scores of data with a `fingerprint`, which only equal data share, are cached."""
 
 Find = Callable[[Sequence[str], Options], Mapping[str, Callable[[], D]]]
 
