@@ -21,9 +21,8 @@ from contrastcli.data.examples import Examples, from_frame
 from contrastcli.data.findings import Finding, Keyed, contradicting, languages, leaks, near, repeated, same
 from contrastcli.data.formats import Frame
 from contrastcli.data.forms import FORMS, KINDS, LONGEST
-from contrastcli.data.mixing import read_sets
 from contrastcli.data.roles import listed
-from contrastcli.data.sources import open_frame
+from contrastcli.data.sources import open_frame, read_sets
 from contrastcli.data.writing import WRITERS, check_rows_output
 from contrastcli.errors import DataError, UsageError, Use, nearest
 from contrastcli.files import replaced, writing_to

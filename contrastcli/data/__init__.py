@@ -8,8 +8,7 @@ formats.py    a .csv, .tsv, .jsonl, .parquet … as named columns (a Frame), wit
 forms.py      tables for `contrast help`: formats, names of columns, forms of rows
 roles.py      which column is the anchor, the positive, the label …, and its checked values
 examples.py   training rows (Examples) and scored pairs, made from a Frame; their fingerprints
-convert.py    rows in another form, and rows held out as dev data
-mixing.py     several sets as one, with weights
+convert.py    rows in another form, several sets as one, and rows held out as dev data
 findings.py   what is unusual in training rows: texts of the dev set, equal and contradicting rows …
 dev_data.py   dev data, and the metric that fits them
 relevance.py  queries, documents and which are relevant: dev data without scores, suites of retrieval

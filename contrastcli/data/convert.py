@@ -1,22 +1,26 @@
-"""Training rows in other forms, and rows held out as dev data. The notes of the result say what was done."""
+"""Training rows in other forms, several sets as one, and rows held out as dev data. Notes say what was done."""
 
 import hashlib
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain, repeat
 
 import numpy as np
 
+from contrastcli.data.batching import scaled
 from contrastcli.data.examples import Examples, ScoredPairs, dropped, require_different_scores, text_key
 from contrastcli.data.forms import BECOMES, FORMS, LABELS
-from contrastcli.data.texts import Texts
+from contrastcli.data.texts import Texts, read_columns
 from contrastcli.errors import DataError, Remedy, Use
 from contrastcli.settings import catalogue, sections
 from contrastcli.settings.objective import Form
 
 _ENTAILMENT, _, _CONTRADICTION = range(3)
 _SCORES_BY_LABEL = (1.0, 0.5, 0.0)
+# Rows of each form may stand among those of the next.
+_WIDENING = ("sentences", "pairs", "triplets")
 
 
 def _targets(form: Form, needs: tuple[Form, ...]) -> list[Form]:
@@ -129,6 +133,34 @@ def _triplets(examples: Examples) -> dict[str, Texts]:
             used[premise] += 1
     own, other = np.array(rows, dtype=np.int64).reshape(-1, 2).T
     return {"anchor": premises.take(own), "positive": hypotheses.take(own), "negative": hypotheses.take(other)}
+
+
+def join(sets: Sequence[Examples], source: str) -> Examples:
+    """The rows of several sets, one set after the other, under one name.
+
+    A sentence among pairs is its own positive, and a pair among triplets has no hard negative. Raises DataError for
+    other forms that differ. Scores are shares of the range of their set.
+    """
+    forms = {one.form for one in sets}
+    if len(forms) > 1 and not forms <= {*_WIDENING}:
+        what = f"{source}: {' and '.join(sorted(FORMS[form] for form in forms))} cannot be trained on together"
+        raise DataError(what, "train on sets of one form, or on one after the other")
+    form = max(forms, key=lambda form: _WIDENING.index(form) if form in _WIDENING else 0)
+    names = [*max((one.views for one in sets), key=len)]
+    # Only a set of sentences has no positives.
+    views_of = [{"positive": one.views["anchor"]} | one.views for one in sets]
+    rows = chain.from_iterable(zip(*(views.get(v, repeat("")) for v in names), strict=False) for views in views_of)
+    views = read_columns(names, chain.from_iterable(rows))
+    labels = [*chain.from_iterable(one.labels or () for one in sets)] or None
+    scores = [*chain.from_iterable(scaled(one.scores).tolist() for one in sets if one.scores)] or None
+    taught = [one.candidate_scores for one in sets if one.candidate_scores is not None]
+    if len({of.shape[1] for of in taught}) > 1:
+        raise DataError(f"{source}: rows with scores have as many negatives in every set", "mine as many for each: -n")
+    notes = tuple(f"{one.source}: {note}" for one in sets for note in one.notes)
+    first, *others = {one.read_as or one.form for one in sets}
+    sizes, read_as = tuple(map(len, sets)), None if others else first
+    candidate_scores = np.concatenate(taught) if taught else None
+    return Examples(form, views, labels, source, notes, scores, candidate_scores, sizes, read_as=read_as)
 
 
 def hold_out(examples: Examples, share: float, seed: int, most: float = math.inf) -> tuple[Examples, Examples]:

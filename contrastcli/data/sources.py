@@ -1,18 +1,22 @@
-"""Data by the name that a user gives: a path, `hf:…`, `senteval:DIR`, `starter`, `stsb`, `split:5%` or `none`."""
+"""Data by the name that a user gives: a path, `hf:…`, `senteval:DIR`, `starter`, `stsb`, `split:5%` or `none`.
+
+Training data may be several sets, each with its weight: `a.csv=2,b.csv`.
+"""
 
 import difflib
 import os
+import re
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 from contrastcli.data import hub
-from contrastcli.data.convert import adapt
+from contrastcli.data.convert import adapt, join
 from contrastcli.data.examples import Examples, from_frame
 from contrastcli.data.formats import Frame, format_of, read_file
 from contrastcli.data.forms import FORMATS, FORMS
-from contrastcli.data.mixing import join, read_sets
 from contrastcli.data.relevance import documents_of
 from contrastcli.data.roles import COLUMNS
 from contrastcli.data.texts import Column
@@ -33,6 +37,22 @@ _NAMES: Mapping[Split, tuple[str, ...]] = {"train": ("starter",), "validation": 
 SENTEVAL = "senteval:"
 SPLIT = "split:"
 _STSB = "hf:sentence-transformers/stsb"
+_WEIGHTED = re.compile(r"([^=].*?)(?:(?<!config)(?<!split)=([\d.]+))?")
+
+
+def read_sets(names: str) -> list[tuple[str, float]]:
+    """The sets of "a.csv=2,b.parquet" with their weights, 1 where none is given. Raises UsageError.
+
+    A name without a comma, or of a file or folder, is one set.
+    """
+    if "," not in names or os.path.exists(os.path.expanduser(names)):
+        return [(names, 1.0)]
+    matches = [_WEIGHTED.fullmatch(item.strip()) for item in names.split(",")]
+    with suppress(ValueError):
+        sets = [(match[1], float(match[2] or 1)) for match in matches if match]
+        if len(sets) == len(matches) and all(weight > 0 for _, weight in sets):
+            return sets
+    raise UsageError(f"data.train is '{names}'", "write sets with commas between, and weights above 0: a.csv=2,b.csv")
 
 
 def load_examples(data: sections.Data, needs: tuple[Form, ...], labels: tuple[int, ...]) -> Examples:

@@ -9,8 +9,7 @@ from contrastcli.data.dev_data import DevData, load_dev, load_general, resolve_d
 from contrastcli.data.examples import Examples
 from contrastcli.data.findings import check_leaks
 from contrastcli.data.forms import LABELS
-from contrastcli.data.mixing import read_sets
-from contrastcli.data.sources import load_examples
+from contrastcli.data.sources import load_examples, read_sets
 from contrastcli.errors import UsageError, Use
 from contrastcli.settings import catalogue
 from contrastcli.settings.config import Config

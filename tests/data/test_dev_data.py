@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from contrastcli.data import relevance
-from contrastcli.data.convert import adapt
+from contrastcli.data.convert import adapt, join
 from contrastcli.data.dev_data import load_dev, named_pairs, resolve_dev
 from contrastcli.data.examples import Examples, ScoredPairs
-from contrastcli.data.mixing import join
 from contrastcli.data.relevance import Retrieval, from_rows
 from contrastcli.data.sources import load_examples
 from contrastcli.data.texts import Texts

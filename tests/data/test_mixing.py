@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from contrastcli.data.batching import BatchOrder, Indices, Mix
-from contrastcli.data.mixing import read_sets
-from contrastcli.data.sources import load_examples
+from contrastcli.data.sources import load_examples, read_sets
 from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError, UsageError
 from contrastcli.settings.objective import Form
