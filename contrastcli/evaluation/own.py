@@ -9,6 +9,7 @@ import torch
 
 from contrastcli.data.dev_data import DevData, read_dev
 from contrastcli.data.examples import ScoredPairs
+from contrastcli.data.sources import read_sets
 from contrastcli.errors import UsageError
 from contrastcli.evaluation import ranking
 from contrastcli.evaluation.procedure import Options, Procedure, SuiteContext, TaskScores, by_kind, finite
@@ -43,8 +44,8 @@ def _score(context: SuiteContext, task: str, rows: DevData) -> TaskScores:
 def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
     protocol = _PROTOCOL.format(pooling=context.subject.pooling)
     run = resolve(context.subject.name).run
-    trained = Path(run.config().data.train).resolve() if run else None
-    seen = [task for task in scores if Path(task).resolve() == trained]
+    trained = {Path(name).resolve() for name, _ in read_sets(run.config().data.train)} if run else set()
+    seen = [task for task in scores if Path(task).resolve() in trained]
     warnings = (f"{task}: the model was trained on it, so that its score says little of other texts" for task in seen)
     return "\n".join([protocol, *(entry["note"] for entry in scores.values()), *warnings])
 

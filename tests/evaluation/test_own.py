@@ -134,6 +134,10 @@ def test_a_model_that_was_trained_on_the_file_is_said_to_be_so(contrast: Contras
         for _ in range(2):  # measured, and from the cache
             answer = contrast("eval", "simple", "--data", file, "--columns", data.columns)
             assert answer.out.count(f"{file}: the model was trained on it") == times, answer
+    settings = run.path / "config.toml"
+    settings.write_text(settings.read_text().replace(f'"{data.train}"', f'"{data.train}=2,other.jsonl"'))
+    answer = contrast("eval", "simple", "--data", "other.jsonl", "--columns", data.columns)
+    assert "other.jsonl: the model was trained on it" in answer.out
 
 
 def test_a_run_keeps_the_scores_of_all_its_files(contrast: Contrast, run: Run) -> None:
