@@ -173,31 +173,27 @@ def compare(item: Item, made: Trials, data_dir: str = "") -> list[TableMadeAgain
     done = {system: [trial for trial in some if trial.trained] for system, some in made.items()}
     compared = []
     for table in item.tables:
-        if table.suite == "data":
-            compared.append(TableMadeAgain(table, _sizes(table, data_dir)))
-            continue
         lines, comparable = {}, table.mark != "not comparable"
         for backbone, method, printed in table.lines():
-            if (system := System(backbone, method)) in done:
+            system = System(backbone, method)
+            if table.suite == "data":
+                ours = _sizes(table, method, data_dir)
+            elif system in done:
                 ours = {column: _ours(item, table, column, system, done) for column in table.columns}
-                lines[system] = {column: Measurement(*ours[column], printed.get(column), comparable) for column in ours}
+            else:
+                continue
+            lines[system] = {column: Measurement(*ours[column], printed.get(column), comparable) for column in ours}
         compared.append(TableMadeAgain(table, lines))
     return compared
 
 
-def _sizes(table: Table, data_dir: str) -> dict[System, dict[str, Measurement]]:
-    """The numbers of data sets, which are the methods of such a table."""
+def _sizes(table: Table, task: str, data_dir: str) -> dict[str, tuple[Spread | None, bool]]:
+    """The numbers of a data set, which is the method of such a table, none of them partial."""
     from contrastcli.evaluation.measure import sizes
 
-    lines = {}
-    for nothing, task, printed in table.lines():
-        suite = next(suite for suite in SUITES.values() if task in suite.tasks)
-        ours = sizes(suite, task, Path(data_dir)) if data_dir else {}
-        spreads = {column: Spread.of([ours[column]]) if column in ours else None for column in table.columns}
-        lines[System(nothing, task)] = {
-            column: Measurement(spreads[column], False, printed.get(column)) for column in spreads
-        }
-    return lines
+    suite = next(suite for suite in SUITES.values() if task in suite.tasks)
+    ours = sizes(suite, task, Path(data_dir)) if data_dir else {}
+    return {column: (Spread.of([ours[column]]) if column in ours else None, False) for column in table.columns}
 
 
 def _ours(item: Item, table: Table, column: str, system: System, done: Trials) -> tuple[Spread | None, bool]:
