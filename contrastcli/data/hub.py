@@ -1,8 +1,7 @@
 """Data sets of the Hugging Face hub: `hf:owner/name[@revision][/file][?config=…&split=…]`."""
 
 import re
-from collections.abc import Iterator
-from contextlib import chdir, contextmanager
+from contextlib import ExitStack, chdir
 from dataclasses import dataclass, replace
 from glob import escape
 from pathlib import Path
@@ -63,7 +62,10 @@ def read(name: str, default_split: str, limit: int = 0) -> Frame:
         fetch(repo, [])
     # Builders raise whatever the libraries below them do.
     hint = f"check its name, config and split on {repo.page}, and if that asks for consent or a login: hf auth login"
-    with _away_from(repo.name), explained(repo, "{}", hint):
+    with explained(repo, "{}", hint), ExitStack() as elsewhere:
+        if Path(repo.name).exists():
+            # Here the library would read what has that path.
+            elsewhere.enter_context(chdir(elsewhere.enter_context(TemporaryDirectory())))
         builder = datasets.load_dataset_builder(repo.name, repo.config or None, revision=repo.revision or None)
         _fetch_files(builder, repo)
         builder.download_and_prepare()
@@ -79,16 +81,6 @@ def _fetch_files(builder: Any, repo: Reference) -> None:
     ours = [file.partition(f"{repo.name}@")[2].partition("/") for file in every if f"{repo.name}@" in file]
     if ours and not Path(builder.cache_dir).exists():
         fetch(replace(repo, revision=ours[0][0]), [escape(path) for _, _, path in ours])
-
-
-@contextmanager
-def _away_from(repo: str) -> Iterator[None]:
-    """Work elsewhere where the working folder has that path, which the library would read in place of the hub's."""
-    if not Path(repo).exists():
-        yield
-        return
-    with TemporaryDirectory() as empty, chdir(empty):
-        yield
 
 
 def _require_hub(repo: Reference, option: str) -> None:

@@ -67,8 +67,7 @@ class Trial:
 
     def suites(self) -> dict[str, Any]:
         """What was measured, by suite. Raises DataError."""
-        path = self.cell.run.scores_path if self.cell else resolve(self.model).scores_path(self.pooling)
-        return dict(read_scores(path).get("suites", {}))
+        return dict(read_scores(resolve(self.word).scores_path(self.pooling)).get("suites", {}))
 
     def time(self) -> dict[str, float]:
         if not self.cell:
