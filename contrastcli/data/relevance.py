@@ -78,9 +78,8 @@ def from_rows(rows: Examples, distractors: Texts | None, metric: str) -> Retriev
     room for are ranked as well, and of more anchors than QUERIES a sample is measured; without distractors all are.
     Raises DataError where every anchor is its own positive.
     """
-    columns = [rows.views["anchor"], *(texts for view, texts in rows.views.items() if view != "anchor")]
-    differs = np.array([row[0] != row[1] for row in zip(*columns, strict=True)])
-    kept = list(compress(zip(*columns, strict=True), differs))
+    differs = np.array([row[0] != row[1] for row in zip(*rows.views.values(), strict=True)])
+    kept = list(compress(zip(*rows.views.values(), strict=True), differs))
     if not kept:
         raise DataError(f"{rows.source}: every anchor is its own positive", "give pairs of different texts")
     notes = dropped(differs, "whose anchor is its own positive")
@@ -95,8 +94,8 @@ def from_rows(rows: Examples, distractors: Texts | None, metric: str) -> Retriev
     own = len(documents)
     pool = Texts.join([documents_of(rows).views["anchor"], *([distractors] if distractors else [])]).distinct()[0]
     pool = pool.take(~np.isin(pool.hashes, Texts.of(documents).hashes))
-    for text in random.Random(0).sample(pool, max(0, min(len(pool), DOCUMENTS - own))):
-        documents[text] = len(documents)
+    drawn = random.Random(0).sample(pool, max(0, min(len(pool), DOCUMENTS - own)))
+    documents |= {text: n for n, text in enumerate(drawn, own)}
     grades = {(queries[text], documents[text]): 0 for text in anchors if text in documents}
     grades |= {(queries[row[0]], documents[row[1]]): 1 for row in kept}
     judged = sorted((*pair, grade) for pair, grade in grades.items())

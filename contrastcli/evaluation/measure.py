@@ -2,13 +2,13 @@
 
 import hashlib
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
+from statistics import fmean
 from typing import Any
 
 from contrastcli.errors import DataError
@@ -198,4 +198,4 @@ def _average(scores: Mapping[str, TaskScores], tasks: Sequence[str], path: str) 
     """Mean of a score over tasks; None without tasks, or unless each has it over the published rows."""
     complete = [task for task in tasks if task in scores and not scores[task].get("partial")]
     values = [value_at(scores[task], path) for task in complete]
-    return math.fsum(values) / len(values) if values and len(values) == len(tasks) and None not in values else None
+    return fmean(values) if values and len(values) == len(tasks) and None not in values else None

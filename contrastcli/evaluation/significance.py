@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import combinations
+from statistics import fmean
 
 import numpy as np
 from msgspec import structs
@@ -32,7 +33,7 @@ def welch(first: Sequence[float], second: Sequence[float]) -> Welch:
     """Welch's t-test of two samples of two values or more, whose variances may differ."""
     from scipy.stats import ttest_ind
 
-    difference = math.fsum(first) / len(first) - math.fsum(second) / len(second)
+    difference = fmean(first) - fmean(second)
     if len(set(first)) == 1 == len(set(second)):
         return Welch(difference, difference, difference, None, None, None)
     with warnings.catch_warnings(action="ignore"):
