@@ -20,6 +20,8 @@ _MOST_BLANK = 100_000
 """Blank lines, one after the other; a small compressed file may hold millions."""
 # Letters of Western languages with accents do not follow each other; those of other scripts do.
 _OTHER_SCRIPT = re.compile(rb"[\x80-\xff]{5}")
+# Two letters of Western languages in UTF-16.
+_UTF16 = re.compile(rb"(?P<little>[^\0]\0[^\0]\0)|\0[^\0]\0[^\0]")
 _NOT_ASCII = re.compile(r".{,20}[^\0-\x7f].{,20}")
 
 Lines = Iterator[tuple[int, str]]
@@ -52,6 +54,9 @@ class Decoder:
             self.encoding, self._utf8 = "UTF-8 with its mark", 1
         elif first == 1 and start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             self.encoding, raws = "UTF-16", self._from_utf16(raws, longest)
+        elif first == 1 and (order := _UTF16.match(start)):
+            codec = "utf-16-le" if order["little"] else "utf-16-be"
+            self.encoding, raws = f"{codec.upper()} without its mark", self._from_utf16(raws, longest, codec)
         for number, raw in enumerate(raws, first):
             if len(raw) > longest:
                 what = f"{self.name}, line {number}: longer than {longest:,} bytes"
@@ -80,9 +85,9 @@ class Decoder:
                 raise self._error(number, f"UTF-8, which line {self._windows} is not")
         return text
 
-    def _from_utf16(self, parts: Iterable[bytes], longest: int) -> Iterator[bytes]:
+    def _from_utf16(self, parts: Iterable[bytes], longest: int, codec: str = "utf-16") -> Iterator[bytes]:
         """The lines in UTF-8. Raises DataError for what is no UTF-16."""
-        decoder, rest = codecs.getincrementaldecoder("utf-16")(), ""
+        decoder, rest = codecs.getincrementaldecoder(codec)(), ""
         try:
             for part in parts:
                 *whole, rest = (rest + decoder.decode(part)).split("\n")

@@ -288,7 +288,7 @@ def test_blank_lines_without_end_are_refused(read: Read) -> None:
         read("a.txt.gz", gzip.compress(b"one\n" + b"\n" * 200_000))
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp1252"])
 def test_what_excel_writes_is_read_as_it_was_typed(read: Read, encoding: str) -> None:
     text = 'Frage;Antwort\r\n"Was; kostet\nes?";„5 €“ – für’s Erste…\r\nplain;text\r\n'
     table = read("a.csv", text.encode(encoding))
