@@ -36,6 +36,7 @@ MOST_EXPANSION = 50
 
 _SICK_HEADER = "pair_ID\tsentence_A\tsentence_B\t"
 
+_LIST = re.compile(r"\s*\[\s*(\{|$)")
 _STATED = re.compile(r"sep=([^\r\n])\r?\n?")
 """The first line of Excel's .csv that says what separates the fields."""
 
@@ -158,7 +159,8 @@ def _read_text(suffix: str, lines: Lines, name: str, limit: int) -> Frame:
         delimiter = stated[1]
         next(lines)
     rows: Records = ((number, text.rstrip("\r\n").split("\t")) for number, text in lines)
-    if suffix == ".json":
+    if suffix == ".json" or (suffix == ".jsonl" and _LIST.match(first[1])):
+        notes += ["one list in JSON"] if suffix == ".jsonl" else []
         unit, rows = "row", _json(lines, name)
     elif suffix == ".jsonl":
         rows = _objects(_parsed(lines, name), name, unit)

@@ -46,6 +46,8 @@ GOOD: dict[str, tuple[str, bytes, dict[str, list[object]]]] = {
     "csv of one column": ("a.csv", b"sentence\none\ntwo\n", {"sentence": ["one", "two"]}),
     "tsv with literal quotes": ("a.tsv", b'a\tb\n"x\t""y"\n', {"a": ['"x'], "b": ['""y"']}),
     "jsonl": ("a.jsonl", b'{"anchor": "one", "positive": "eins"}\n{"positive": "zwei", "anchor": "two"}\n', PAIRS),
+    "jsonl that is one list": ("a.jsonl", b'[\n {"t": "a"},\n {"t": "b"}\n]\n', {"t": ["a", "b"]}),
+    "jsonl that is one list on one line": ("a.jsonl", b'[{"t": "a"}, {"t": "b"}]', {"t": ["a", "b"]}),
     "jsonl with a number": ("a.jsonl", b'{"t": "a", "n": 1.5, "z": null}\n', {"t": ["a"], "n": [1.5], "z": [None]}),
     "jsonl with escapes": ("a.jsonl", b'{"t": "caf\\u00e9 \\ud83d\\ude00"}\n', {"t": ["caf\u00e9 \U0001f600"]}),
     "jsonl with a key less": ("a.jsonl", b'{"t": "a", "z": "b"}\n{"t": "c"}\n', {"t": ["a", "c"], "z": ["b", None]}),
