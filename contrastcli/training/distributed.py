@@ -7,7 +7,6 @@ on the process; on a CPU the chunks are the same for any number of processes, so
 
 import atexit
 import itertools
-import math
 import os
 import re
 import shlex
@@ -20,7 +19,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
 from threading import Event, Thread, Timer
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -30,6 +29,8 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from contrastcli.boundary import narrate
 from contrastcli.errors import RunError, UsageError, Use, error_text
 from contrastcli.model.devices import choose_device, is_out_of_memory
+
+T = TypeVar("T")
 
 PATIENCE_SECONDS = 10.0
 """After which a process says that it is waiting for the others to start."""
@@ -72,12 +73,6 @@ class World:
             self._together(dist.broadcast, together, 0)
             _unflatten(together, tensors)
 
-    def broadcast_number(self, number: float | None) -> float | None:
-        """The main process's number: others, which round in another way, must not stop or save when it does not."""
-        shared = torch.tensor(math.nan if number is None else number, dtype=torch.float64)
-        self.broadcast_tensors([shared])
-        return None if shared.isnan() else float(shared)
-
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Add up the gradients that each process's chunks left; a parameter that has none anywhere keeps none.
 
@@ -89,11 +84,11 @@ class World:
     def any(self, flag: bool) -> bool:
         return bool(self.sum(torch.tensor(float(flag))).item())
 
-    def broadcast(self, word: str) -> str:
-        """The main process's word, on every process."""
-        words = [word]
-        self._together(dist.broadcast_object_list, words)
-        return words[0]
+    def broadcast(self, value: T) -> T:
+        """The main process's value, on every process."""
+        values = [value]
+        self._together(dist.broadcast_object_list, values)
+        return values[0]
 
     @contextmanager
     def fail_together(self) -> Iterator[None]:

@@ -215,7 +215,8 @@ class Trainer:
         if self.dev is None:
             return False
         counts = position.step > 0 and self.dev.keeps_general(self.config.dev.keep_general)
-        before, score = position.best, self.session.world.broadcast_number(event.score if counts else None)
+        # Other processes, which may have rounded in another way, must not stop or save when the main one does not.
+        before, score = position.best, self.session.world.broadcast(event.score if counts else None)
         best = score is not None and (before is None or score > before)
         self.session.emit(replace(event, best=best))
         position.evaluations_without_best += position.step > 0

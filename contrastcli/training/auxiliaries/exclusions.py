@@ -1,6 +1,5 @@
 """Pairs of texts that are no negatives of each other: from a file, and added to a run while it trains."""
 
-import json
 import os
 from collections import defaultdict
 from dataclasses import replace
@@ -57,8 +56,8 @@ class Exclusions(Auxiliary):
             pass
         if world.any(world.is_main and seen != self._seen):
             self._seen = seen
-            numbers = world.broadcast(json.dumps(self._read(step - 1) if world.is_main else []))
-            self._excluded = np.array(json.loads(numbers), np.int64).reshape(-1, 2)
+            pairs = world.broadcast(self._read(step - 1) if world.is_main else [])
+            self._excluded = np.array(pairs, np.int64).reshape(-1, 2)
 
     def _read(self, step: int) -> list[tuple[int, int]]:
         """The pairs as numbers of texts, in both orders. Texts are equal whose beginnings are, as events have them."""
