@@ -1,7 +1,7 @@
 """The differences within the BERT family: published names, config keys, positions and dropout."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -44,7 +44,6 @@ class Family:
     """Config keys, and the only values with which `bert` implements the model."""
 
 
-_BERT_LAYER = "encoder.layer.{}."
 _BERT = Family(
     prefix="bert.",
     keys={
@@ -62,12 +61,12 @@ _BERT = Family(
         "positions": ("embeddings.position_embeddings",),
         "types": ("embeddings.token_type_embeddings",),
         "norm": ("embeddings.LayerNorm",),
-        "layers.{}.qkv": tuple(f"{_BERT_LAYER}attention.self.{name}" for name in ("query", "key", "value")),
-        "layers.{}.mix": (f"{_BERT_LAYER}attention.output.dense",),
-        "layers.{}.attention_norm": (f"{_BERT_LAYER}attention.output.LayerNorm",),
-        "layers.{}.expand": (f"{_BERT_LAYER}intermediate.dense",),
-        "layers.{}.contract": (f"{_BERT_LAYER}output.dense",),
-        "layers.{}.norm": (f"{_BERT_LAYER}output.LayerNorm",),
+        "layers.{}.qkv": tuple(f"encoder.layer.{{}}.attention.self.{name}" for name in ("query", "key", "value")),
+        "layers.{}.mix": ("encoder.layer.{}.attention.output.dense",),
+        "layers.{}.attention_norm": ("encoder.layer.{}.attention.output.LayerNorm",),
+        "layers.{}.expand": ("encoder.layer.{}.intermediate.dense",),
+        "layers.{}.contract": ("encoder.layer.{}.output.dense",),
+        "layers.{}.norm": ("encoder.layer.{}.output.LayerNorm",),
     },
     head={
         "dense": "cls.predictions.transform.dense",
@@ -75,15 +74,13 @@ _BERT = Family(
         "bias": "cls.predictions.bias",
     },
 )
-_ROBERTA = Family(
+_ROBERTA = replace(
+    _BERT,
     prefix="roberta.",
-    keys=_BERT.keys,
-    modules=_BERT.modules,
     head={"dense": "lm_head.dense", "norm": "lm_head.layer_norm", "bias": "lm_head.bias"},
     head_activation="gelu",
     count_from_padding=True,
 )
-_DISTIL_LAYER = "transformer.layer.{}."
 _DISTILBERT = Family(
     prefix="distilbert.",
     keys={
@@ -99,32 +96,27 @@ _DISTILBERT = Family(
         "words": ("embeddings.word_embeddings",),
         "positions": ("embeddings.position_embeddings",),
         "norm": ("embeddings.LayerNorm",),
-        "layers.{}.qkv": tuple(f"{_DISTIL_LAYER}attention.{name}" for name in ("q_lin", "k_lin", "v_lin")),
-        "layers.{}.mix": (f"{_DISTIL_LAYER}attention.out_lin",),
-        "layers.{}.attention_norm": (f"{_DISTIL_LAYER}sa_layer_norm",),
-        "layers.{}.expand": (f"{_DISTIL_LAYER}ffn.lin1",),
-        "layers.{}.contract": (f"{_DISTIL_LAYER}ffn.lin2",),
-        "layers.{}.norm": (f"{_DISTIL_LAYER}output_layer_norm",),
+        "layers.{}.qkv": tuple(f"transformer.layer.{{}}.attention.{name}_lin" for name in "qkv"),
+        "layers.{}.mix": ("transformer.layer.{}.attention.out_lin",),
+        "layers.{}.attention_norm": ("transformer.layer.{}.sa_layer_norm",),
+        "layers.{}.expand": ("transformer.layer.{}.ffn.lin1",),
+        "layers.{}.contract": ("transformer.layer.{}.ffn.lin2",),
+        "layers.{}.norm": ("transformer.layer.{}.output_layer_norm",),
     },
     head={"dense": "vocab_transform", "norm": "vocab_layer_norm", "bias": "vocab_projector.bias"},
 )
-_MPNET_LAYER = f"{_BERT_LAYER}attention."
-_MPNET = Family(
+_MPNET = replace(
+    _ROBERTA,
     prefix="mpnet.",
-    keys=_BERT.keys,
     modules={name: names for name, names in _BERT.modules.items() if name != "types"}
     | {
         "buckets": ("encoder.relative_attention_bias",),
-        "layers.{}.qkv": tuple(f"{_MPNET_LAYER}attn.{name}" for name in "qkv"),
-        "layers.{}.mix": (f"{_MPNET_LAYER}attn.o",),
-        "layers.{}.attention_norm": (f"{_MPNET_LAYER}LayerNorm",),
+        "layers.{}.qkv": tuple(f"encoder.layer.{{}}.attention.attn.{name}" for name in "qkv"),
+        "layers.{}.mix": ("encoder.layer.{}.attention.attn.o",),
+        "layers.{}.attention_norm": ("encoder.layer.{}.attention.LayerNorm",),
     },
-    head=_ROBERTA.head,
-    head_activation="gelu",
-    count_from_padding=True,
     fixed={"pad_token_id": 1},
 )
-_MODERN_LAYER = "layers.{}."
 _MODERNBERT = Family(
     prefix="model.",
     keys={
@@ -139,12 +131,12 @@ _MODERNBERT = Family(
     modules={
         "words": ("embeddings.tok_embeddings",),
         "norm": ("embeddings.norm",),
-        "layers.{}.attention_norm": (f"{_MODERN_LAYER}attn_norm",),
-        "layers.{}.qkv": (f"{_MODERN_LAYER}attn.Wqkv",),
-        "layers.{}.mix": (f"{_MODERN_LAYER}attn.Wo",),
-        "layers.{}.norm": (f"{_MODERN_LAYER}mlp_norm",),
-        "layers.{}.expand": (f"{_MODERN_LAYER}mlp.Wi",),
-        "layers.{}.contract": (f"{_MODERN_LAYER}mlp.Wo",),
+        "layers.{}.attention_norm": ("layers.{}.attn_norm",),
+        "layers.{}.qkv": ("layers.{}.attn.Wqkv",),
+        "layers.{}.mix": ("layers.{}.attn.Wo",),
+        "layers.{}.norm": ("layers.{}.mlp_norm",),
+        "layers.{}.expand": ("layers.{}.mlp.Wi",),
+        "layers.{}.contract": ("layers.{}.mlp.Wo",),
         "final_norm": ("final_norm",),
     },
     head={"dense": "head.dense", "norm": "head.norm", "bias": "decoder.bias"},
@@ -192,6 +184,7 @@ class _Reaches(msgspec.Struct):
 
 _Size = Annotated[int, msgspec.Meta(ge=1, le=1 << 24)]
 _Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+_RATES = ("dropout", "attention_dropout", "mix_dropout", "inner_dropout")
 _MOST_PARAMETERS = 10**10
 
 
@@ -237,10 +230,6 @@ class Shape:
         family = FAMILIES[config["model_type"]]
         keys, config = family.keys, {**family.defaults, **config, **family.fixed}
         padding = config.get("pad_token_id", 1 if family.count_from_padding else 0)
-
-        def rate(name: str) -> Any:
-            return config.get(keys[name], 0.1) if name in keys else 0.0
-
         values = {
             **{name: config[keys[name]] for name in ("width", "layers", "heads", "inner")},
             "vocab_size": config["vocab_size"],
@@ -251,7 +240,7 @@ class Shape:
             "first_position": padding + 1 if family.count_from_padding and isinstance(padding, int) else 0,
             "epsilon": config.get(keys.get("epsilon", "layer_norm_eps"), 1e-12),
             "activation": config.get(keys["activation"], "gelu"),
-            **{name: rate(name) for name in ("dropout", "attention_dropout", "mix_dropout", "inner_dropout")},
+            **{name: config.get(keys[name], 0.1) if name in keys else 0.0 for name in _RATES},
             "reaches": msgspec.convert(config, _Reaches).of_layers(config[keys["layers"]]) if family.pre_norm else (),
         }
         return msgspec.convert(values, cls)

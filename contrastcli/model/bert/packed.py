@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -30,6 +30,11 @@ _LEAST_TOKENS = {torch.float32: 16, torch.bfloat16: 32}
 """From here on it can be faster than attention in parts."""
 _POST_OPS = {"": ("none", ""), "gelu": ("gelu", "none"), "gelu_new": ("gelu", "tanh"), "relu": ("relu", "")}
 _POST_OPS["gelu_pytorch_tanh"] = _POST_OPS["gelu_new"]
+
+_Products = tuple[
+    "_Linear | _Int8Linear", "_Linear | _Int8Linear", "_Linear | _Gated | _Int8Linear", "_Linear | _Int8Linear"
+]
+"""The linear layers qkv, mix, expand and contract, with their activations; `add` is a sum with a residual."""
 
 
 class PackedBert:
@@ -68,19 +73,10 @@ class PackedBert:
         ]
 
 
-class _Products(NamedTuple):
-    """Linear layers, with their activations; `add` is a sum with a residual."""
-
-    qkv: _Linear | _Int8Linear
-    mix: _Linear | _Int8Linear
-    expand: _Linear | _Gated | _Int8Linear
-    contract: _Linear | _Int8Linear
-
-
 class _Layer:
     def __init__(self, layer: EncoderLayer, products: _Products) -> None:
         self._heads = layer.shape.heads
-        self._products = products
+        self._qkv, self._mix, self._expand, self._contract = products
         self._attention_norm, self._norm = layer.attention_norm, layer.norm
         self._is_pre_norm, self._window = isinstance(layer, PreNormLayer), layer.window
 
@@ -93,9 +89,8 @@ class _Layer:
         first_token: bool = False,
     ) -> Tensor:
         """The next hidden states (tokens, d), or (texts, d) of first tokens."""
-        product = self._products
         sizes = [shape.numel() for shape in shapes]
-        qkv = product.qkv(self._attention_norm(x) if self._is_pre_norm else x)
+        qkv = self._qkv(self._attention_norm(x) if self._is_pre_norm else x)
         if rotation is not None:
             qk = qkv.view(len(x), 3 * self._heads, -1)[:, : 2 * self._heads].transpose(0, 1)  # (2 H, tokens, d/H)
             qk.copy_(rotate(qk, rotation))
@@ -109,10 +104,10 @@ class _Layer:
             added = None if bias is None else bias[:, : q.shape[2], :length]
             into.view(n, -1, self._heads, q.shape[3]).copy_(_attend_near(q, k, v, added, self._window).transpose(1, 2))
         if self._is_pre_norm:
-            x = product.mix.add(mixed, x)
-            return product.contract.add(product.expand(self._norm(x)), x)
-        x = self._attention_norm(product.mix.add(mixed, x))
-        normed: Tensor = self._norm(product.contract.add(product.expand(x), x))
+            x = self._mix.add(mixed, x)
+            return self._contract.add(self._expand(self._norm(x)), x)
+        x = self._attention_norm(self._mix.add(mixed, x))
+        normed: Tensor = self._norm(self._contract.add(self._expand(x), x))
         return normed
 
 
@@ -146,7 +141,7 @@ def _float_products(layer: EncoderLayer, dtype: torch.dtype) -> _Products:
     linear = partial(_Linear, dtype=dtype)
     kind = _Gated if isinstance(layer, PreNormLayer) else _Linear
     expand = kind(layer.expand, dtype, activation=layer.shape.activation)
-    return _Products(linear(_scaled(layer)), linear(layer.mix), expand, linear(layer.contract))
+    return linear(_scaled(layer)), linear(layer.mix), expand, linear(layer.contract)
 
 
 def _scaled(layer: EncoderLayer) -> nn.Linear:
@@ -217,7 +212,7 @@ def _int8_products(layer: EncoderLayer, ranges: dict[nn.Module, _Range]) -> _Pro
     attention = torch.bfloat16 if torch.cpu._is_avx512_bf16_supported() else torch.float32
     contract = linear(layer.contract)
     expand = linear(layer.expand, activation=layer.shape.activation, into=contract)
-    return _Products(linear(_scaled(layer), layer.qkv, dtype=attention), linear(layer.mix), expand, contract)
+    return linear(_scaled(layer), layer.qkv, dtype=attention), linear(layer.mix), expand, contract
 
 
 class _Int8Linear:
