@@ -68,7 +68,7 @@ class SentenceEncoder(nn.Module):
     def put_under(self, contract: Contract) -> None:
         """Follow another contract of the same backbone from now on."""
         self.contract = contract
-        self.after = contract.after
+        self.after = contract.after  # (B, d) → (B, width)
 
     @property
     def device(self) -> torch.device:
@@ -141,11 +141,6 @@ class SentenceEncoder(nn.Module):
             return table
         return replace(table, prompts=self.tokenizer.prompt_lengths(prompts)[which])
 
-    def finish(self, pooled: Tensor) -> Tensor:
-        """The layers after the pooling: (B, d) → (B, width)."""
-        vectors: Tensor = self.after(pooled)
-        return vectors
-
     @torch.inference_mode()
     def encode_table(self, table: TokenTable, *, on_chunk: Callable[[int], None] | None = None) -> Tensor:
         """Embeddings (N, width) of a whole table, in its order, on the CPU."""
@@ -155,7 +150,6 @@ class SentenceEncoder(nn.Module):
         # Where there is room the vectors stay on the device, which need not be waited for after each chunk then.
         place = self.device if len(table) <= TEXTS_AT_ONCE else torch.device("cpu")
         vectors = torch.empty(len(table), self.width, device=place)
-
         finished = np.zeros(len(table), dtype=bool)
 
         @torch.inference_mode()  # each thread has its own
@@ -164,7 +158,7 @@ class SentenceEncoder(nn.Module):
                 pooled = _pool_packed(self, copy, table, chunk)
             else:
                 pooled = self.pooled(table, chunk, self.precision, copy)
-            vectors[to_device(torch.from_numpy(chunk), place)] = self.finish(pooled).to(place)
+            vectors[to_device(torch.from_numpy(chunk), place)] = self.after(pooled).to(place)
             finished[chunk] = True
             return len(chunk)
 

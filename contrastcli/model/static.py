@@ -85,7 +85,7 @@ class StaticEncoder(SentenceEncoder):
         arrays = (table.flat.astype(np.int64), table.starts[:-1].astype(np.int64))
         ids, starts = (to_device(torch.from_numpy(array), self.device) for array in arrays)
         weight = cast(StaticBackbone, self.backbone).embedding.weight
-        vectors = self.finish(nn.functional.embedding_bag(ids, weight, starts, mode="mean")).cpu()
+        vectors: Tensor = self.after(nn.functional.embedding_bag(ids, weight, starts, mode="mean")).cpu()
         if on_chunk:
             on_chunk(len(table))
         return vectors

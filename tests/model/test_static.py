@@ -154,7 +154,7 @@ def test_a_chain_with_a_pooling_after_it_is_refused(folder: Path, tmp_path: Path
 def test_gradients_reach_the_matrix_and_nothing_is_padded_into_a_mean(folder: Path) -> None:
     encoder = load_encoder(folder)
     table = encoder.tokenise(TEXTS)
-    pooled = encoder.finish(encoder.pooled(table, np.arange(len(TEXTS))))
+    pooled = encoder.after(encoder.pooled(table, np.arange(len(TEXTS))))
     assert_near(pooled.detach().numpy(), encoder.encode(TEXTS))
     (gradient,) = torch.autograd.grad(pooled.sum(), [*encoder.backbone.parameters()])
     assert bool(torch.isfinite(gradient).all()) and bool(gradient.any())

@@ -91,7 +91,8 @@ class _Graph(nn.Module):
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         mask = attention_mask.bool()
         hidden, pooled = self.encoder.backbone(input_ids, mask), self.encoder.pooled_tokens(input_ids, mask)
-        return self.encoder.finish(pool(hidden, pooled, self.encoder.contract.pooling))
+        vectors: Tensor = self.encoder.after(pool(hidden, pooled, self.encoder.contract.pooling))
+        return vectors
 
 
 def _prepare(encoder: SentenceEncoder, folder: Path) -> tuple[nn.Module, tuple[Tensor, Tensor]]:
