@@ -120,12 +120,8 @@ def load_with_adapter(folder: Path, *, merge: bool, attention: Attention) -> Bac
     Raises DataError where one cannot be read or does not fit, UsageError where peft is not installed.
     """
     backbone, base = load_backbone(base_folder(folder), attention), _read_base(folder)
-    if base:
-        _load_adapter(backbone, folder, base, merge)
-    return backbone
-
-
-def _load_adapter(backbone: Backbone, folder: Path, base: Base, merge: bool) -> None:
+    if base is None:
+        return backbone
     peft = _peft()
     try:
         with warnings.catch_warnings(action="ignore"):  # what does not fit is an error below
@@ -143,11 +139,12 @@ def _load_adapter(backbone: Backbone, folder: Path, base: Base, merge: bool) -> 
         backbone.requires_grad_(True)
     else:
         _keep_apart(backbone, model, base)
+    return backbone
 
 
 def save_adapter(backbone: Backbone, folder: Path) -> None:
     """Write the adapter of a backbone, which peft loads, and whose weights it is added to."""
-    model, base = backbone.adapter[0].model, backbone.adapter[0].base
+    model, base = backbone.adapter.model, backbone.adapter.base
     name, _, commit = base.name.partition("@") if not base.checksum else (base.name, "", "")
     config = copy(model.peft_config["default"])
     config.base_model_name_or_path = str(STARTER) if name == "starter" else name
@@ -253,7 +250,7 @@ class _Dropout(nn.Module):
 def _keep_apart(backbone: Backbone, model: Any, base: Base) -> None:
     """Put the layers with an adapter into the backbone, and train nothing else of it."""
     view = model.get_base_model()
-    for name, _, names in _linear(backbone) if isinstance(backbone, BertBackbone) else ():
+    for name, _, names in _linear(backbone):
         parts = [view.get_submodule(one) for one in names]
         if not all(isinstance(part, Linear) for part in parts):
             parent, _, last = name.rpartition(".")
@@ -266,7 +263,7 @@ def _keep_apart(backbone: Backbone, model: Any, base: Base) -> None:
     trained = {parameter for name, parameter in model.named_parameters() if ".lora_" in name}
     for parameter in backbone.parameters():
         parameter.requires_grad_(parameter in trained)
-    backbone.adapter = (Adapter(model, base),)
+    backbone.adapter = Adapter(model, base)
 
 
 def _targets(view: nn.Module, words: str) -> list[str]:

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from contrastcli.data.tokens import transformers
-from contrastcli.errors import DataError, Use, error_text
+from contrastcli.errors import DataError, UsageError, Use, error_text
 from contrastcli.files import json_bytes, read_json
 from contrastcli.model.bert.families import FAMILIES, Shape, canonical, fits
 from contrastcli.model.bert.network import Bert, Hidden, MaskedLMHead
@@ -40,8 +40,8 @@ class Backbone(nn.Module):
     """Whether it encodes with matrix products in int8."""
     is_compiled = False
     """Whether its layers are compiled, for training with gradients and for that alone."""
-    adapter: tuple[Any, ...] = ()
-    """Its LoRA in training, an adapters.Adapter, in a tuple that hides its modules, which the backbone has already."""
+    adapter: Any = None
+    """Its LoRA in training, an adapters.Adapter, of whose modules the backbone has those that it needs."""
 
     def __init__(self, config: dict[str, Any], width: int, layers: int, max_length: int, vocab_size: int) -> None:
         super().__init__()
@@ -58,6 +58,11 @@ class Backbone(nn.Module):
         training mode there is dropout at the config's rates.
         """
         raise NotImplementedError
+
+    def compile_layers(self) -> None:
+        """Compile the layers. Raises UsageError for architectures other than the BERT family's."""
+        what = f"train.compile is for the BERT family, not '{self.config['model_type']}'"
+        raise UsageError(what, Use("--compile", "false", "use"))
 
     def save(self, folder: Path) -> None:
         """Write config.json and model.safetensors (fp32), which transformers and sentence-transformers load."""
@@ -83,7 +88,7 @@ class BertBackbone(Backbone):
         return not self.pooler and self.config["model_type"] not in ("distilbert", "modernbert")
 
     def compile_layers(self) -> None:
-        """Compile the layers, which are alike, so that one serves all."""
+        # They are alike, so that one serves all.
         self.is_compiled, self.takes_threads = True, False
         for layer in self.bert.layers:
             layer.compile(dynamic=True)
@@ -149,8 +154,7 @@ def load_language_model_head(folder: Path, backbone: Backbone) -> MaskedLMHead:
         raise DataError(what, [_NO_HEAD, "use a BERT, RoBERTa, DistilBERT, MPNet or ModernBERT backbone"])
     head, weights = MaskedLMHead(backbone.bert), read_weights(folder)
     if head.published_names("dense.weight")[0] not in canonical(weights, head.family):
-        what = "the backbone has no language-model head"
-        raise DataError(what, _NO_HEAD)
+        raise DataError("the backbone has no language-model head", _NO_HEAD)
     head.load(weights)
     return head
 
@@ -255,16 +259,12 @@ def load_pretrained(folder: Path, config: Mapping[str, Any], class_of: Callable[
             # The report has them.
             ignore_mismatched_sizes=True,
         )
-    _check_complete(folder, report)
-    return model.float().eval()
-
-
-def _check_complete(folder: Path, report: Mapping[str, Any]) -> None:
-    """Raises DataError where weights are missing, which transformers makes up at random."""
+    # transformers makes them up at random.
     names = [*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])]
     if wrong := sorted(name for name in names if not name.startswith("pooler.")):
         what = f"the weights in {folder} lack '{wrong[0]}', or have another shape of it"
         raise DataError(what, DOWNLOAD)
+    return model.float().eval()
 
 
 def _model_class(folder: Path, settings: Any) -> Any:

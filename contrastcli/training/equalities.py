@@ -31,7 +31,7 @@ def check_adapter(trainer: Trainer) -> str:
     encoder.eval()
     texts = [trainer.plan.corpus.texts[row] for row in range(min(_TEXTS, len(trainer.plan.corpus.texts)))]
     vectors = encoder.encode(texts)
-    with encoder.backbone.adapter[0].model.disable_adapter():
+    with encoder.backbone.adapter.model.disable_adapter():
         change = _difference(encoder.encode(texts), vectors)
     alone = np.concatenate([encoder.encode([text]) for text in texts])
     differences, unmeasured = {"one text as in a batch": _difference(alone, vectors)}, ""

@@ -16,7 +16,6 @@ from contrastcli.data.texts import Texts
 from contrastcli.errors import ContrastError, UsageError, Use, error_text
 from contrastcli.files import writing_to
 from contrastcli.model.adapters import add_lora, freeze, trained_share
-from contrastcli.model.backbone import BertBackbone
 from contrastcli.model.contract import adapted, read_contract
 from contrastcli.model.devices import choose_precision, default_budget, is_out_of_memory
 from contrastcli.model.encoder import SentenceEncoder
@@ -68,7 +67,7 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
         # Aligned, unlike a mapped file's: rounding errors depend on that.
         parameter.data = parameter.data.clone()
     for one in stepper.encoders.values() if config.train.compile else ():
-        _compile(one)
+        one.backbone.compile_layers()
     optimizer = make_optimizer(config.train, [*stepper.encoders.values()], stepper.extras)
     for text in _notes(plan, context, is_new=folder is None):
         session.note(0, text)
@@ -98,14 +97,6 @@ def _idle(model: Model) -> str:
     names = [f"model.lora_{name}" for name in ("alpha", "targets", "dropout")]
     typed = [key for key in names if getattr(model, key[6:]) != getattr(Model(), key[6:])]
     return f"without model.lora no effect has {', '.join(typed)}" if typed and not model.lora else ""
-
-
-def _compile(encoder: SentenceEncoder) -> None:
-    """Compile the layers. Raises UsageError for architectures other than the BERT family's."""
-    if not isinstance(encoder.backbone, BertBackbone):
-        what = f"train.compile is for the BERT family, not '{encoder.backbone.config['model_type']}'"
-        raise UsageError(what, Use("--compile", "false", "use"))
-    encoder.backbone.compile_layers()
 
 
 def _truncated(texts: Texts, context: AuxiliaryContext) -> str:
