@@ -177,7 +177,9 @@ def adapted(contract: Contract, settings: Model) -> tuple[Contract, list[str]]:
     if contract.similarity != "cosine" and not contract.normalizes:
         notes.append(f"the backbone compares by {contract.similarity}: training and its scores compare by cosine")
         contract = replace(contract, similarity="cosine")
-    notes += _lost_dims(own.dims, settings)
+    if lost := [str(dim) for dim in own.dims if dim not in settings.sizes]:
+        words = ",".join(map(str, own.dims))
+        notes.append(f"the backbone was trained at {', '.join(lost)} numbers too, and this run is not: --dims {words}")
     return replace(contract, dims=tuple(sorted(settings.sizes))), notes
 
 
@@ -190,12 +192,6 @@ def _with_words(contract: Contract, settings: Model) -> Contract:
     # Texts of no kind would lack the words that the suffix continues.
     default = "query" if contract.suffix and read_prompts(settings.prompts) else default
     return replace(contract, prompts=prompts, default=default)
-
-
-def _lost_dims(dims: Sequence[int], settings: Model) -> Iterator[str]:
-    if lost := [str(dim) for dim in dims if dim not in settings.sizes]:
-        words = ",".join(map(str, dims))
-        yield f"the backbone was trained at {', '.join(lost)} numbers too, and this run is not: --dims {words}"
 
 
 def _opened(contract: Contract) -> Contract:

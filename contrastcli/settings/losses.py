@@ -59,7 +59,7 @@ class InBatch(Contrast, frozen=True, kw_only=True):
     hard_negative_weight = 0.0
 
     def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
-        guide = AuxiliarySpec("contrastcli.training.auxiliaries.teachers:Guide", {"guide": self.guide})
+        guide = AuxiliarySpec("contrastcli.training.auxiliaries.teachers:Guide", {"teachers": self.guide})
         return (guide,) if self.guide else ()
 
     def further_negatives(self, rows: int) -> int:

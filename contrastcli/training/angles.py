@@ -73,11 +73,10 @@ def of_batch(plan: Plan, batch: Batch, views: Mapping[str, Tensor], dims: Sequen
     logged, step, scale = plan.config.train.log_every, batch.step, Scale.of(plan.config)
     every = logged * ceil(plan.steps / (logged * BATCHES))
     texts = plan.corpus.texts if step in (1, plan.steps) or step % every == 0 else ()
-    shorter = {}
-    for dim in dims:
-        one = measure(step, {name: view[:, :dim] for name, view in views.items()}, batch.rows, scale)
-        shorter[dim] = {name: getattr(one, name) for name in Angles.titles}
-    return structs.replace(measure(step, views, batch.rows, scale, texts), shorter=shorter)
+    cut = {dim: {name: view[:, :dim] for name, view in views.items()} for dim in dims}
+    shorter = {dim: measure(step, shorter_views, batch.rows, scale) for dim, shorter_views in cut.items()}
+    numbers = {dim: {name: getattr(one, name) for name in Angles.titles} for dim, one in shorter.items()}
+    return structs.replace(measure(step, views, batch.rows, scale, texts), shorter=numbers)
 
 
 @torch.no_grad()

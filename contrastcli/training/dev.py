@@ -98,14 +98,12 @@ class DevSet:
         vectors = encoder.encode_table(self.table, on_chunk=on_chunk)  # (S, d)
         first, second = vectors[torch.from_numpy(self.first)], vectors[torch.from_numpy(self.second)]
         judged = self._judge(first, second)
-        self._remember(resampled(judged.values, judged.gold), step)
-        return vectors, first, second, judged
-
-    def _remember(self, scores: Floats, step: int) -> None:
+        scores = resampled(judged.values, judged.gold)
         self.scores |= {"last": scores} if step else {"first": scores, "last": scores}
         if step and "first" in self.scores:
             change = scores - self.scores["first"]
             self.scores["most"] = np.fmax(self.scores.get("most", -np.inf), change[1:] - change[0])
+        return vectors, first, second, judged
 
     def kept(self) -> dict[str, Floats]:
         """The scores of both sets, by a name for each, as a checkpoint keeps them."""

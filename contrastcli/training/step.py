@@ -13,7 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from contrastcli.data.batching import Indices, even_chunks
+from contrastcli.data.batching import even_chunks
 from contrastcli.model.encoder import CPU_CHUNK, SentenceEncoder
 from contrastcli.objectives.functional import to_device
 from contrastcli.objectives.matryoshka import Loss
@@ -144,12 +144,16 @@ class Stepper:
     def _loss(self, batch: Batch, leaf: Tensor) -> tuple[Outcome, Tensor]:
         """Loss over the whole batch, and its gradient by the pooled embeddings (E·V·N, d); heads get theirs.
 
-        Where there are templates, those of each encoder follow its V·N.
+        Where there are templates, those of each encoder follow its V·N, and are subtracted.
         """
         leaf.requires_grad_()
         set_seed(self.run_seed, batch.step, LOSS)
         names = [prefix + view for prefix in self.encoders for view in batch.views]
-        pooled = leaf if batch.templates is None else self._without_templates(leaf, batch.templates)
+        pooled: Tensor = leaf
+        if batch.templates is not None:
+            of_encoder = leaf.view(len(self.encoders), -1, leaf.shape[1])
+            bias = of_encoder[:, to_device(torch.from_numpy(batch.templates), leaf.device)]
+            pooled = (of_encoder[:, : len(batch.templates)] - bias).flatten(0, 1)  # (E·V·N, d)
         views = dict(zip(names, self.projection(pooled).chunk(len(names)), strict=True))  # (N, d) each
         detached = {name: view.detach() for name, view in views.items()}
         for auxiliary in self.auxiliaries:
@@ -158,9 +162,3 @@ class Stepper:
         torch.autograd.backward(loss)
         gradient = leaf.grad if leaf.grad is not None else torch.zeros_like(leaf)
         return Outcome(loss.detach(), parts, detached), gradient
-
-    def _without_templates(self, leaf: Tensor, templates: Indices) -> Tensor:
-        """Embeddings (E·V·N, d) of texts less those of their templates."""
-        of_encoder = leaf.view(len(self.encoders), -1, leaf.shape[1])
-        bias = of_encoder[:, to_device(torch.from_numpy(templates), leaf.device)]
-        return (of_encoder[:, : len(templates)] - bias).flatten(0, 1)

@@ -99,10 +99,7 @@ class Teachers(Auxiliary):
 
         Each teacher's unit vectors, scaled by the root of its share of all weights, stand next to the others'.
         """
-        views = {}
-        for name, texts in rows.ids.items():
-            views[self.prefix + name] = self.embeddings(texts.numpy(), device)
-        return views
+        return {self.prefix + name: self.embeddings(texts.numpy(), device) for name, texts in rows.ids.items()}
 
     def embeddings(self, texts: Indices, device: torch.device) -> Tensor:
         """What a view has of some texts: (N,) → (N, Σ d_k)."""
@@ -117,9 +114,6 @@ class Guide(Teachers):
 
     name = "guide"
     prefix = GUIDE
-
-    def __init__(self, guide: str) -> None:
-        super().__init__(guide)
 
 
 class Targets(Teachers):
