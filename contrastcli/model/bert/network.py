@@ -40,11 +40,14 @@ Rotation = tuple[Tensor, Tensor]
 
 
 class EncoderLayer(nn.Module):
-    """One transformer layer, normalised after each half (Vaswani et al. 2017; Devlin et al. 2019)."""
+    """One transformer layer, normalised after each half (Vaswani et al. 2017; Devlin et al. 2019).
+
+    With `pre_norm` ModernBERT's, normalised before each half and gated (Warner et al. 2024).
+    """
 
     def __init__(self, shape: Shape, number: int = 0, *, pre_norm: bool = False) -> None:
         super().__init__()
-        self.shape = shape
+        self.shape, self.pre_norm = shape, pre_norm
         self.activation = ACTIVATIONS[shape.activation]
         self.window = shape.reaches[number].window if shape.reaches else 0
         linear, norm = partial(Linear, bias=not pre_norm), partial(nn.LayerNorm, eps=shape.epsilon, bias=not pre_norm)
@@ -57,9 +60,13 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, packing: Packing, rotation: Rotation | None = None, first: bool = False) -> Tensor:
         """The next hidden states of tokens: (M, d) → (M, d), or (B, d) of the first token of each text."""
-        mixed = self.attention(x, packing, rotation, first)
-        x = packing.first(x) if first else x
-        x = self.attention_norm(add_dropped(x, mixed, self._rate(self.shape.mix_dropout)))
+        mixed = self.attention(self.attention_norm(x) if self.pre_norm else x, packing, rotation, first)
+        x = add_dropped(packing.first(x) if first else x, mixed, self._rate(self.shape.mix_dropout))
+        if self.pre_norm:
+            inner, gate = self.expand(self.norm(x)).chunk(2, -1)  # (M, inner) each
+            inner = dropout(self.activation(inner) * gate, self._rate(self.shape.inner_dropout))
+            return x + self.contract(inner)  # type: ignore[no-any-return]
+        x = self.attention_norm(x)
         inner = self.activation(self.expand(x))  # (M, inner)
         normed: Tensor = self.norm(add_dropped(x, self.contract(inner), self._rate(self.shape.dropout)))
         return normed
@@ -81,20 +88,6 @@ class EncoderLayer(nn.Module):
 
     def _rate(self, p: float) -> float:
         return p if self.training else 0.0
-
-
-class PreNormLayer(EncoderLayer):
-    """One layer of ModernBERT, normalised before each half and gated (Warner et al. 2024)."""
-
-    def __init__(self, shape: Shape, number: int) -> None:
-        super().__init__(shape, number, pre_norm=True)
-
-    def forward(self, x: Tensor, packing: Packing, rotation: Rotation | None = None, first: bool = False) -> Tensor:
-        mixed = self.attention(self.attention_norm(x), packing, rotation, first)
-        x = add_dropped(packing.first(x) if first else x, mixed, self._rate(self.shape.mix_dropout))
-        inner, gate = self.expand(self.norm(x)).chunk(2, -1)  # (M, inner) each
-        inner = dropout(self.activation(inner) * gate, self._rate(self.shape.inner_dropout))
-        return x + self.contract(inner)  # type: ignore[no-any-return]
 
 
 class PublishedModule(nn.Module):
@@ -152,8 +145,8 @@ class Bert(PublishedModule):
         self.buckets = _Embedding(shape.buckets, shape.heads) if shape.buckets else None
         norm = partial(nn.LayerNorm, shape.width, eps=shape.epsilon, bias=not family.pre_norm)
         self.norm = norm()
-        layer = PreNormLayer if family.pre_norm else EncoderLayer
-        self.layers = nn.ModuleList(layer(shape, number) for number in range(shape.layers))
+        layers = (EncoderLayer(shape, number, pre_norm=family.pre_norm) for number in range(shape.layers))
+        self.layers = nn.ModuleList(layers)
         self.final_norm = norm() if family.pre_norm else nn.Identity()
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None, first_token: bool = False) -> Hidden:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from contrastcli.model.bert.cpu import blocks, rotate
-from contrastcli.model.bert.network import Bert, EncoderLayer, Hidden, PreNormLayer, Rotation
+from contrastcli.model.bert.network import Bert, EncoderLayer, Hidden, Rotation
 from contrastcli.model.devices import has_products
 from contrastcli.settings.sections import Precision
 
@@ -78,7 +78,7 @@ class _Layer:
         self._heads = layer.shape.heads
         self._qkv, self._mix, self._expand, self._contract = products
         self._attention_norm, self._norm = layer.attention_norm, layer.norm
-        self._is_pre_norm, self._window = isinstance(layer, PreNormLayer), layer.window
+        self._pre_norm, self._window = layer.pre_norm, layer.window
 
     def __call__(
         self,
@@ -90,7 +90,7 @@ class _Layer:
     ) -> Tensor:
         """The next hidden states (tokens, d), or (texts, d) of first tokens."""
         sizes = [shape.numel() for shape in shapes]
-        qkv = self._qkv(self._attention_norm(x) if self._is_pre_norm else x)
+        qkv = self._qkv(self._attention_norm(x) if self._pre_norm else x)
         if rotation is not None:
             qk = qkv.view(len(x), 3 * self._heads, -1)[:, : 2 * self._heads].transpose(0, 1)  # (2 H, tokens, d/H)
             qk.copy_(rotate(qk, rotation))
@@ -103,7 +103,7 @@ class _Layer:
             q = q[:, :, :1] if first_token else q
             added = None if bias is None else bias[:, : q.shape[2], :length]
             into.view(n, -1, self._heads, q.shape[3]).copy_(_attend_near(q, k, v, added, self._window).transpose(1, 2))
-        if self._is_pre_norm:
+        if self._pre_norm:
             x = self._mix.add(mixed, x)
             return self._contract.add(self._expand(self._norm(x)), x)
         x = self._attention_norm(self._mix.add(mixed, x))
@@ -139,8 +139,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
 
 def _float_products(layer: EncoderLayer, dtype: torch.dtype) -> _Products:
     linear = partial(_Linear, dtype=dtype)
-    kind = _Gated if isinstance(layer, PreNormLayer) else _Linear
-    expand = kind(layer.expand, dtype, activation=layer.shape.activation)
+    expand = (_Gated if layer.pre_norm else _Linear)(layer.expand, dtype, activation=layer.shape.activation)
     return linear(_scaled(layer)), linear(layer.mix), expand, linear(layer.contract)
 
 
