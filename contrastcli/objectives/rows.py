@@ -92,6 +92,14 @@ class Rows:
         anchors, positives = (self.ids[view][rows] for view in ("anchor", "positive"))
         return valid & ~self.left_out(anchors, texts) & ~self.left_out(positives, texts)
 
+    def true_negatives(self, rows: Tensor, columns: Sequence[str]) -> Tensor:
+        """As `negatives`, without further positives of a row's anchor, which labels and scores tell."""
+        valid, anchors = self.negatives(rows, columns), self.ids["anchor"]
+        # Labelled and scored rows have one column of others.
+        if self.label is not None or self.score is not None:
+            valid[:, : len(anchors)] &= ~((anchors[rows, None] == anchors) & self.positives())
+        return valid
+
     def left_out(self, own: Tensor, texts: Tensor) -> Tensor:
         """Which texts are no negatives of texts of their own: with `mask_duplicates` equal ones, and excluded pairs.
 

@@ -131,16 +131,13 @@ def _blocks(
 
     These are (n, L) of the second sentences and hard negatives, which come first, and (n, M) of all.
     """
-    columns, ids, is_positive = candidates(views), rows.ids["anchor"], rows.positives()
+    columns = candidates(views)
     others = sum(len(views[name]) for name in columns)
     compared = [*columns, "anchor"] if scale.same_side else columns
     everything = torch.cat([views[name] for name in compared])  # (M, d)
     for start in range(0, len(anchors), BLOCK):
         block = anchors[start : start + BLOCK]
-        is_negative = rows.negatives(block, compared)
-        # Labelled and scored rows have one column of others.
-        if not (rows.label is None and rows.score is None):
-            is_negative[:, :others] &= ~((ids[block, None] == ids) & is_positive)
+        is_negative = rows.true_negatives(block, compared)
         angle = torch.rad2deg(torch.arccos(cosines(views["anchor"][block], everything).clamp(-1, 1))).cpu()
         yield slice(start, start + BLOCK), angle, is_negative[:, :others], is_negative
 

@@ -16,7 +16,7 @@ from contrastcli.runs import checksums
 from contrastcli.runs.directory import Run
 from contrastcli.runs.measured import Violated
 from contrastcli.training.auxiliaries import violations
-from contrastcli.training.auxiliaries.violations import Nearest, Violations
+from contrastcli.training.auxiliaries.violations import Violations, hardest_negatives
 from contrastcli.training.batch import Batch
 from support.tiny import Tiny, on_step, told, train
 
@@ -60,7 +60,8 @@ def test_the_hardest_negative_is_that_of_loops(kind: str, block: int, monkeypatc
     if kind == "several":
         ids["negative_2"][3:9] = -1
     rows = Rows(ids, torch.arange(14) % 3 if kind == "labelled" else None)
-    texts, angles = Nearest.of(views, rows).on_cpu()
+    texts, cosines = hardest_negatives(views, rows)
+    angles = cosines.clamp(-1, 1).arccos().rad2deg().numpy()
     expected = by_loops(views, rows)
     assert texts.tolist() == [list(one[:3]) for one in expected]
     assert angles == pytest.approx(np.array([one[3:] for one in expected]), abs=2e-2)

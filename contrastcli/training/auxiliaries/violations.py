@@ -1,7 +1,7 @@
 """Violated anchors, whose hardest negative is closer than their positive: again and again, it often is a false one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -22,46 +22,26 @@ ANCHORS, LAST = 1_000, 8
 """The anchors, those violated most, of which the texts and so many of the last angles are kept."""
 
 
-@dataclass(frozen=True)
-class Nearest:
-    """The texts of a batch's anchors and of their positives, (2, P), and those that they are compared with, (M,).
+@torch.no_grad()
+def hardest_negatives(views: Mapping[str, Tensor], rows: Rows) -> tuple[Tensor, Tensor]:
+    """A batch's anchors, positives and hardest negatives as texts (P, 3), and the cosines to both (P, 2), −1 to none.
 
-    On the device: the place of each anchor's hardest negative among the latter (P,), its cosines to positive and
-    negative (P, 2), −1 to none. What is an anchor and a negative is as in `angles.measure`.
+    On the device, without waiting for it, by a matrix product and some twenty operations. What is an anchor and a
+    negative is as in `angles.measure`.
     """
-
-    own: Tensor
-    texts: Tensor
-    hardest: Tensor
-    cosines: Tensor
-
-    @classmethod
-    @torch.no_grad()
-    def of(cls, views: Mapping[str, Tensor], rows: Rows) -> "Nearest":
-        """Measured without waiting for the device, by a matrix product and some twenty operations."""
-        device, columns, count = views["anchor"].device, candidates(views), len(views["anchor"])
-        own, texts = torch.stack([rows.ids["anchor"], rows.ids["positive"]]), torch.cat([rows.ids[c] for c in columns])
-        is_positive, is_paired = rows.positives(), rows.label is not None or rows.score is not None
-        anchors = is_positive.nonzero().squeeze(1)
-        ids, compared, positive_rows, places = (to_device(x, device) for x in (own, texts, is_positive, anchors))
-        left_out = replace(rows, mask_duplicates=True, excluded=to_device(rows.excluded, device)).left_out
-        vectors = nn.functional.normalize(torch.cat([views[name].float() for name in ("anchor", *columns)]), dim=1)
-        found = []
-        for block in torch.split(places, BLOCK):
-            anchor, positive = ids[:, block]
-            is_negative = ~(left_out(anchor, compared) | left_out(positive, compared)) & (compared >= 0)  # (n, M)
-            if is_paired:
-                is_negative &= ~((anchor[:, None] == ids[0]) & positive_rows)
-            cosine = vectors[block] @ vectors[count:].T
-            found.append(cosine.masked_fill(~is_negative, -1).max(dim=1))
-        closest, hardest = (torch.cat(parts) for parts in zip(*found, strict=True))
-        positives = (vectors[:count] * vectors[count : 2 * count]).sum(dim=1)[places]
-        return cls(own[:, anchors], texts, hardest, torch.stack([positives, closest], dim=1))
-
-    def on_cpu(self) -> tuple[Indices, Floats]:
-        """Anchor, positive and hardest negative as texts (P, 3), and the angles to both in degrees (P, 2)."""
-        texts = torch.stack([*self.own, self.texts[self.hardest.cpu()]], dim=1)
-        return texts.numpy(), np.degrees(np.arccos(self.cosines.cpu().clamp(-1, 1).numpy()))
+    device, columns, count = views["anchor"].device, candidates(views), len(views["anchor"])
+    anchors = to_device(rows.positives().nonzero().squeeze(1), device)
+    rows = replace(rows, mask_duplicates=True, lengths={}).to(device)
+    vectors = nn.functional.normalize(torch.cat([views[name].float() for name in ("anchor", *columns)]), dim=1)
+    found = []
+    for block in torch.split(anchors, BLOCK):
+        cosine = vectors[block] @ vectors[count:].T
+        found.append(cosine.masked_fill(~rows.true_negatives(block, columns), -1).max(dim=1))
+    closest, hardest = (torch.cat(parts) for parts in zip(*found, strict=True))
+    positives = (vectors[:count] * vectors[count : 2 * count]).sum(dim=1)[anchors]
+    negatives = torch.cat([rows.ids[name] for name in columns])[hardest]
+    texts = torch.stack([rows.ids["anchor"][anchors], rows.ids["positive"][anchors], negatives], dim=1)
+    return texts, torch.stack([positives, closest], dim=1)
 
 
 class Violations(Auxiliary):
@@ -71,7 +51,7 @@ class Violations(Auxiliary):
 
     def __init__(self, corpus: Corpus) -> None:
         self._all = corpus.texts
-        self._steps: list[tuple[int, Nearest]] = []
+        self._steps: list[tuple[int, Tensor, Tensor]] = []
         """Those that are not counted yet."""
         self.times = np.zeros(len(corpus.texts), np.int32)
         self.texts = np.full((ANCHORS, 3), -1)
@@ -88,15 +68,18 @@ class Violations(Auxiliary):
 
     def after_step(self, batch: Batch, views: Mapping[str, Tensor]) -> None:
         if self._session.world.is_main:
-            self._steps.append((batch.step, Nearest.of(views, batch.rows)))
+            self._steps.append((batch.step, *hardest_negatives(views, batch.rows)))
 
     def settle(self) -> None:
-        for step, nearest in self._steps:
-            self._count(step, *nearest.on_cpu())
+        for step, texts, cosines in self._steps:
+            self._count(step, texts.cpu().numpy(), np.degrees(np.arccos(cosines.cpu().clamp(-1, 1).numpy())))
         self._steps.clear()
 
     def _count(self, step: int, texts: Indices, angles: Floats) -> None:
-        """Count the violations of a step: each by itself, so that it does not matter when they are counted."""
+        """Count the violations of a step, given its texts (P, 3) and the angles to both in degrees (P, 2).
+
+        Each by itself, so that it does not matter when they are counted.
+        """
         is_violated = angles[:, 1] < angles[:, 0]
         texts, angles, least = texts[is_violated], angles[is_violated], self._kept_times.min()
         np.add.at(self.times, texts[:, 0], 1)
