@@ -1,8 +1,7 @@
 """A pretrained encoder from a folder: the BERT family without transformers, any other through it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -215,7 +214,7 @@ def _load_bert(folder: Path, config: dict[str, Any]) -> BertBackbone:
 
 def _load_auto(folder: Path, config: dict[str, Any]) -> AutoBackbone:
     with loading_as(folder, "a text encoder"):
-        model = load_pretrained(folder, config, partial(_model_class, folder))
+        model = load_pretrained(folder, config)
         if _is_opened(config) and not _sees_ahead(model):
             version = transformers().__version__
             what = f"transformers {version} has no bidirectional attention for '{config['model_type']}' models"
@@ -235,8 +234,8 @@ def loading_as(folder: Path, kind: str) -> Iterator[None]:
         raise DataError(what, "use another model") from None
 
 
-def load_pretrained(folder: Path, config: Mapping[str, Any], class_of: Callable[[Any], Any]) -> Any:
-    """A model of a class of transformers, given its config, in fp32 and in evaluation mode.
+def load_pretrained(folder: Path, config: Mapping[str, Any], kind: Any = None) -> Any:
+    """A model of a class of transformers, else of that of its encoder, in fp32 and in evaluation mode.
 
     Raises DataError if it needs code of its own or lacks weights, and errors of any kind if it cannot be read.
     """
@@ -248,9 +247,9 @@ def load_pretrained(folder: Path, config: Mapping[str, Any], class_of: Callable[
         settings = library.AutoConfig.from_pretrained(place, local_files_only=True)
         if "is_causal" in config:
             settings.is_causal = config["is_causal"]
-        model_class = class_of(settings)
+        kind = kind or _encoder_class(folder, settings)
         _check_size(place, config, settings)
-        model, report = model_class.from_pretrained(
+        model, report = kind.from_pretrained(
             place,
             config=settings,
             use_safetensors=True,
@@ -267,7 +266,7 @@ def load_pretrained(folder: Path, config: Mapping[str, Any], class_of: Callable[
     return model.float().eval()
 
 
-def _model_class(folder: Path, settings: Any) -> Any:
+def _encoder_class(folder: Path, settings: Any) -> Any:
     """The class of transformers for a config: of an encoder-decoder that of its encoder. Raises DataError without."""
     library, name = transformers(), type(settings).__name__.removesuffix("Config")
     # T5 and its kin; once saved, such an encoder no longer says what it was a part of.

@@ -251,7 +251,7 @@ def load_scorer(ref: ModelRef, precision: Precision) -> Scorer:
 def _load_cross_encoder(ref: ModelRef) -> Scorer:
     folder, library = ref.folder(), transformers()
     with loading_as(folder, "a cross-encoder"):
-        model = load_pretrained(folder, read_config(folder), lambda config: library.AutoModelForSequenceClassification)
+        model = load_pretrained(folder, read_config(folder), library.AutoModelForSequenceClassification)
         tokenizer = library.AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         tokenizer.model_max_length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
         pipeline = library.pipeline("text-classification", model, tokenizer=tokenizer, device=choose_device("auto"))

@@ -243,16 +243,6 @@ class Trainer:
         self.session.world.wait()
 
 
-class _Moment(float):
-    """A time in seconds that answers as an event of a GPU does."""
-
-    def query(self) -> bool:
-        return True
-
-    def elapsed_time(self, end: float) -> float:
-        return 1000 * (end - self)
-
-
 class Clock:
     """Counts the seconds and sentences of steps, and what the seconds go to; its rate leaves out what is `paused`.
 
@@ -269,15 +259,15 @@ class Clock:
 
     def _now(self) -> Any:
         if self._stream is None:
-            return _Moment(time.monotonic())
+            return time.monotonic()
         return self._stream.record_event(torch.cuda.Event(enable_timing=True))  # type: ignore[no-untyped-call]
 
     def mark(self, what: str) -> None:
         """Count the time since the mark before as that of `what`."""
         self._marks.append((what, self._now()))
-        while len(self._marks) > 1 and self._marks[1][1].query():
+        while len(self._marks) > 1 and (self._stream is None or self._marks[1][1].query()):
             begin, (passed, end) = self._marks.popleft()[1], self._marks[0]
-            self._spent[passed] += begin.elapsed_time(end) / 1000
+            self._spent[passed] += end - begin if self._stream is None else begin.elapsed_time(end) / 1000
 
     def takes(self) -> dict[str, float]:
         """The mean seconds of a step so far, by what they went to."""
