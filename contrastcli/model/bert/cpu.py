@@ -187,7 +187,7 @@ def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
     return turned.to(x.dtype)
 
 
-def blocks(queries: int, keys: int, window: int, device: torch.device) -> Iterator[tuple[slice, slice, Tensor]]:
+def _blocks(queries: int, keys: int, window: int, device: torch.device) -> Iterator[tuple[slice, slice, Tensor]]:
     """Blocks of queries, the keys that may be near enough to them, and which of these are (Tq, Tk)."""
     for start in range(0, queries, _BLOCK):
         stop = min(start + _BLOCK, queries)
@@ -196,16 +196,18 @@ def blocks(queries: int, keys: int, window: int, device: torch.device) -> Iterat
         yield some, near, (places[some, None] - places[near]).abs() <= window
 
 
-def attend_near(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, p: float, window: int) -> Tensor:
+def attend_near(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, p: float, window: int, scale: float | None = None
+) -> Tensor:
     """As `attend` with a bool mask (B, 1, 1, T), but only over keys at most `window` tokens away, if that is not 0."""
     if not 0 < window < k.shape[2] - 1:
-        return attend(q, k, v, mask, p)
+        return attend(q, k, v, mask, p, scale)
     mixed = []
-    for some, near, is_near in blocks(q.shape[2], k.shape[2], window, q.device):
+    for some, near, is_near in _blocks(q.shape[2], k.shape[2], window, q.device):
         # Padding attends to itself: a softmax over nothing would be no number.
         itself = torch.eye(k.shape[2], dtype=torch.bool, device=q.device)[some, near]
         among = is_near[None, None] if mask is None else mask[..., near] & is_near | itself
-        mixed.append(attend(q[:, :, some], k[:, :, near], v[:, :, near], among, p))
+        mixed.append(attend(q[:, :, some], k[:, :, near], v[:, :, near], among, p, scale))
     return torch.cat(mixed, 2)
 
 
@@ -214,14 +216,14 @@ def dropout(x: Tensor, p: float) -> Tensor:
     return F.dropout(x, p) if _is_plain(x, p) else add_dropped(x.new_zeros(()), x, p)
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, p: float) -> Tensor:
+def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, p: float, scale: float | None = None) -> Tensor:
     """Attention of (B, H, T, d/H) heads over the keys where a bool `mask` is true; dropout `p` on its weights.
 
     Its shape is broadcast to that of the scores (B, H, T, T); one of floats is added to them.
     """
     mask = mask if mask is None or mask.dtype == torch.bool else mask.to(q.dtype)
     if _is_plain(q, p):
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, scale=scale)
     batch, heads, queries, _ = q.shape
     if mask is None:
         mask = q.new_zeros(1, 1, 1, k.shape[2])
@@ -229,6 +231,6 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, p: float) -> Te
         mask = q.new_zeros(mask.shape).masked_fill_(~mask, -torch.inf)
     bias = mask.expand(batch, heads, -1, -1).flatten(0, 1)  # (B·H, 1 or T, T)
     q, k, v = (part.flatten(0, 1) for part in (q, k, v))  # (B·H, T, d/H)
-    scores = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=q.shape[-1] ** -0.5)  # (B·H, T, T)
+    scores = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=scale or q.shape[-1] ** -0.5)  # (B·H, T, T)
     weights = dropout(scores.float().softmax(-1).to(v.dtype), p)
     return (weights @ v).view(batch, heads, queries, -1)

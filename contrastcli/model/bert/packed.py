@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from contrastcli.model.bert.cpu import blocks, rotate
+from contrastcli.model.bert.cpu import attend_near, rotate
 from contrastcli.model.bert.network import Bert, EncoderLayer, Hidden, Rotation
 from contrastcli.model.devices import has_products
 from contrastcli.settings.sections import Precision
@@ -102,7 +102,7 @@ class _Layer:
             q, k, v = of.view(n, length, 3, self._heads, -1).permute(2, 0, 3, 1, 4)  # (n, H, T, d/H)
             q = q[:, :, :1] if first_token else q
             added = None if bias is None else bias[:, : q.shape[2], :length]
-            into.view(n, -1, self._heads, q.shape[3]).copy_(_attend_near(q, k, v, added, self._window).transpose(1, 2))
+            into.view(n, -1, self._heads, q.shape[3]).copy_(_attend(q, k, v, added, self._window).transpose(1, 2))
         if self._pre_norm:
             x = self._mix.add(mixed, x)
             return self._contract.add(self._expand(self._norm(x)), x)
@@ -111,22 +111,14 @@ class _Layer:
         return normed
 
 
-def _attend_near(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, window: int) -> Tensor:
-    if not 0 < window < k.shape[2] - 1:
-        return _attend(q, k, v, bias)
-    mixed = []
-    for some, near, is_near in blocks(q.shape[2], k.shape[2], window, q.device):
-        parts = q[:, :, some], k[:, :, near], v[:, :, near]
-        mixed.append(F.scaled_dot_product_attention(*parts, attn_mask=is_near, scale=1.0))
-    return torch.cat(mixed, 2)
-
-
-def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
-    """Attention of (n, H, T, d/H) heads, q scaled, with a bias (H, T, T) for the scores.
+def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, window: int) -> Tensor:
+    """Attention of (n, H, T, d/H) heads, q scaled, with a bias (H, T, T) for the scores, or over near keys alone.
 
     Torch's is slow on some lengths, its softmax on under 16 numbers.
     """
     length = k.shape[2]
+    if 0 < window < length - 1:
+        return attend_near(q, k, v, None, 0.0, window, scale=1.0)
     if length >= 4 * _BLOCK or (length >= _LEAST_TOKENS[q.dtype] and length % _BLOCK <= 4):
         mask = None if bias is None else bias.to(q.dtype)[None]
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
