@@ -78,12 +78,7 @@ def make_plan(config: Config) -> Plan:
     corpus = Corpus.of(examples, config.spec.copies)
     auxiliaries += _further_auxiliaries(config, corpus)
     groups = corpus.views["anchor"] if config.spec.grouped else None
-    mix = _mix(config, examples)
-    if mix:
-        sets = zip(read_sets(config.data.train), mix.drawn, mix.sizes, strict=True)
-        drawn = ", ".join(f"{name} {count:,} of {size:,}" for (name, _), count, size in sets)
-        examples = replace(examples, notes=(*examples.notes, f"rows that an epoch draws: {drawn}"))
-    order = BatchOrder(len(corpus), config.train.batch_size, config.train.seed, groups, mix)
+    order = BatchOrder(len(corpus), config.train.batch_size, config.train.seed, groups, _mix(config, examples))
     steps = _count_steps(config.train, order)
     plan = Plan(config, examples, corpus, dev, load_general(config.dev, config.data), order, steps, auxiliaries)
     return replace(plan, examples=replace(examples, notes=(*examples.notes, *_notes(plan))))
@@ -103,6 +98,10 @@ def _further_auxiliaries(config: Config, corpus: Corpus) -> Iterator[Auxiliary]:
 def _notes(plan: Plan) -> Iterator[str]:
     """What may not be as it was meant."""
     settings = plan.config.train
+    if mix := plan.order.mix:
+        sets = zip(read_sets(plan.config.data.train), mix.drawn, mix.sizes, strict=True)
+        drawn = ", ".join(f"{name} {count:,} of {size:,}" for (name, _), count, size in sets)
+        yield f"rows that an epoch draws: {drawn}"
     if settings.max_steps > plan.steps:
         epochs = f"train.epochs is {settings.epochs:,}, which is {plan.steps:,} steps"
         yield f"train.max_steps is {settings.max_steps:,}, but {epochs}"

@@ -38,13 +38,10 @@ class TemplateBias(Auxiliary):
             ids, texts = self.templates.get(view, self.templates["anchor"]), batch.view(view)
             lengths, which = np.unique(table.lengths[texts] - len(ids), return_inverse=True)
             of_texts[number * len(texts) :][: len(texts)] = count + len(templates) + which
-            templates += [self._around(ids, max(0, int(length))) for length in lengths]
+            head, tail = np.split(ids, [len(ids) - self.ending])
+            # At the places of the text no token is seen.
+            templates += [np.concatenate([head, np.full(max(0, n), ~ids[0]), tail]) for n in lengths.tolist()]
         rows = [table[int(text)] if text >= 0 else ids[:0] for text in batch.texts]
         places = np.where(batch.texts < 0, -1, np.arange(count))
         texts = np.concatenate([places, np.arange(count, count + len(templates))])
         return replace(batch, table=TokenTable.of([*rows, *templates]), texts=texts, templates=of_texts)
-
-    def _around(self, ids: Ids, length: int) -> Ids:
-        """A template around so many places of a text, at which no token is seen."""
-        head = len(ids) - self.ending
-        return np.concatenate([ids[:head], np.full(length, ~ids[0]), ids[head:]])
