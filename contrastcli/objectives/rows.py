@@ -1,7 +1,7 @@
 """The rows of a batch for a loss: which texts are equal or no negatives of each other, and the labels of pairs."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -49,10 +49,9 @@ class Rows:
 
     def to(self, device: torch.device) -> "Rows":
         """The same rows with their tensors on `device`."""
-        values: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
-        values |= {name: to_device(value, device) for name, value in values.items() if isinstance(value, Tensor)}
+        moved: dict[str, Any] = {n: to_device(x, device) for n, x in vars(self).items() if isinstance(x, Tensor)}
         ids, lengths = ({view: to_device(of, device) for view, of in by.items()} for by in (self.ids, self.lengths))
-        return Rows(**values | {"ids": ids, "lengths": lengths})
+        return replace(self, **moved, ids=ids, lengths=lengths)
 
     def labels(self) -> Tensor:
         """The (N,) labels, for a loss that needs them. Raises ValueError if there are none."""
