@@ -106,7 +106,7 @@ class OverlayPanel(Container):
         self._text.set_class(several, "-columns")
 
     async def test_pair(self, directory: Path, names: tuple[str, ...], changed: Callable[[], None]) -> None:
-        """Test the difference of two runs; `changed` is called for each text of `tests`."""
+        """Test the second of two runs against the first; `changed` is called for each text of `tests`."""
 
         def show(text: str) -> None:
             self.tests[names] = text

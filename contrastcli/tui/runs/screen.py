@@ -39,7 +39,7 @@ class RunsScreen(RunScreen):
         hidden_key("a", "select_all", "select all", "select all runs that the table shows, or none"),
         hidden_key("slash", "filter", "filter", "show only some runs, by words, tau=0.05 or dev>60", "/"),
         hidden_key("m", "metric", "next curve", "draw the dev score, the loss, angles or uniformity"),
-        hidden_key("b", "bootstrap", "bootstrap", "test the two runs that are selected on what the first held out"),
+        hidden_key("b", "bootstrap", "bootstrap", "test the later of two selected runs against the earlier"),
         hidden_key("o", "order", "order", "sort by the next column; or click on its title"),
         hidden_key("g", "group", "group", "show the runs by method, by sweep, by table of a paper, or in one list"),
         hidden_key("c", "columns", "columns", "choose the columns and their order; every setting is one"),
@@ -128,7 +128,7 @@ class RunsScreen(RunScreen):
 
     def _show_chosen(self) -> None:
         remark = self._table.row.remark if self._table.row else f"no run satisfies all of this: {self._filter.value}"
-        self._remark.update(self._overlay.tests.get(tuple(self._selected), remark))
+        self._remark.update(self._overlay.tests.get(self._oldest_first, remark))
         self._overlay.show(self.chosen)
         row, grouping = self._table.row, self.contrast.remembered.grouping
         sweep = self._groupings.sweeps.get(row.path[0]) if row and row.path and grouping == "sweeps" else None
@@ -144,6 +144,11 @@ class RunsScreen(RunScreen):
     def chosen(self) -> Sequence[Entry]:
         entries = {entry.name: entry for entry in self._entries}
         return [entries[name] for name in self._selected] or (self._table.row.entries if self._table.row else [])
+
+    @property
+    def _oldest_first(self) -> tuple[str, ...]:
+        """The names of the runs that are selected, the earliest first."""
+        return tuple(entry.name for entry in reversed(self._entries) if entry.name in self._selected)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:
@@ -193,13 +198,12 @@ class RunsScreen(RunScreen):
         self._fill()
 
     def action_metric(self) -> None:
-        remembered = self.contrast.remembered
-        remembered.metric = after(remembered.metric, metrics())
-        self._overlay.show_metric(remembered.metric)
+        self.contrast.remembered.metric = metric = after(self.contrast.remembered.metric, metrics())
+        self._overlay.show_metric(metric)
 
     @work(group="bootstrap", exclusive=True)
     async def action_bootstrap(self) -> None:
-        await self._overlay.test_pair(self.contrast.directory, tuple(self._selected), self._show_chosen)
+        await self._overlay.test_pair(self.contrast.directory, self._oldest_first, self._show_chosen)
 
     def action_select(self) -> None:
         if row := self._table.row:
