@@ -63,6 +63,7 @@ def test_a_reset_is_undone_as_one_step_after_what_was_typed_since() -> None:
 def test_a_setting_that_is_erased_or_as_in_the_preset_is_no_longer_typed(text: str) -> None:
     draft = typed("starter", objective__tau="0.07")
     assert draft.fields["objective.tau"].instead == "preset 0.05"
+    assert " · u returns to preset 0.05): " in draft.fields["objective.tau"].about
     draft.type("objective.tau", text)
     assert draft.typed == {} and draft.fields["objective.tau"].text == "0.05"
 

@@ -69,8 +69,9 @@ class Field:
 
     @property
     def about(self) -> str:
-        """Its key, where its value is from and why, its meaning, and what a good value is."""
-        origin = " · ".join(filter(None, (self.source, self.paper, self.instead, self.reason)))
+        """Its key, where its value is from and why, what undoing leaves, its meaning, and what a good value is."""
+        undone = f"u returns to {self.instead}" if self.instead else ""
+        origin = " · ".join(filter(None, (self.source, self.paper, undone, self.reason)))
         expected = f"; {self.setting.expected}" if self.setting.bounds or self.setting.form else ""
         return f"{self.setting.key} ({origin}): {self.meaning or self.setting.help}{expected}"
 
