@@ -52,9 +52,11 @@ async def test_z_lists_every_anchor_as_last_told_with_its_angles_and_the_words_t
     async with show(ContrastApp(tmp_path, run), size) as page:
         await until(page, lambda: says(page, "✔ finished"))
         panel = await listed(page)
-        assert says(page, "▶ 5 times", "-5.1°", "a man 2 plays [b]the[/b] guitar", "+ 43.2° a person 2 plays")
+        assert says(page, "▶ 5 times in 2.0 epochs", "-5.1°")
+        assert says(page, "a man 2 plays [b]the[/b] guitar", "+ 43.2° a person 2 plays")
         await until(page, lambda: "export" not in footer(page))
-        assert says(page, "− 38.1° A man 2 plays, loudly", "4 times -8.5°", "↑↓ next x leave out y write the list")
+        assert says(page, "− 38.1° A man 2 plays, loudly", "4 times in 2.0 epochs -8.5°")
+        assert says(page, "↑↓ next x leave out y write the list")
         bold = {s.text.strip() for y in range(4) for s in panel.render_line(y) if s.style and s.style.bold}
         assert {"person", "man", "loudly"} <= {word.strip(",") for text in bold for word in text.split()}
         assert "2" not in bold and "A" not in bold, "the case of a letter is no difference"
@@ -80,7 +82,7 @@ async def test_x_leaves_the_pair_out_by_a_command(tmp_path: Path, monkeypatch: p
         await until(page, lambda: says(page, "✔ finished"))
         await listed(page)
         await page.press("down", "x")
-        await until(page, lambda: says(page, "▶ 4 times -8.5° left out"))
+        await until(page, lambda: says(page, "▶ 4 times in 2.0 epochs -8.5° left out"))
         pair = violated(3, 4).anchor, violated(3, 4).negative
         assert commands.calls == [("runs", "exclude", "--", str(run.path.resolve()), *pair)]
         await page.press("x")
@@ -89,7 +91,7 @@ async def test_x_leaves_the_pair_out_by_a_command(tmp_path: Path, monkeypatch: p
         commands.answer = lambda directory, words: Finished("", "no such run\nhint: look elsewhere")
         await page.press("down", "x")
         await until(page, lambda: any("no such run" in told.message for told in app._notifications))
-        assert not says(page, "▶ 3 times -8.5° left out")
+        assert not says(page, "▶ 3 times in 1.0 epochs -8.5° left out")
 
 
 async def test_y_writes_the_list_and_both_keys_are_those_of_the_screen_elsewhere(

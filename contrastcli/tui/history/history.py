@@ -64,7 +64,8 @@ class History(Digest):
         self.histograms = Samples[Angles]()
         self.negatives = Samples[Angles]()  # those with texts
         self.dev_pairs = Samples[Evaluated]()
-        self._violated: dict[str, tuple[int, ViolatedAnchor]] = {}  # by anchor, with the step of its event
+        self.violated: dict[str, tuple[int, ViolatedAnchor]] = {}
+        """Anchors that were violated again and again, by their texts, each with the step at which it was last told."""
         self.calls_for_attention: list[Alert | Done] = []
         self.log: deque[str] = deque(maxlen=LOG_LINES)
         self.bests: list[Evaluated] = []
@@ -129,7 +130,7 @@ class History(Digest):
         elif isinstance(event, Evaluated):
             self.dev_pairs.add(event)
         elif isinstance(event, Violated):
-            self._violated |= {one.anchor: (event.step, one) for one in event.anchors}
+            self.violated |= {one.anchor: (event.step, one) for one in event.anchors}
         elif isinstance(event, Angles):
             self.histograms.add(event)
             if event.closest:
@@ -138,7 +139,7 @@ class History(Digest):
     @property
     def violated_anchors(self) -> list[ViolatedAnchor]:
         """Every anchor that was violated again and again, the most often first."""
-        return sorted((one for _, one in self._violated.values()), key=lambda one: -one.times)
+        return sorted((one for _, one in self.violated.values()), key=lambda one: -one.times)
 
     def _start(self, started: Started) -> None:
         """Training begins or is resumed, which makes some of what is known void."""
@@ -149,8 +150,8 @@ class History(Digest):
         self._time_zero = started.time - 60 * self.minutes
         for samples in (self.histograms, self.negatives, self.dev_pairs):
             samples.void(started)
-        told = self._violated.items()
-        self._violated = {anchor: (step, one) for anchor, (step, one) in told if step <= started.valid_until}
+        told = self.violated.items()
+        self.violated = {anchor: (step, one) for anchor, (step, one) in told if step <= started.valid_until}
         self.verdict = None
         self.bests = [evaluated for evaluated in self.bests if not started.voids(evaluated)]
         self.best = self.bests[-1] if self.bests else None

@@ -106,15 +106,17 @@ class NegativesPanel(LinesPanel):
         last = before[self.chosen].anchor if before else ""
         self.chosen = next((n for n, one in enumerate(self.listed) if one.anchor == last), 0)
         fitting = self.listed[self.chosen :][: 1 + self.size.height // _LEAST_ROWS]
-        shown = [line for number, one in enumerate(fitting) for line in self._lines_of(one, is_chosen=number == 0)]
+        shown = [line for number, one in enumerate(fitting) for line in self._lines_of(one, history, number == 0)]
         title = f"Violated again and again · {self.chosen + 1} of {len(self.listed)}"
         return self.show_lines(title, shown, _KEYS)
 
-    def _lines_of(self, one: ViolatedAnchor, is_chosen: bool) -> list[Content]:
+    def _lines_of(self, one: ViolatedAnchor, history: History, is_chosen: bool) -> list[Content]:
         """An anchor with its positive and its negative, in which the words that the other lacks stand out."""
+        epochs = history.violated[one.anchor][0] * history.axis("epoch").unit
         (positive, negative), gaps = one.angles[-1], [negative - positive for positive, negative in one.angles]
         out = "  left out" if (one.anchor, one.negative) in self.left_out else ""
-        head = f"{'▶' if is_chosen else ' '}{one.times:>3} times {spark(gaps)}  {gaps[-1]:+.1f}°{out}"
+        often = f"{'▶' if is_chosen else ' '}{one.times:>3} times in {epochs:.1f} epochs"
+        head = f"{often} {spark(gaps)}  {gaps[-1]:+.1f}°{out}"
         return [
             styled((head, "bold" if is_chosen else "")),
             styled(f"{'':{_INDENT}}{one.anchor}"),
