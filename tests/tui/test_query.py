@@ -1,6 +1,5 @@
 """The screen Query: two sentences and a corpus, answered by a process that stands in for a model."""
 
-import asyncio
 import json
 import math
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from textual.app import App
 from textual.events import Paste
 from textual.pilot import Pilot
 from textual.screen import Screen
@@ -18,8 +18,9 @@ from contrastcli.tui import processes, state
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.fields.columns import ColumnsField
-from contrastcli.tui.query.query_panel import QueryProcess, query_line
+from contrastcli.tui.query.query_panel import QueryPanel, query_line
 from contrastcli.tui.query.similarity_panel import draw_dial
+from contrastcli.tui.widgets import PlainText
 from support import fake_query
 from support.recorded import recorded
 from support.screens import NARROW, SIZES, WIDE, check_golden, screen_text, settled, show, until
@@ -336,20 +337,23 @@ async def test_a_second_question_is_typed_over_the_first_and_x_stops_a_search(
 
 async def test_of_lines_that_wait_only_the_newest_is_asked(tmp_path: Path, models: Models) -> None:
     answers: list[str] = []
-    process = QueryProcess(tmp_path, ("--model", "any"), answers.append, None)
-    task = asyncio.create_task(process.run())
-    process.ask("a\ta")
-    while not answers:
-        await asyncio.sleep(0.005)
-    for word in "bcd":
-        process.ask(f"a\t{word}")
-    while len(answers) < 2:
-        await asyncio.sleep(0.005)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+
+    class Panel(QueryPanel):
+        def show_answer(self, line: str) -> None:
+            answers.append(line)
+
+    async with App[None]().run_test() as pilot:
+        panel = Panel(tmp_path, "", "panel", PlainText(classes="message"))
+        await pilot.app.mount(panel)
+        panel.ask_process("a\ta", "--model", "any")
+        await until(pilot, lambda: len(answers) == 1)
+        for word in "bcd":
+            panel.ask_process(f"a\t{word}", "--model", "any")
+        await until(pilot, lambda: len(answers) == 2)
+        panel.close_process()
+        await until(pilot, lambda: models.list()[0].closed)
     [model] = models.list()
     assert model.asked == ["a\ta", "a\td"]
-    assert model.closed
 
 
 def test_a_line_holds_no_tab_or_line_end_of_its_own() -> None:

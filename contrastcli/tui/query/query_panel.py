@@ -2,7 +2,7 @@
 
 import asyncio
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -10,7 +10,7 @@ from textual import work
 from textual.containers import Vertical
 from textual.widget import Widget
 
-from contrastcli.tui.processes import OnProgress, end_process, read_error, silent, start_process
+from contrastcli.tui.processes import end_process, read_error, silent, start_process
 from contrastcli.tui.widgets import PlainText
 
 NO_NUMBERS = "This model returns no numbers: its training may have diverged."
@@ -24,57 +24,22 @@ def query_line(*texts: str) -> str:
     return "\t".join(clean) if all(clean) else ""
 
 
-class QueryProcess:
-    """Answers one line at a time, and of those that wait only the newest. Slow to start and quick to answer."""
-
-    def __init__(
-        self, directory: Path, args: Sequence[str], on_answer: Callable[[str], None], on_progress: OnProgress | None
-    ) -> None:
-        self._directory, self.args = directory, args
-        self._on_answer, self._on_progress = on_answer, on_progress
-        self._waiting: asyncio.Queue[str] = asyncio.Queue(1)
-
-    def ask(self, line: str) -> None:
-        if self._waiting.full():
-            self._waiting.get_nowait()
-        self._waiting.put_nowait(line)
-
-    async def run(self) -> str:
-        """Ask and answer until the process ends; returns why it ended. Cancelling this ends the process."""
-        process = await start_process(self._directory, "query", "-", "--json", *self.args, stdin=PIPE)
-        assert process.stderr
-        # Read all the while: a process waits as soon as the pipe of its errors is full.
-        error = asyncio.create_task(read_error(process.stderr, self._on_progress))
-        try:
-            while answer := await _exchange(process, await self._waiting.get()):
-                self._on_answer(answer.decode())
-            return (await error)[0] or silent(await process.wait())
-        finally:
-            await end_process(process)
-
-
-async def _exchange(process: Process, line: str) -> bytes:
-    """The line that answers a line; empty where the process has ended."""
-    assert process.stdin and process.stdout
-    try:
-        process.stdin.write(line.encode() + b"\n")
-        await process.stdin.drain()
-        return await process.stdout.readline()
-    except OSError:
-        return b""
-
-
 class QueryPanel(Vertical):
-    """Asks one process at a time. A subclass chooses its arguments and shows its answers."""
+    """Asks one process at a time, slow to start and quick to answer: a line, and of those that wait only the newest.
+
+    A subclass chooses its arguments and shows its answers.
+    """
 
     how_to_stop = ""
     """What is added to progress."""
+    asked: Sequence[str] | None = None
+    """The arguments of the process that there is; None without one."""
 
     def __init__(self, directory: Path, title: str, id: str, *children: Widget) -> None:
         super().__init__(*children, id=id, classes="query-panel")
         self.border_title = title
         self._directory = directory
-        self._process: QueryProcess | None = None
+        self._waiting: asyncio.Queue[str] = asyncio.Queue(1)
         self._is_loading = False
 
     def show_answer(self, line: str) -> None:
@@ -87,34 +52,55 @@ class QueryPanel(Vertical):
 
     def close_process(self) -> None:
         self.workers.cancel_node(self)
-        self._process = None
+        self.asked = None
 
     def ask_process(self, line: str, *args: str) -> None:
         """Ask `contrast query -` with these arguments: the present process, or a new one."""
-        if self._process is None or self._process.args != args:
+        if self.asked != args:
             self.show_message("loading the model…")
-            self._is_loading = True
-            self._process = QueryProcess(self._directory, args, self._receive, self._show_progress)
-            self._run(self._process)
-        self._process.ask(line)
+            self.asked, self._waiting, self._is_loading = args, asyncio.Queue(1), True
+            self._answer(args)
+        if self._waiting.full():
+            self._waiting.get_nowait()
+        self._waiting.put_nowait(line)
 
     @work(exclusive=True)
-    async def _run(self, process: QueryProcess) -> None:
-        reason = await process.run()
-        if self._process is process:
-            self._process = None
-            self.process_failed(reason)
+    async def _answer(self, args: Sequence[str]) -> None:
+        """Ask and answer until the process ends. Cancelling this ends the process."""
+        process = await start_process(self._directory, "query", "-", "--json", *args, stdin=PIPE)
+        assert process.stderr
+        # Read all the while: a process waits as soon as the pipe of its errors is full.
+        error = asyncio.create_task(read_error(process.stderr, self._show_progress))
+        try:
+            while answer := await _exchange(process, await self._waiting.get()):
+                self._receive(answer)
+            reason = (await error)[0] or silent(await process.wait())
+        finally:
+            await end_process(process)
+        self.asked = None
+        self.process_failed(reason)
 
     def process_failed(self, reason: str) -> None:
         self.show_message(reason)
 
-    def _receive(self, line: str) -> None:
+    def _receive(self, answer: bytes) -> None:
         self._is_loading = False
         try:
-            self.show_answer(line)
+            self.show_answer(answer.decode())
         except msgspec.DecodeError:
             self.show_message(NO_NUMBERS)
 
     def _show_progress(self, text: str) -> None:
         if self._is_loading:
             self.show_message(f"{text}{self.how_to_stop}")
+
+
+async def _exchange(process: Process, line: str) -> bytes:
+    """The line that answers a line; empty where the process has ended."""
+    assert process.stdin and process.stdout
+    try:
+        process.stdin.write(line.encode() + b"\n")
+        await process.stdin.drain()
+        return await process.stdout.readline()
+    except OSError:
+        return b""

@@ -62,7 +62,7 @@ class SimilarityPanel(QueryPanel):
             self.show_message(NO_MODEL)
         elif not line:
             self.show_message(BLANK)
-        elif self._process or again or not self._failed:
+        elif self.asked or again or not self._failed:
             self.ask_process(line, "--model", self.field.model)
 
     def close_process(self) -> None:
