@@ -7,7 +7,7 @@ import shlex
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,7 +46,7 @@ class Finished:
 
 @dataclass
 class Command:
-    """A command that was started; its words have no secrets, its times are in seconds since the epoch."""
+    """A command that was started; its times are in seconds since the epoch."""
 
     directory: Path
     words: Sequence[str]
@@ -56,9 +56,7 @@ class Command:
 
     @property
     def line(self) -> str:
-        """The command to type; it names the runs directory where that is not the usual one."""
-        elsewhere = self.directory.resolve() != runs_dir(None).resolve()
-        return shlex.join(["contrast", *["--runs-dir", str(self.directory)] * elsewhere, *self.words])
+        return command_line(self.directory, self.words)
 
     @property
     def about(self) -> str:
@@ -67,6 +65,12 @@ class Command:
         how = "stopped" if code and code < 0 else f"exit {code}"
         end = f"{how:<9} {self.ended - self.began:6.1f} s" if self.ended else "● running"
         return f"{time.strftime('%H:%M:%S', time.localtime(self.began))}  {end}"
+
+
+def command_line(directory: Path, words: Iterable[str]) -> str:
+    """The command to type, without secrets; it names the runs directory where that is not the usual one."""
+    elsewhere = directory.resolve() != runs_dir(None).resolve()
+    return shlex.join(["contrast", *["--runs-dir", str(directory)] * elsewhere, *map(masked, words)])
 
 
 COMMANDS: deque[Command] = deque(maxlen=200)
@@ -130,7 +134,7 @@ async def start_process(directory: Path, *args: str, stdin: int = DEVNULL) -> Pr
     except asyncio.CancelledError:
         await end_process(await starting)
         raise
-    started = Command(directory, [*map(masked, args)], process, time.time())
+    started = Command(directory, args, process, time.time())
     COMMANDS.append(started)
     asyncio.ensure_future(process.wait()).add_done_callback(lambda _: setattr(started, "ended", time.time()))
     return process

@@ -1,7 +1,6 @@
 """A run that is being set up: what is kept and what is reset, the note of each setting, and the command."""
 
 import json
-import shlex
 from pathlib import Path
 
 import pytest
@@ -179,15 +178,8 @@ def test_the_command_gives_the_settings_that_are_shown(
     contrast: Contrast, preset: str, settings: dict[str, str]
 ) -> None:
     draft = Draft(preset, settings)
-    command = shlex.split(draft.command(runs.runs_dir(None)))
-    assert command[:2] == ["contrast", "train"]
-    shown = json.loads(contrast("config", "show", "--json", *command[2:]).out)["settings"]
+    shown = json.loads(contrast("config", "show", "--json", *draft.words).out)["settings"]
     assert {key: setting["value"] for key, setting in shown.items()} == draft.config.flat()
-
-
-def test_the_command_names_a_runs_directory_that_is_not_the_usual_one(tmp_path: Path) -> None:
-    words = shlex.split(Draft("starter", {}).command(tmp_path / "my runs"))
-    assert words == ["contrast", "--runs-dir", str(tmp_path / "my runs"), "train", "--preset", "starter"]
 
 
 def test_typed_values_override_files_and_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

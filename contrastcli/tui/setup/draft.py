@@ -1,14 +1,11 @@
 """What is being set up: a preset, what was typed over it, and what follows from both. No widget is known here."""
 
 import os
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
 from contrastcli.errors import ContrastError, ErrorRecord, UsageError, in_words
-from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.settings import catalogue, config, presets, sections
 from contrastcli.settings.config import Config, Layer
@@ -150,12 +147,6 @@ class Draft:
             if key in self.fields and self.fields[key].differs:
                 words += self.known[key].words(text)
         return words
-
-    def command(self, directory: Path) -> str:
-        """The command line that trains this into a runs directory."""
-        elsewhere = directory.resolve() != runs.runs_dir(None).resolve()
-        place = ["--runs-dir", str(directory)] if elsewhere else []
-        return self.config.masked(shlex.join(["contrast", *place, "train", *self.words]))
 
     @property
     def can_run(self) -> bool:

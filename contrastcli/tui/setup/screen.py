@@ -87,7 +87,9 @@ class SetupScreen(ModeScreen):
             self._open()
 
     def clipboard_text(self) -> str:
-        return self.draft.command(self.contrast.directory) if self.is_ready else ""
+        if not self.is_ready:
+            return ""
+        return processes.command_line(self.contrast.directory, ["train", *self.draft.words])
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return super().check_action(action, parameters) if self.is_ready else None
@@ -188,9 +190,8 @@ class SetupScreen(ModeScreen):
     @work(group="inspect", exclusive=True)
     async def action_inspect(self) -> None:
         """Show the unusual rows of the data, and train on what remains where that is written."""
-        if not self._has_data():
-            return
-        if clean := await self.app.push_screen_wait(Rows(self.contrast.directory, self.draft)):
+        rows = Rows(self.contrast.directory, self.draft)
+        if self._has_data() and (clean := await self.app.push_screen_wait(rows)):
             self.draft.type("data.train", clean)
             self.contrast.remembered.keep_roles(clean, self.draft.config.data.columns)
             self._show()
