@@ -66,6 +66,10 @@ class ModeScreen(Screen[None]):
         # Where the app is being left, the screen has no children any more.
         self.watch(self.app, "watched", lambda summary: self._watched.update(summary, layout=False))
 
+    def on_screen_resume(self) -> None:
+        for field in self.query(ModelField):
+            field.poll()
+
     @property
     def is_ready(self) -> bool:
         """Whether keys have their meaning by now; until then they wait."""

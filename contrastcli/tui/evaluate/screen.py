@@ -127,9 +127,6 @@ class EvaluateScreen(ModeScreen):
     def on_mount(self) -> None:
         self._follow_scores()
 
-    def on_screen_resume(self) -> None:
-        self._model.poll()
-
     def choose(self, run: Run) -> None:
         self._model.choose(self.contrast.name_of(run))
 

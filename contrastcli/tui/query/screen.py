@@ -14,7 +14,6 @@ from contrastcli.errors import ContrastError
 from contrastcli.runs.directory import Run
 from contrastcli.settings.sections import MOST_PROBES
 from contrastcli.tui.fields.choice_field import ChoiceField
-from contrastcli.tui.fields.model_field import ModelField
 from contrastcli.tui.query.corpus_panel import CorpusPanel
 from contrastcli.tui.query.query_panel import query_line
 from contrastcli.tui.query.similarity_panel import SimilarityPanel
@@ -58,10 +57,6 @@ class QueryScreen(ModeScreen):
     def on_mount(self) -> None:
         self.watch(self._first, "answer", self._second.watch_answer, init=False)
         self._ask()
-
-    def on_screen_resume(self) -> None:
-        for field in self.query(ModelField):
-            field.poll()
 
     def choose(self, run: Run) -> None:
         self._first.field.choose(self.contrast.name_of(run))
