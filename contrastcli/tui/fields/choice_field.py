@@ -173,11 +173,11 @@ class ChoiceList(ModalScreen[str | None]):
         """List what matches, and what else may be meant where any name may be chosen."""
         field, typed = self._field, typed.strip()
         extra = await asyncio.to_thread(field.complete, typed) if field.complete and typed else []
-        known = {value: about for value, about in [*extra, *self._choices] if value != typed or not typed}
+        known = dict([*extra, *self._choices])
         shown = narrowed(list(known.items()), typed, field.blank)
-        named = [choice for choice in [*self._choices, *extra] if typed and choice[0] == typed][:1]
-        last = [(typed, field.other)] if field.complete and typed and not named else []
-        self._shown = shown = [*named, *shown, *last]
+        if field.complete and typed and typed not in known:
+            shown.append((typed, field.other))
+        self._shown = shown
         width = max((cell_len(value or field.blank) for value, _ in shown), default=0)
         room = max(min(self.app.size.width * 9 // 10, _DIALOG_COLUMNS) - _FRAME_COLUMNS - width - 2, 8)
         options = self.query_one(OptionList)
@@ -195,9 +195,9 @@ def narrowed(choices: Choices, typed: str, blank: str = "") -> list[tuple[str, s
     """The choices with all of the typed words: an exact name first, then names that begin with them, then others."""
     text = typed.strip().lower()
 
-    def rank(choice: tuple[str, str]) -> tuple[bool, bool, bool]:
+    def rank(choice: tuple[str, str]) -> tuple[bool, bool, bool, bool]:
         name = (choice[0] or blank).lower()
-        return name != text, not name.startswith(text), text not in name
+        return choice[0] != typed, name != text, not name.startswith(text), text not in name
 
     matching = [(value, about) for value, about in choices if has_words(f"{value or blank} {about}", typed)]
     return sorted(matching, key=rank) if text else matching
