@@ -50,7 +50,8 @@ class KeyQueue:
             try:
                 async with asyncio.timeout(_LONGEST_SECONDS):
                     await self._until(lambda: self._is_ready(key))  # noqa: B023
-                self._in_text = self._is_letter(key) and await self._is_text(key)
+                may_be_command = _is_text_key(key) and not isinstance(self._app.focused, Input)
+                self._in_text = may_be_command and await self._is_text(key)
                 action = self._action(key)
                 if not self._in_text or action in _OPENS_FIELD:
                     await handle(key)
@@ -71,10 +72,6 @@ class KeyQueue:
         is_of_app = active is not None and active.node is self._app
         # Most dialogs have no such property.
         return is_of_app or key.key == "escape" or getattr(screen, "is_ready", True)
-
-    def _is_letter(self, key: Key) -> bool:
-        """Whether it may be a command: no field takes it."""
-        return _is_text_key(key) and not isinstance(self._app.focused, Input)
 
     async def _is_text(self, key: Key) -> bool:
         """Whether another letter arrives together with it; one that is held down repeats itself."""
