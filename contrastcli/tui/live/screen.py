@@ -1,8 +1,6 @@
 """Live: a run as it trains, or as it was."""
 
 import asyncio
-import csv
-import io
 import time
 from copy import copy
 from dataclasses import replace
@@ -21,6 +19,7 @@ from contrastcli.runs.events import Alert
 from contrastcli.runs.process import left_out
 from contrastcli.runs.status import IN_PROGRESS, State, Status
 from contrastcli.settings.sections import Alerts
+from contrastcli.show.format import as_csv
 from contrastcli.tui.history.feed import Feed
 from contrastcli.tui.history.history import History
 from contrastcli.tui.live.header import RunHeader, Snapshot, poll, progress_text, summary
@@ -52,7 +51,6 @@ class LiveScreen(ViewScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._run: Run | None = None
         self._snapshot: Snapshot | None = None
         self._header = RunHeader()
 
@@ -73,11 +71,11 @@ class LiveScreen(ViewScreen):
 
     def choose(self, run: Run) -> None:
         """Follow a run, in progress or ended, with all panels; one that is followed already stays as it is."""
-        if self._run == run:
+        if self.feed and self.contrast.run_shown == run:
             return
-        if self._run:
+        if self.feed:
             self._zoom("")
-        self.contrast.run_shown = self._run = run
+        self.contrast.run_shown = run
         self._snapshot, self._paused, self._area.negatives.left_out = None, False, frozenset()
         self.view = replace(self.view, cursor=None)
         self.feed = Feed(run.events_path, self._news.set)
@@ -153,17 +151,17 @@ class LiveScreen(ViewScreen):
             return self._snapshot is not None and self._snapshot.is_live
         if action in ("leave_out", "write_violated"):
             return bool(self._area.negatives.listed)
-        return self._run is not None if action in _VIEWING else super().check_action(action, parameters)
+        return self.feed is not None if action in _VIEWING else super().check_action(action, parameters)
 
     def action_detach(self) -> None:
-        if self._run:
-            self.app.notify(f"{self._run.name} continues training; 3 lists it", markup=False)
+        if run := self.contrast.run_shown:
+            self.app.notify(f"{run.name} continues training; 3 lists it", markup=False)
             self._show_no_run()
 
     @work
     async def action_leave_out(self) -> None:
         """Leave the chosen anchor and its negative out of each other's negatives, or take that back."""
-        panel, run = self._area.negatives, self._run
+        panel, run = self._area.negatives, self.contrast.run_shown
         one = panel.listed[panel.chosen]
         undo = ["--undo"] if (pair := (one.anchor, one.negative)) in panel.left_out else []
         if run and await self.contrast.change_run("runs", "exclude", *undo, "--", str(run.path.resolve()), *pair):
@@ -182,11 +180,11 @@ class LiveScreen(ViewScreen):
             (one.anchor, one.positive, one.negative, one.times, " ".join(f"{a:.1f}/{b:.1f}" for a, b in one.angles))
             for one in chosen
         ]
-        path = Path(f"false-negatives-{self._run.name if self._run else ''}.csv").resolve()
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([("anchor", "positive", "negative", "times", "angles"), *rows])
+        run = self.contrast.run_shown
+        path = Path(f"false-negatives-{run.name if run else ''}.csv").resolve()
+        text = as_csv(("anchor", "positive", "negative", "times", "angles"), rows)
         try:
-            atomic_write(path, text.getvalue().encode())
+            atomic_write(path, f"{text}\n".encode())
             self.app.notify(f"{len(rows)} pairs are in {path}; --false-negatives leaves them out", markup=False)
         except OSError as error:
             self.contrast.fail(f"{path} cannot be written: {error_text(error)}")
@@ -202,8 +200,8 @@ class LiveScreen(ViewScreen):
 
     def _show_no_run(self) -> None:
         self.workers.cancel_group(self, "run")
-        self._run = self.feed = self._snapshot = None
-        self.contrast.run_shown, self.contrast.watched = None, ""
+        self.feed = self._snapshot = self.contrast.run_shown = None
+        self.contrast.watched = ""
         self.add_class("-empty")
         self.refresh_bindings()
 
