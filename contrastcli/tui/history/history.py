@@ -17,6 +17,9 @@ LOG_LINES = 300
 SAMPLES = 800
 """Events of a kind that are kept whole: of more, every second one is dropped, so that they still cover all steps."""
 
+_LAST_ONES = {"started", "step", "evaluated", "verdict", "progress", "done"}
+"""Kinds of events of which the last one is known by its kind."""
+
 _ALL = (0.0, math.inf)
 _INKS = {"positive": POSITIVE, "negative": NEGATIVE, "hardest": HARDEST, "with_margin": POSITIVE}
 
@@ -104,37 +107,31 @@ class History(Digest):
         self.minutes = (event.time - self._time_zero) / 60
         if numbers := event.numbers():
             self.series[event.kind()].add(event.step, numbers, self.minutes)
-        self._keep_whole(event)
+        if event.kind() in _LAST_ONES:
+            setattr(self, event.kind(), event)
+        if isinstance(event, Step | Evaluated | Done):
+            self.progress = None
+        if isinstance(event, Alert | Done):
+            self.calls_for_attention.append(event)
+        self._keep(event)
+        if not event.routine and (line := event.line()):
+            self.log.append(line)
+
+    def _keep(self, event: Event) -> None:
+        """Keep an event that is shown whole."""
         match event:
-            case Step():
-                self.step, self.progress = event, None
+            case Angles():
+                self.histograms.add(event)
+                if event.closest:
+                    self.negatives.add(event)
+            case Violated():
+                self.violated |= {one.anchor: (event.step, one) for one in event.anchors}
             case Evaluated():
-                self.evaluated, self.progress = event, None
+                self.dev_pairs.add(event)
                 self.untrained = event if event.step == 0 else self.untrained
                 if event.best:
                     self.bests.append(event)
                     self.best = event
-            case Progress():
-                self.progress = event
-            case Done():
-                self.done, self.progress = event, None
-                self.calls_for_attention.append(event)
-            case Alert():
-                self.calls_for_attention.append(event)
-        if not event.routine and (line := event.line()):
-            self.log.append(line)
-
-    def _keep_whole(self, event: Event) -> None:
-        if isinstance(event, Verdict):
-            self.verdict = event
-        elif isinstance(event, Evaluated):
-            self.dev_pairs.add(event)
-        elif isinstance(event, Violated):
-            self.violated |= {one.anchor: (event.step, one) for one in event.anchors}
-        elif isinstance(event, Angles):
-            self.histograms.add(event)
-            if event.closest:
-                self.negatives.add(event)
 
     @property
     def violated_anchors(self) -> list[ViolatedAnchor]:
@@ -143,7 +140,6 @@ class History(Digest):
 
     def _start(self, started: Started) -> None:
         """Training begins or is resumed, which makes some of what is known void."""
-        self.started = started
         for group in self.series.values():
             group.cut(started.valid_until)
         self.minutes = max((group.minutes[-1] for group in self.series.values() if group.minutes), default=0.0)
