@@ -37,8 +37,6 @@ _VIEWING = {
 }
 """Actions on the view of a run."""
 
-NO_RUN = "No run is shown.\n\nPress 1 to set up and start a run, or 3 to choose one."
-
 
 class LiveScreen(ViewScreen):
     """A run: its state, its panels, and what can be done with it."""
@@ -59,7 +57,7 @@ class LiveScreen(ViewScreen):
         return self._snapshot
 
     def body(self) -> ComposeResult:
-        yield PlainText(NO_RUN, id="nothing")
+        yield PlainText("No run is shown.\n\nPress 1 to set up and start a run, or 3 to choose one.", id="nothing")
         yield self._header
         yield self._area
 
