@@ -13,8 +13,6 @@ from textual.widget import Widget
 from contrastcli.tui.processes import end_process, read_error, silent, start_process
 from contrastcli.tui.widgets import PlainText
 
-NO_NUMBERS = "This model returns no numbers: its training may have diverged."
-
 _BREAKS = str.maketrans("\t\r\n", "   ")
 
 
@@ -88,7 +86,7 @@ class QueryPanel(Vertical):
         try:
             self.show_answer(answer.decode())
         except msgspec.DecodeError:
-            self.show_message(NO_NUMBERS)
+            self.show_message("This model returns no numbers: its training may have diverged.")
 
     def _show_progress(self, text: str) -> None:
         if self._is_loading:

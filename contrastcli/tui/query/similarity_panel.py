@@ -16,8 +16,6 @@ from contrastcli.tui.fields.model_field import NO_MODEL, ModelField
 from contrastcli.tui.query.query_panel import QueryPanel
 from contrastcli.tui.widgets import FormRow, PlainText, styled
 
-BLANK = "Press s and type two sentences."
-
 _ARC_RADIUS = 0.35
 _MUTED = "$foreground-muted"
 
@@ -61,7 +59,7 @@ class SimilarityPanel(QueryPanel):
         if not self.field.model:
             self.show_message(NO_MODEL)
         elif not line:
-            self.show_message(BLANK)
+            self.show_message("Press s and type two sentences.")
         elif self.asked or again or not self._failed:
             self.ask_process(line, "--model", self.field.model)
 
