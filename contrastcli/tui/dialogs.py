@@ -99,8 +99,7 @@ class Chooser(ModalScreen[tuple[str, ...]]):
 
     def _list(self, here: int) -> None:
         options = self.query_one(OptionList)
-        options.clear_options()
-        options.add_options([f"{'●' if name in self._shown else '○'} {name}" for name in self._names])
+        options.set_options([f"{'●' if name in self._shown else '○'} {name}" for name in self._names])
         options.highlighted = here
 
 

@@ -161,13 +161,11 @@ class Rows(ModalScreen[str]):
 
 def _lines(found: Found, row: Odd) -> Iterator[Content]:
     """Why a row is unusual, its texts, those of the row that it is compared with, and the nearest other positives."""
-    yield styled((f"{found.kind}: {row.why or found.about}", "bold"))
-    for role, text in row.texts.items():
-        yield styled((f"{role}  ", "$text-muted"), text)
-    if row.other_where:
-        yield styled(("", ""), (f"{row.other_where}", "bold"))
-        for role, text in row.other_texts.items():
-            yield styled((f"{role}  ", "$text-muted"), text)
+    why = f"{found.kind}: {row.why or found.about}"
+    for heading, texts in ((why, row.texts), (row.other_where, row.other_texts)):
+        if heading:
+            yield styled((heading, "bold"))
+            yield from (styled((f"{role}  ", "$text-muted"), text) for role, text in texts.items())
     if row.neighbours:
         yield styled(("the nearest positives of other anchors", "bold"))
         for near in row.neighbours:
