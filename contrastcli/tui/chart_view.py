@@ -84,10 +84,6 @@ class ChartView(Widget):
         self._drawing = None
         self._styles.clear()
 
-    @property
-    def _face(self) -> Face:
-        return Face(colours=not self.app.no_color, braille=has_braille())
-
     def _strip(self, row: Glyphs) -> Strip:
         segments = [Segment(glyph.text, self._style(glyph.ink, glyph.ground)) for glyph in row]
         return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
@@ -114,7 +110,7 @@ class ChartView(Widget):
         if width < 8 or height < 3:
             return Drawing([], 0, (0.0, 1.0))
         if not self.picture.empty:
-            return draw(self.picture, width, height, self._face)
+            return draw(self.picture, width, height, Face(colours=not self.app.no_color, braille=has_braille()))
         lines = wrap(self._waiting, width - 2)[:height]
         above: list[Glyphs] = [[] for _ in range((height - len(lines)) // 2)]
         return Drawing([*above, *([Glyph(line.center(width))] for line in lines)], 0, (0.0, 1.0))
