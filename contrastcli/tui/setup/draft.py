@@ -130,8 +130,8 @@ class Draft:
         """Return one setting to what is inherited, by default the one typed last; where there is none, undo a reset."""
         if not self.typed:
             self.typed, self.before_reset = self.before_reset, {}
-        elif key := key if key in self.typed else next(reversed(self.typed)):
-            del self.typed[key]
+        else:
+            del self.typed[key if key in self.typed else next(reversed(self.typed))]
         self._read()
 
     def reset(self) -> None:
