@@ -183,7 +183,7 @@ class LiveScreen(ViewScreen):
         text = as_csv(("anchor", "positive", "negative", "times", "angles"), rows)
         try:
             atomic_write(path, f"{text}\n".encode())
-            self.app.notify(f"{len(rows)} pairs are in {path}; --false-negatives leaves them out", markup=False)
+            self.app.notify(f"{len(rows)} pairs are in {path}; Setup's field false negatives takes it", markup=False)
         except OSError as error:
             self.contrast.fail(f"{path} cannot be written: {error_text(error)}")
 
