@@ -36,33 +36,29 @@ class Snapshot(RunView):
     """Whether a process was to resume the run, and ended before its first event."""
 
 
-def poll(run: Run, known: Digest, before: Snapshot | None) -> Snapshot | None:
-    """Look at a run of which these events are known; None where its directory no longer exists."""
-    try:
-        # Without its first event, the events are still being read.
-        status = run.status(known if known.started else None)
-        # Without its end, that may still be unread.
-        if status.ended and known.done is None and not (before and before.status.state == status.state):
-            status = run.status()
-        resume_failed = (
-            before is not None
-            and status.ended
-            and status.state != "finished"
-            and status.updated == before.status.updated
-            and (before.resume_failed or before.status.state == "starting")
-        )
-        shows_log = resume_failed or status.state in ("killed", "failed", "silent")
-        log = _end_of_log(run) if shows_log else ()
-        return Snapshot(
-            run=run,
-            status=status,
-            is_saved=run.is_saved,
-            is_stopping=run.stop_path.exists(),
-            log=log,
-            resume_failed=resume_failed,
-        )
-    except OSError:
-        return None
+def poll(run: Run, known: Digest, before: Snapshot | None) -> Snapshot:
+    """Look at a run of which these events are known. Raises OSError where its directory no longer exists."""
+    # Without its first event, the events are still being read.
+    status = run.status(known if known.started else None)
+    # Without its end, that may still be unread.
+    if status.ended and known.done is None and not (before and before.status.state == status.state):
+        status = run.status()
+    resume_failed = (
+        before is not None
+        and status.ended
+        and status.state != "finished"
+        and status.updated == before.status.updated
+        and (before.resume_failed or before.status.state == "starting")
+    )
+    shows_log = resume_failed or status.state in ("killed", "failed", "silent")
+    return Snapshot(
+        run=run,
+        status=status,
+        is_saved=run.is_saved,
+        is_stopping=run.stop_path.exists(),
+        log=_end_of_log(run) if shows_log else (),
+        resume_failed=resume_failed,
+    )
 
 
 def _end_of_log(run: Run) -> tuple[str, ...]:

@@ -91,14 +91,12 @@ class LiveScreen(ViewScreen):
         while True:
             # A copy, since events arrive while the thread looks.
             before, known = self._snapshot, copy(feed.history)
-            problem = f"{run.name} no longer exists"
             try:
                 self._snapshot = snapshot = await asyncio.to_thread(poll, run, known, before)
-            except ContrastError as error:
-                self._snapshot, snapshot, problem = None, None, error.what
-            if snapshot is None:
+            except (ContrastError, OSError) as error:
+                gone = f"{run.name} no longer exists"
                 if run not in self.contrast.deleted:
-                    self.contrast.fail(problem)
+                    self.contrast.fail(error.what if isinstance(error, ContrastError) else gone)
                 self._show_no_run()
                 return
             self.contrast.watched = summary(snapshot)
