@@ -180,12 +180,12 @@ class ChoiceList(ModalScreen[str | None]):
         self._shown = shown
         width = max((cell_len(value or field.blank) for value, _ in shown), default=0)
         room = max(min(self.app.size.width * 9 // 10, _DIALOG_COLUMNS) - _FRAME_COLUMNS - width - 2, 8)
-        options = self.query_one(OptionList)
-        options.clear_options()
+        lines = []
         for value, about in shown:
             note = shorten(about, room, placeholder=" …")
             line = styled(f"{value or field.blank:<{width}}  ", (note, "dim"))
-            options.add_option(Option(line, id=value or None))
+            lines.append(Option(line, id=value or None))
+        options = self.query_one(OptionList).set_options(lines)
         values = [value for value, _ in shown]
         is_there = field.value in values and not typed and not field.starts_at_first
         options.highlighted = values.index(field.value) if is_there else 0
