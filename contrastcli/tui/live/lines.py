@@ -83,12 +83,7 @@ class NegativesPanel(LinesPanel):
         hidden_key("down", "next(1)", "next anchor", "to the next anchor"),
         hidden_key("up", "next(-1)", "previous anchor", "to the previous anchor"),
         hidden_key("x", "screen.leave_out", "leave out", "leave the pair out of the negatives, or take that back"),
-        hidden_key(
-            "y",
-            "screen.write_violated",
-            "write the list",
-            "write the pairs left out, or all, to a file",
-        ),
+        hidden_key("y", "screen.write_violated", "write the list", "write the pairs left out, or all, to a file"),
     ]
 
     listed: Sequence[ViolatedAnchor] = ()
