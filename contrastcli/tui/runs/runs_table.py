@@ -6,7 +6,6 @@ from typing import ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.coordinate import Coordinate
-from textual.events import Resize
 from textual.widgets import DataTable
 
 from contrastcli.runs.text import excerpt, shortened
@@ -60,7 +59,7 @@ class RunsTable(DataTable[Text]):
         above = [place for place, row in enumerate(self.shown[: self.cursor_row]) if not row.entry]
         self.move_cursor(row=above[-1] if above else None)
 
-    def on_resize(self, event: Resize) -> None:
+    def on_resize(self) -> None:
         self.show(self.shown, self._columns, self._marks)
 
     def _lay_out(self) -> bool:
