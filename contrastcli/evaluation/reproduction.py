@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from contrastcli.errors import ContrastError
 from contrastcli.evaluation.suites import SUITES, value_at
-from contrastcli.files import read_json
 from contrastcli.model.locate import resolve
 from contrastcli.runs.cells import Cell
 from contrastcli.runs.directory import Run, list_runs, read_scores
@@ -17,6 +16,7 @@ from contrastcli.runs.events import Started, training_seconds
 from contrastcli.runs.measured import Step
 from contrastcli.runs.methods import Identity, identity
 from contrastcli.runs.results import Spread
+from contrastcli.runs.status import Environment
 from contrastcli.runs.sweeps import slug
 from contrastcli.settings import config as configs
 from contrastcli.settings import papers, published
@@ -57,9 +57,8 @@ class Trial:
     @property
     def machine(self) -> str:
         """On what the run was trained, in words; empty before it was. Raises DataError."""
-        recorded = read_json(self.cell.run.environment_path, dict[str, Any]) if self.cell else None
-        words = [str(recorded.get(key, "")) for key in ("device", "device_name", "precision")] if recorded else []
-        return ", ".join(filter(None, words))
+        one = Environment.read(self.cell.run.environment_path) if self.cell else Environment()
+        return ", ".join(filter(None, (one.device, one.device_name, one.precision)))
 
     def done(self, item: Item) -> bool:
         """Whether it is trained and, if the item needs that, measured."""

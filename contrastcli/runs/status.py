@@ -73,6 +73,28 @@ class Writer(msgspec.Struct, omit_defaults=True):
         )
 
 
+class Environment(msgspec.Struct, frozen=True):
+    """With what a run was trained, as its environment.json says; empty where it was not recorded."""
+
+    host: str = ""
+    contrast: str = ""
+    commit: str | None = None
+    python: str = ""
+    packages: dict[str, str] = {}
+    platform: str = ""
+    device: str = ""
+    device_name: str = ""
+    processes: int = 1
+    precision: str = ""
+    backbone: dict[str, str | None] = {}
+    data: dict[str, str | int | None] = {}
+
+    @classmethod
+    def read(cls, path: Path) -> Environment:
+        """That of a file, which may be missing. Raises DataError."""
+        return read_json(path, cls) or cls()
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a run, by its name, and its latest numbers.
 

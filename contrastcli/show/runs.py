@@ -6,7 +6,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec.structs import asdict
 
 from contrastcli.errors import ContrastError, error_text
@@ -17,22 +16,11 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Verdict
 from contrastcli.runs.measured import Angles
 from contrastcli.runs.results import Bootstrap, Check, Comparison, Method, ScoreName, SweepScores, Welch
+from contrastcli.runs.status import Environment
 from contrastcli.runs.text import MISSING, Numeral, duration, fixed, score
 from contrastcli.settings.metrics import METRICS, metric_title
 from contrastcli.show.format import TABLES, Grid, as_json, names_and_values, points_aligned, size, table
 from contrastcli.show.settings import value_text
-
-
-class _Environment(msgspec.Struct):
-    """What is shown of environment.json."""
-
-    host: str = ""
-    device: str = ""
-    device_name: str = ""
-    precision: str = ""
-    contrast: str = ""
-    commit: str | None = None
-    packages: dict[str, str] = {}
 
 
 def run_list(runs: Sequence[Run], directory: Path, to_json: bool) -> str:
@@ -89,7 +77,8 @@ def run_details(run: Run, to_json: bool) -> str:
 
 def _made_with(run: Run) -> Iterator[tuple[str, str]]:
     """The machine that trained a run, and the versions there, where they were recorded."""
-    if one := read_json(run.environment_path, _Environment):
+    one = Environment.read(run.environment_path)
+    if one.contrast:
         commit = f" at {one.commit[:7]}" if one.commit else ""
         yield "machine", f"{one.host}, {one.device_name or one.device} in {one.precision}"
         yield "versions", f"contrast {one.contrast}{commit}, torch {one.packages.get('torch', '')}"

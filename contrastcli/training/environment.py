@@ -8,29 +8,23 @@ import sys
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import torch
 
 from contrastcli.boundary import __version__
 from contrastcli.errors import DataError
-from contrastcli.files import atomic_write, json_bytes, read_json, writing_to
+from contrastcli.files import atomic_write, json_bytes, writing_to
 from contrastcli.model.devices import choose_precision, device_name
 from contrastcli.model.locate import resolve, revision
+from contrastcli.runs.status import Environment
 from contrastcli.training.plan import Plan
 
 _PACKAGES = ("torch", "numpy", "tokenizers", "safetensors", "transformers", "datasets", "scipy")
 
 
-class _Recorded(msgspec.Struct):
-    data: dict[str, Any] = {}
-
-
 def check_rows(path: Path, plan: Plan) -> None:
     """Raises DataError if a run, whose environment is recorded there, began with other rows."""
-    recorded = read_json(path, _Recorded) or _Recorded()
-    if recorded.data.get("fingerprint") not in (None, plan.examples.fingerprint):
+    if Environment.read(path).data.get("fingerprint") not in (None, plan.examples.fingerprint):
         what = f"the rows of {plan.examples.source} are not those that the run began with"
         again = f"contrast train --config {path.with_name('config.toml')}"
         raise DataError(what, f"restore them, or start a new run: {again}")

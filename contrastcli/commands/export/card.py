@@ -9,14 +9,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from contrastcli.boundary import __version__, escaped, printable
-from contrastcli.files import read_json
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.pooling import in_words
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Verdict
+from contrastcli.runs.status import Environment
 from contrastcli.settings import presets
 from contrastcli.settings.config import Config
 from contrastcli.settings.sections import POOLINGS, Alerts, Track
@@ -39,22 +37,6 @@ class About:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-class _Environment(msgspec.Struct, frozen=True):
-    """What is read here of a run's environment.json."""
-
-    contrast: str = ""
-    commit: str | None = None
-    python: str = ""
-    packages: dict[str, str] = {}
-    platform: str = ""
-    device: str = ""
-    device_name: str = ""
-    processes: int = 1
-    precision: str = ""
-    backbone: dict[str, str | None] = {}
-    data: dict[str, str | int | None] = {}
-
-
 def model_card(encoder: SentenceEncoder, about: About, *, graph: str) -> str:
     """The card in Markdown, with front matter for the hub."""
     template = Path(__file__).with_name("card-onnx.md" if graph else "card.md").read_text(encoding="utf-8")
@@ -70,7 +52,7 @@ def model_card(encoder: SentenceEncoder, about: About, *, graph: str) -> str:
 
 def about(run: Run) -> About:
     """How a run was trained and what was measured of it, for a card. Raises DataError if the run is malformed."""
-    config, environment = run.config(), read_json(run.environment_path, _Environment) or _Environment()
+    config, environment = run.config(), Environment.read(run.environment_path)
     verdicts = (_plain(verdict.details(verdict.step)) for verdict in islice(run.latest(Verdict), 1))
     parts = [f"## Verdict\n\nThe model is {verdict}.\n" for verdict in verdicts]
     for suite in suite_tables(run.scores(), config):
@@ -130,7 +112,7 @@ def _contract(encoder: SentenceEncoder) -> str:
     return " ".join(steps)
 
 
-def _training(run: Run, config: Config, environment: _Environment) -> str:
+def _training(run: Run, config: Config, environment: Environment) -> str:
     status, rows = run.status(), environment.data.get("rows")
     data = f"Data: {in_code(config.data.train)}{f', {rows:,} rows' if isinstance(rows, int) else ''}."
     lines = ["## Training\n", f"Objective `{config.spec.name}`: {config.spec.paper}. {data}\n"]
@@ -154,7 +136,7 @@ def _settings(config: Config) -> str:
     return _folded("All settings", markdown_table(("setting", "value"), rows))
 
 
-def _trained_with(environment: _Environment) -> str:
+def _trained_with(environment: Environment) -> str:
     facts = {
         "contrast": environment.contrast,
         "commit": environment.commit,
