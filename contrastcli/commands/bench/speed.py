@@ -127,27 +127,19 @@ class Comparison:
 
 
 def bench(directory: Path, model: str, rounds: int, minutes: float) -> Iterator[Benchmark]:
-    """What `measure_speed` measures, with its progress shown."""
-    with console.progress() as advance:
-        yield from measure_speed(resolve(model, directory), rounds, minutes, advance)
-
-
-def measure_speed(
-    model: ModelRef, rounds: int, minutes: float, on_progress: Callable[[str, int, int], None]
-) -> Iterator[Benchmark]:
     """Encode and train with a model, on the starter's sentences, as long as time is left; results as they come.
 
     On Ctrl-C the results of the complete rounds come, then KeyboardInterrupt. Raises DataError if the model cannot be
     loaded.
     """
     deadline = time.monotonic() + 60 * minutes
-    with tempfile.TemporaryDirectory() as folder:
-        for comparison in Bench(model, Path(folder)).comparisons():
+    with console.progress() as advance, tempfile.TemporaryDirectory() as folder:
+        for comparison in Bench(resolve(model, directory), Path(folder)).comparisons():
             try:
                 for number in range(rounds):
                     if not comparison.add_round(deadline):
                         break
-                    on_progress(comparison.what, number + 1, rounds)
+                    advance(comparison.what, number + 1, rounds)
             except KeyboardInterrupt:
                 yield from comparison.results()
                 raise
