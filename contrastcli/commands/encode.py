@@ -14,7 +14,7 @@ from contrastcli.boundary import narrate, narrate_all
 from contrastcli.data.examples import Examples, from_frame
 from contrastcli.data.formats import format_of, read_stream
 from contrastcli.data.sources import load_sentences
-from contrastcli.data.texts import Column, Texts
+from contrastcli.data.texts import Texts
 from contrastcli.data.tokens import OnProgress
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.files import cache_key, check_output, replaced, resumed, writing_to
@@ -66,7 +66,7 @@ def encode_file(
     encoder = load_model(ref, precision=precision, dim=dim)
     part = range(len(texts) * (number - 1) // parts, len(texts) * number // parts)
     with console.progress() as advance:
-        encode_to(encoder, texts, output, partial(advance, "encoding"), rows.ids, kind, rows=part, dtype=dtype)
+        _write(output, encoder, rows, part, kind, dtype, partial(advance, "encoding"))
     if encoder.full:
         narrate(f"{encoder.full:,} texts fill the model's {encoder.max_length:,} tokens, or are cut there")
     if precision == "int8" and is_int8_slower_than_bf16():
@@ -91,23 +91,21 @@ def _parse_shard(shard: str) -> tuple[int, int]:
     return number, parts
 
 
-def encode_to(
-    encoder: SentenceEncoder,
-    texts: Texts,
+def _write(
     output: Path,
+    encoder: SentenceEncoder,
+    sentences: Examples,
+    rows: range,
+    kind: Kind | None,
+    dtype: Dtype,
     on_progress: OnProgress,
-    ids: Column[object] | None = None,
-    kind: Kind | None = None,
-    *,
-    rows: range | None = None,
-    dtype: Dtype = "float32",
 ) -> None:
-    """Write the vectors of some rows of the texts, or of all, in the format of the output's suffix.
+    """Write the vectors of some rows of the sentences in the format of the output's suffix.
 
     A .parquet has a column of the ids, where there are some. The file appears when it is complete. What a process that
     was killed wrote of the same vectors is kept, but in a .parquet. Raises RunError if it cannot be written.
     """
-    rows, elsewhere = range(len(texts)) if rows is None else rows, Use("-o", "FILE", "write elsewhere:")
+    texts, elsewhere = sentences.views["anchor"], Use("-o", "FILE", "write elsewhere:")
     like = quantise(np.zeros((1, encoder.width), np.float32), dtype)
 
     def blocks(rows: range) -> Iterable[Stored]:
@@ -115,7 +113,7 @@ def encode_to(
 
     if output.suffix not in HEADERS:
         with writing_to(output, elsewhere), replaced(output) as path:
-            write_parquet(path, blocks(rows), like, texts, ids, rows.start)
+            write_parquet(path, blocks(rows), like, texts, sentences.ids, rows.start)
         return
     key = cache_key(repr((fingerprint(encoder), encoder.contract.prompt(kind), dtype, rows)), texts)
     with resumed(output, key, HEADERS[output.suffix](like, len(rows)), elsewhere) as draft:
