@@ -3,6 +3,7 @@
 import os
 import platform
 from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,8 +31,8 @@ def examine(runs_dir: Path) -> dict[str, Any]:
         "precision": f"{choose_precision('auto', device)} (train.precision auto)",
         "token budget": f"{default_budget(device):,} tokens at once",
         "threads": torch.get_num_threads(),
-        "runs": f"{runs_dir} ({_writable(runs_dir)})",
-        "cache": f"{cache_dir()} ({_writable(cache_dir())})",
+        "runs": _described(runs_dir),
+        "cache": _described(cache_dir()),
         "user settings": f"{user_file()} ({'present' if user_file().is_file() else 'none'})",
         "variables": ", ".join(sorted(name for name in os.environ if name.startswith("CONTRAST_"))) or "none",
         "presets": f"{presets.folder()} ({len(presets.names())})",
@@ -51,16 +52,14 @@ def check(runs_dir: Path) -> None:
 
 
 def _version(name: str) -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
     try:
         return version(name)
     except PackageNotFoundError:
         return "missing"
 
 
-def _writable(folder: Path) -> str:
-    return "writable" if _can_write(folder) else "not writable"
+def _described(folder: Path) -> str:
+    return f"{folder} ({'writable' if _can_write(folder) else 'not writable'})"
 
 
 def _can_write(folder: Path) -> bool:
