@@ -75,43 +75,34 @@ def answer(
 
 def read_pairs(stream: BufferedIOBase) -> Iterator[list[tuple[str, str]]]:
     """TAB-separated pairs, in blocks of those that have arrived. Raises DataError."""
-    return _parsed(stream, _pair, "not two sentences with a TAB between them", "write A<TAB>B a line")
+    return _read(stream, _pair, "not two sentences with a TAB between them", "write A<TAB>B a line")
 
 
 def read_questions(stream: BufferedIOBase) -> Iterator[list[str]]:
     """Sentences, one a line, in blocks of those that have arrived. Raises DataError."""
-    return _parsed(stream, str.strip, "blank", "write a sentence a line")
+    return _read(stream, str.strip, "blank", "write a sentence a line")
 
 
-def _parsed(stream: BufferedIOBase, parse: Callable[[str], T | None], wrong: str, hint: str) -> Iterator[list[T]]:
-    """The lines, parsed, in blocks. Before the error of a malformed line come the lines before it."""
-    for lines in _arriving(stream, hint):
-        parsed: list[T] = []
+def _read(stream: BufferedIOBase, parse: Callable[[str], T | None], wrong: str, hint: str) -> Iterator[list[T]]:
+    """The lines, parsed, in blocks of those that have arrived. Before the error of a malformed line come the others."""
+    decoder, first, rest, is_open = Decoder("stdin", strict=True), 1, b"", True
+    while is_open:
+        is_open = bool(data := stream.read1(_BLOCK_BYTES))
+        *lines, rest = (rest + data).split(b"\n")
+        # The last line, or one that is too long and refused.
+        if rest and (not is_open or len(rest) > LONGEST):
+            lines.append(rest)
+        block: list[T] = []
         try:
-            for number, line in lines:
-                if not (made := parse(line)):
+            for number, line in decoder.lines(lines, first):
+                if not (parsed := parse(line)):
                     raise DataError(f"stdin, line {number}: {wrong}", hint)
-                parsed.append(made)
-        except DataError:
-            if parsed:
-                yield parsed
-            raise
-        yield parsed
-
-
-def _arriving(stream: BufferedIOBase, hint: str) -> Iterator[Iterator[tuple[int, str]]]:
-    """Numbered lines, in blocks of those that have arrived."""
-    decoder, first, rest = Decoder("stdin", strict=True), 1, b""
-    while data := stream.read1(_BLOCK_BYTES):
-        *whole, rest = (rest + data).split(b"\n")
-        if len(rest) > LONGEST:
-            whole.append(rest)  # to be refused
-        if whole:
-            yield decoder.lines(whole, first)
-        first += len(whole)
-    if rest:
-        yield decoder.lines([rest], first)
-    elif first == 1:
+                block.append(parsed)
+        finally:
+            if block:
+                yield block
+        first += len(lines)
+    if first == 1:
         raise DataError("stdin is empty", hint)
 
 
