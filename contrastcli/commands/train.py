@@ -244,14 +244,16 @@ def _write(config: Config, run: Run | None, runs_dir: Path, name: str | None) ->
 
 
 def _report(run: Run) -> int:
-    """Print the state of a run that was shown; returns its exit code if it has ended."""
+    """Print the state of a run that was shown, and the next step; returns its exit code if it has ended."""
     status = run.status()
     if not status.ended:
         narrate(f"{run.name} is still training: contrast watch {run.name}")
     elif status.code and status.message:
         narrate(f"{run.name} {status.state}: {status.message}\nhint: {status.hint}")
     else:
-        _print_result(run)
+        if status.state == "stopped":
+            narrate(f"to continue: contrast train --resume {run.name}")
+        narrate('next: contrast query "a dog runs" "a puppy sprints"')
     return status.code
 
 
@@ -277,16 +279,8 @@ def _train_here(run: Run, plan: Plan, json: bool, after: Run | None) -> int:
 
         done = supervise(run, plan, show, world(), after)
     if world().is_main:
-        _print_result(run)
+        _report(run)
     return done.code
-
-
-def _print_result(run: Run) -> None:
-    """Print the next step."""
-    status = run.status()
-    if status.state == "stopped":
-        narrate(f"to continue: contrast train --resume {run.name}")
-    narrate('next: contrast query "a dog runs" "a puppy sprints"')
 
 
 def watch(run: Run, json: bool) -> int:
