@@ -9,6 +9,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -90,21 +91,15 @@ def run_on_host(host: str | None) -> None:
         raise UsageError(f"'{host}' names no machine", "write HOST, user@HOST or user@HOST:DIR")
     # The folder of such an address is absolute.
     address, folder = scheme + address, between * bool(scheme and folder) + folder
-    command = f"{os.environ.get(_REMOTE) or 'contrast'} {shlex.join(_without_host(sys.argv[1:]))}"
+    words = [word for before, word in pairwise(sys.argv) if "--host" not in (before, word)]
+    words = [word for word in words if not word.startswith("--host=")]
+    command = f"{os.environ.get(_REMOTE) or 'contrast'} {shlex.join(words)}"
     if folder := folder.removeprefix("~/").removeprefix("~"):
         command = f"cd {shlex.quote(folder)} && {command}"
     try:
         os.execvp("ssh", ["ssh", "-t" if on_a_terminal() else "-n", "--", address, command])
     except FileNotFoundError:
         raise RunError("there is no command ssh here", "install OpenSSH's client") from None
-
-
-def _without_host(words: Sequence[str]) -> list[str]:
-    kept = [word for word in words if not word.startswith("--host=")]
-    while "--host" in kept:
-        place = kept.index("--host")
-        del kept[place : place + 2]
-    return kept
 
 
 def print_path(path: Path | str) -> None:
