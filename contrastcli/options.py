@@ -411,11 +411,10 @@ class SettingOption(click.Option):
         metavar = "|".join(setting.choices) or ("BOOL" if setting.kind is bool else setting.kind.__name__.upper())
         help = f"{setting.symbol}: {setting.help}" if setting.symbol else setting.help
         names = [setting.flag, setting.key.replace(".", "__")]
-        several = setting.key == "data.train"
-        super().__init__(names, metavar=metavar, help=help, shell_complete=self._complete, multiple=several)
+        super().__init__(names, metavar=metavar, help=help, multiple=setting.key == "data.train")
 
-    def _complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-        return [choice for choice in self.setting.choices if choice.startswith(incomplete)]
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(choice) for choice in self.setting.choices if choice.startswith(incomplete)]
 
 
 def remedy(error: click.ClickException, context: click.Context) -> str:
