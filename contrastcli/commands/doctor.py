@@ -3,7 +3,7 @@
 import os
 import platform
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +25,7 @@ def examine(runs_dir: Path) -> dict[str, Any]:
     return {
         "contrast": __version__,
         "python": platform.python_version(),
-        **{name: _version(name) for name in ("torch", "tokenizers", "transformers", "datasets")},
+        **{name: version(name) for name in ("torch", "tokenizers", "transformers", "datasets")},
         "device": str(device),
         "device name": device_name(device) or "unknown",
         "precision": f"{choose_precision('auto', device)} (train.precision auto)",
@@ -49,13 +49,6 @@ def check(runs_dir: Path) -> None:
         if not _can_write(folder):
             raise RunError(f"{folder} cannot be written", f"fix its permissions, or name another folder: {remedy}")
     config.resolve(presets.stack(presets.Preset()))
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "missing"
 
 
 def _described(folder: Path) -> str:
