@@ -167,10 +167,9 @@ def _try(config: Config) -> Trial:
         return _measured(trial, plan, steps)
     except (KeyboardInterrupt, InterruptedEarly, Preempted):
         return structs.replace(trial, error="interrupted", hint="the settings do not depend on it")
-    except DivergedError as error:
-        return structs.replace(trial, error=error.what, hint="lower --lr")
     except ContrastError as error:
-        return structs.replace(trial, error=error.what, hint=error.hint)
+        hint = "lower --lr" if isinstance(error, DivergedError) else error.hint
+        return structs.replace(trial, error=error.what, hint=hint)
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
