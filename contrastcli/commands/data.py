@@ -253,19 +253,13 @@ def _write(output: Path, seen: Inspection, reasons: Mapping[int, Sequence[str]])
     rows: Iterable[Sequence[Any]] = zip(*(column.take(kept) for column in columns.values()), strict=True)
     if output.suffix != ".jsonl":
         rows = ([_as_text(cell) for cell in row] for row in rows)
-    left_out = (
-        {
-            "row": row + 1,
-            "where": seen.where(row),
-            "why": why,
-            "columns": {n: cells[row] for n, cells in columns.items()},
-        }
-        for row, why in reasons.items()
-    )
     with writing_to(output, Use("--clean", "FILE", "write elsewhere:")), replaced(output) as draft:
         WRITERS[output.suffix](draft, [*columns], rows)
         with replaced(output.with_name(output.name + DROPPED)) as note, note.open("w", encoding="utf-8") as file:
-            file.writelines(json.dumps(one, ensure_ascii=False) + "\n" for one in left_out)
+            for row, why in reasons.items():
+                cells = {name: column[row] for name, column in columns.items()}
+                one = {"row": row + 1, "where": seen.where(row), "why": why, "columns": cells}
+                file.write(json.dumps(one, ensure_ascii=False) + "\n")
 
 
 def _as_text(cell: object) -> str:
