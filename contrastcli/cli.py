@@ -59,7 +59,9 @@ def train(directory: Path, job: Job, no_ui: bool, detach: bool, after: Run | Non
 
     check_training(job, directory, detach, after)
     if job.seeds is not None:
-        return _sweep(directory, job, ())
+        from contrastcli.commands.sweep import run as run_sweep
+
+        return run_sweep(job, (), directory)
     run, config = run_and_config(job, directory)
     if job.dry_run:
         runs.run_name(job.run_name, config, directory)  # raises UsageError
@@ -74,16 +76,9 @@ def train(directory: Path, job: Job, no_ui: bool, detach: bool, after: Run | Non
 @click.pass_obj
 def sweep(directory: Path, job: Job, axes: Sequence[str], worker: bool, workers: int) -> int:
     """Train a grid of settings, with several seeds."""
-    return _sweep(directory, job, axes, worker, workers)
-
-
-def _sweep(directory: Path, job: Job, axes: Sequence[str], worker: bool = False, workers: int = 1) -> int:
-    from contrastcli.commands.job import sweep
     from contrastcli.commands.sweep import run
 
-    text, code = run(sweep(job, axes, directory), directory, job, worker, workers)
-    print_text(text)
-    return code
+    return run(job, axes, directory, worker, workers)
 
 
 @cli.group("runs")

@@ -87,7 +87,7 @@ def _preset(job: Job) -> Preset:
     return presets.read(job.file) if job.file else Preset()
 
 
-def sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
+def make_sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
     """A new sweep, or one to resume. Raises UsageError and DataError."""
     if job.resume is not None:
         if job.preset or job.file or job.name or job.seeds or job.typed.values or axes:

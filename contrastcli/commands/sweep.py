@@ -10,9 +10,9 @@ from pathlib import Path
 
 from msgspec import structs
 
-from contrastcli.boundary import narrate
+from contrastcli.boundary import narrate, print_text
 from contrastcli.commands import train
-from contrastcli.commands.job import Job
+from contrastcli.commands.job import Job, make_sweep
 from contrastcli.errors import UsageError
 from contrastcli.evaluation.run_scores import member
 from contrastcli.runs import cells, process, sweeps
@@ -43,24 +43,26 @@ def with_model_paths(sweep: Sweep, runs_dir: Path) -> Sweep:
     return structs.replace(sweep, grid=grid, settings=settings)
 
 
-def run(sweep: Sweep, runs_dir: Path, job: Job, worker: bool, workers: int) -> tuple[str, int]:
-    """Train the cells of a sweep, or only check them; returns the results as text, and the exit code.
+def run(job: Job, axes: Sequence[str], runs_dir: Path, worker: bool = False, workers: int = 1) -> int:
+    """Train the cells of a sweep, or only check them; prints the results, and returns the exit code.
 
     As a `worker` among others of the same sweep, which one of them has written, it waits for none of them. Of so many
     `workers` the others are processes that it starts. Raises ContrastError.
     """
-    sweep = with_model_paths(sweep, runs_dir)
+    sweep = with_model_paths(make_sweep(job, axes, runs_dir), runs_dir)
     is_new = job.resume is None and not (worker and sweeps.is_saved(sweep, runs_dir))
     if is_new and not worker:
         sweeps.check_free(sweep, runs_dir)
     check(sweep, runs_dir)
     if job.dry_run:
-        return sweep_cells(results(sweep, runs_dir), job.json), 0
+        print_text(sweep_cells(results(sweep, runs_dir), job.json))
+        return 0
     if is_new:
         sweeps.save(sweep, runs_dir, shared=worker)
     code = start(sweep, runs_dir, worker, workers)
     scores = results(sweep, runs_dir)
-    return as_json(scores) if job.json else sweep_scores(scores), code
+    print_text(as_json(scores) if job.json else sweep_scores(scores))
+    return code
 
 
 def check(sweep: Sweep, runs_dir: Path) -> None:
