@@ -385,8 +385,8 @@ class SettingsCommand(Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         settings = [(p.setting, ctx.params.pop(p.name)) for p in self.params if isinstance(p, SettingOption)]
-        texts = [(one, ",".join(text) if isinstance(text, tuple) else text) for one, text in settings if text != ()]
-        flags = {setting.key: (text, setting.flag) for setting, text in texts if text is not None}
+        typed = [(one, text) for one, text in settings if text not in (None, ())]
+        flags = [(one, ",".join(text) if isinstance(text, tuple) else text) for one, text in typed]
         ctx.params["typed"] = flag_layer(ctx.params["typed"], flags)
         words = {field.name: ctx.params.pop(field.name) for field in fields(Job) if field.name in ctx.params}
         ctx.params["job"] = Job(**words)

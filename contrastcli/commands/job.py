@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.sweeps import Sweep
 from contrastcli.settings import config, presets, sections
 from contrastcli.settings.presets import Preset
+from contrastcli.settings.setting import Setting
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,10 @@ class Job:
         return self.resume_or_start if self.name is None else self.name
 
 
-def flag_layer(assignments: Sequence[str], flags: Mapping[str, tuple[str, str]]) -> config.Layer:
-    """What was typed: text and flag by key, and assignments by `--set key=value`."""
-    values = {key: text for key, (text, _) in flags.items()}
-    sources = {key: flag for key, (_, flag) in flags.items()}
+def flag_layer(assignments: Sequence[str], flags: Sequence[tuple[Setting, str]] = ()) -> config.Layer:
+    """What was typed: the texts of settings by their flags, and assignments by `--set key=value`."""
+    values = {setting.key: text for setting, text in flags}
+    sources = {setting.key: setting.flag for setting, _ in flags}
     for assignment in assignments:
         key, equals, value = (part.strip() for part in assignment.partition("="))
         if not equals:

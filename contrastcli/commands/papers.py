@@ -73,7 +73,7 @@ def _assigned(item: Item, assignment: str) -> tuple[str, str]:
     """The key and the value of `KEY=VALUE` or `ROW:KEY=VALUE`, the key with its row. Raises UsageError."""
     methods = {system.method for system in item.systems}
     row = next((f"{method}:" for method in methods if assignment.startswith(f"{method}:")), "")
-    ((key, value),) = flag_layer([assignment.removeprefix(row)], {}).values.items()
+    ((key, value),) = flag_layer([assignment.removeprefix(row)]).values.items()
     unknown, colon, _ = key.rpartition(":")
     if colon:
         raise UsageError(f"{item.name} has no row '{unknown}'", nearest(unknown, methods))

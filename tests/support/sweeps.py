@@ -12,7 +12,7 @@ from support.settings import layer
 
 def flags(*assignments: str) -> Layer:
     """What `--set KEY=VALUE` gives."""
-    return flag_layer(assignments, {})
+    return flag_layer(assignments)
 
 
 def make_sweep(
