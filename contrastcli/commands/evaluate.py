@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contrastcli.data.downloads import OnProgress
 from contrastcli.errors import DataError, InterruptedEarly, UsageError
 from contrastcli.evaluation.suites import GEOMETRY, OWN, STS, all_suites, check_suites, check_tasks
 from contrastcli.files import make_folder
@@ -14,11 +15,10 @@ from contrastcli.model.locate import resolve
 from contrastcli.settings import sections
 from contrastcli.settings.sections import Pooling, Precision
 from contrastcli.show import console, pictures, plots
+from contrastcli.show.pictures import Picture
 
 if TYPE_CHECKING:
     from contrastcli.evaluation.measure import Scores
-    from contrastcli.evaluation.procedure import OnProgress
-    from contrastcli.show.pictures import Picture
 
 
 def measure(

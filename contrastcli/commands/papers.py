@@ -4,15 +4,13 @@ A run is found by its settings, whichever table or user had it trained, so that 
 last made of is kept next to the runs, so that the same command continues it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -20,7 +18,7 @@ from contrastcli.boundary import narrate
 from contrastcli.commands.evaluate import draw_sentences
 from contrastcli.commands.job import flag_layer
 from contrastcli.commands.sweep import check_cells, train_cells
-from contrastcli.data.downloads import Unreachable
+from contrastcli.data.downloads import OnProgress, Unreachable
 from contrastcli.data.sources import holds_stsb
 from contrastcli.errors import DataError, InterruptedEarly, Remedy, UsageError, Use, nearest
 from contrastcli.evaluation import reproduction
@@ -33,9 +31,6 @@ from contrastcli.settings import papers, sections
 from contrastcli.settings.papers import Item, Request
 from contrastcli.show import console, pictures
 from contrastcli.show.pictures import Picture
-
-if TYPE_CHECKING:
-    from contrastcli.evaluation.procedure import OnProgress
 
 _MTEB = "MTEB(eng, v1)"
 """The papers' 56 tasks."""

@@ -15,6 +15,7 @@ from contrastcli.boundary import narrate_all, to_copy
 from contrastcli.commands.train import read_lengths
 from contrastcli.data.batching import Corpus
 from contrastcli.data.convert import adapt
+from contrastcli.data.downloads import OnProgress
 from contrastcli.data.examples import Examples
 from contrastcli.data.forms import LABELS
 from contrastcli.data.sources import load_examples, open_dev
@@ -176,7 +177,7 @@ def _try(config: Config) -> Trial:
         return structs.replace(trial, error="memory ran out", hint="give a smaller --backbone")
 
 
-def _watch(steps: list[Step], enough: int, advance: Callable[[str, int, int], None]) -> Callable[[Event], None]:
+def _watch(steps: list[Step], enough: int, advance: OnProgress) -> Callable[[Event], None]:
     """Collect the steps of a trial; what it returns raises _Enough when they, or the time, are enough."""
 
     def watch(event: Event) -> None:

@@ -17,6 +17,8 @@ from contrastcli.errors import ContrastError, DataError, Hint, error_text
 from contrastcli.files import system_error, writing_to
 
 OnProgress = Callable[[str, int, int], None]
+"""Called with the name of some work, the amount done, and the total."""
+
 Show = Callable[[], AbstractContextManager[OnProgress | None]]
 
 _show: ContextVar[Show] = ContextVar("show", default=nullcontext)

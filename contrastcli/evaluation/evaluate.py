@@ -6,9 +6,10 @@ from functools import partial
 from pathlib import Path
 
 from contrastcli.boundary import narrate
+from contrastcli.data.downloads import OnProgress
 from contrastcli.evaluation import glove
 from contrastcli.evaluation.measure import Scores, SuiteResult, measure
-from contrastcli.evaluation.procedure import OnProgress, Options, Subject
+from contrastcli.evaluation.procedure import Options, Subject
 from contrastcli.evaluation.suites import Suite
 from contrastcli.files import is_writable
 from contrastcli.model.folder import load_model

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.data.dev_data import DevData
+from contrastcli.data.downloads import OnProgress
 from contrastcli.errors import DataError
 from contrastcli.evaluation.suites import OWN, Suite
 from contrastcli.model.encoder import SentenceEncoder
@@ -24,9 +25,6 @@ Floats = NDArray[np.floating]
 
 Encode = Callable[[list[str]], Floats]
 """From N texts to their embeddings (N, d), float32."""
-
-OnProgress = Callable[[str, int, int], None]
-"""Called with the name of a task, the amount done, and the total."""
 
 TaskScores = dict[str, Any]
 """The scores of one task for JSON: × 100, None for NaN. `partial`: whether its rows differ from the published ones."""

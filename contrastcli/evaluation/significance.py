@@ -15,8 +15,9 @@ from msgspec import structs
 
 from contrastcli.data.batching import Indices
 from contrastcli.data.dev_data import DevData
+from contrastcli.data.downloads import OnProgress
 from contrastcli.data.examples import ScoredPairs
-from contrastcli.evaluation.procedure import Floats, OnProgress, Vectors, by_kind, finite
+from contrastcli.evaluation.procedure import Floats, Vectors, by_kind, finite
 from contrastcli.runs.results import Bootstrap, Welch
 
 RESAMPLES = 1000
