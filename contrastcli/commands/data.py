@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from contrastcli.boundary import narrate, narrate_all, to_copy
+from contrastcli.boundary import narrate, narrate_all
 from contrastcli.data.batching import Indices
 from contrastcli.data.dev_data import read_dev
 from contrastcli.data.examples import Examples, from_frame
@@ -278,7 +278,7 @@ def report(result: Inspected, columns: str, labels: str) -> None:
     if result.columns:
         return
     if result.output or not any(found.drops and found.count for found in result.found):
-        narrate(f"next: {to_copy(shlex.join(['contrast', 'suggest', result.output or result.source, *words]))}")
+        words = ["suggest", result.output or result.source, *words]
     else:
-        clean = shlex.join(["contrast", "data", result.source, *words, "--clean", "clean.jsonl"])
-        narrate(f"next: {to_copy(clean)}")
+        words = ["data", result.source, *words, "--clean", "clean.jsonl"]
+    narrate(f"next: {shlex.join(['contrast', *words])}")

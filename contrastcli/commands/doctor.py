@@ -9,18 +9,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import torch
+
 from contrastcli.boundary import __version__
 from contrastcli.errors import RunError
 from contrastcli.files import cache_dir, user_file
+from contrastcli.model.devices import choose_device, choose_precision, default_budget, device_name
 from contrastcli.settings import config, presets
 
 
 def examine(runs_dir: Path) -> dict[str, Any]:
     """Versions, device, precision, folders and extras by name. Uses no network."""
-    import torch  # heavy
-
-    from contrastcli.model.devices import choose_device, choose_precision, default_budget, device_name
-
     device = choose_device("auto")
     return {
         "contrast": __version__,
