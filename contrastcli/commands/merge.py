@@ -26,8 +26,6 @@ from contrastcli.show import console
 from contrastcli.show.format import Grid, as_json, markdown_table, table
 from contrastcli.training.dev import DevSet
 
-_ALPHAS = [n / 10 for n in range(11)]
-
 
 class Row(msgspec.Struct, frozen=True):
     """Weights at an alpha, or of one of several runs, and how they change the base's scores on the own and general set.
@@ -111,12 +109,11 @@ def _measure(
 ) -> tuple[list[Row], Row]:
     """The rows, the base first, and that at `alpha`, or for None the best; of equal ones the first."""
     base, *runs = models
-    alphas = _ALPHAS if alpha is None else sorted({0.0, alpha, 1.0})
-    trials: list[tuple[float | None, str]] = [(at, "") for at in alphas]
-    trials[0] = 0.0, base
+    alphas = [n / 10 for n in range(11)] if alpha is None else sorted({0.0, alpha, 1.0})
     # The mean of several runs is no model yet.
-    trials[1:1] = [(None, run) for run in runs] if len(runs) > 1 else []
-    trials[-1] = 1.0, "" if len(runs) > 1 else runs[0]
+    known = {0.0: base} if len(runs) > 1 else {0.0: base, 1.0: runs[0]}
+    trials: list[tuple[float | None, str]] = [(at, known.get(at, "")) for at in alphas]
+    trials[1:1] = [(None, run) for run in runs if len(runs) > 1]
     rows, chosen, highest = list[Row](), 0, -math.inf
     with console.progress() as advance:
         for step, (at, model) in enumerate(trials):
