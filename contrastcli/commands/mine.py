@@ -21,7 +21,7 @@ from contrastcli.data.texts import Column, Texts
 from contrastcli.data.tokens import OnProgress
 from contrastcli.data.writing import WRITERS, check_rows_output
 from contrastcli.errors import DataError, UsageError, Use
-from contrastcli.files import json_bytes, replaced, writing_to
+from contrastcli.files import atomic_write, json_bytes, replaced, writing_to
 from contrastcli.model import mining
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
@@ -189,19 +189,16 @@ def _write(
 ) -> None:
     """The rows appear last, so that none are there without the file that says how they were made."""
     ends = [f"_{n}" for n in range(1, made.negatives + 1)] if made.negatives > 1 else [""]
-    columns: dict[str, Iterable[Any]] = dict(
-        zip(["anchor", "positive", *(f"negative{end}" for end in ends)], texts, strict=True)
-    )
+    names = ["anchor", "positive", *(f"negative{end}" for end in ends)]
+    columns: dict[str, Iterable[Any]] = dict(zip(names, texts, strict=True))
     for name, numbers in zip(["score", *(f"negative_score{end}" for end in ends)], scores, strict=False):
         columns[name] = numbers.round(6).tolist() if output.suffix == ".jsonl" else map("{:.6g}".format, numbers)
     if ids is not None:
         columns["id"] = (as_id(ids, number) or "" for number in range(len(ids)))
     record = {"contrast": __version__, **msgspec.to_builtins(msgspec.structs.replace(made, hardest=[]))}
-    path = output.with_name(output.name + MADE)
     with writing_to(output, Use("-o", "FILE", "write elsewhere:")), replaced(output) as draft:
         WRITERS[output.suffix](draft, [*columns], zip(*columns.values(), strict=True))
-        with replaced(path) as note:
-            note.write_bytes(json_bytes(record))
+        atomic_write(output.with_name(output.name + MADE), json_bytes(record))
 
 
 def report(made: Mined, output: Path) -> None:
