@@ -105,7 +105,8 @@ def check_training(job: Job, directory: Path, detach: bool, after: Run | None) -
     if after is not None and (job.seeds is not None or "WORLD_SIZE" in os.environ):
         raise UsageError("--after queues one run of one process", "leave out --seeds and torchrun")
     if job.seeds is not None and job.resume is not None:
-        new = f"contrast train --config {runs.find_run(job.resume, directory).config_path} --seeds {job.seeds}"
+        path = shlex.quote(str(runs.find_run(job.resume, directory).config_path))
+        new = f"contrast train --config {path} --seeds {job.seeds}"
         raise UsageError("--seeds trains new runs", f"leave out --seeds, or with the settings of that run: {new}")
     if job.seeds is not None and detach:
         hint = "leave out --detach: a lost terminal stops no sweep; to continue one: contrast sweep --resume last"

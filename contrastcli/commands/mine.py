@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -211,5 +212,5 @@ def report(made: Mined, output: Path) -> None:
         close = f"of {made.too_close:,} rows the nearest candidate is too close to be a negative"
         narrate(f"{close} (--show 20 prints such); --ranks, --below, --margin and --guard decide")
     narrate(f"mean cosine to the anchor: positive {made.cosine_positive:.4f}, negative {made.cosine_negative:.4f}")
-    objective = "kl" if made.teacher else "simcse"
-    narrate(f"next: contrast train --objective {objective} --backbone {made.model} --data {output} --dev split:5%")
+    words = ["--objective", "kl" if made.teacher else "simcse", "--backbone", made.model, "--data", str(output)]
+    narrate(f"next: {shlex.join(['contrast', 'train', *words, '--dev', 'split:5%'])}")

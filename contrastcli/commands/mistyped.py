@@ -52,8 +52,8 @@ def in_its_place(rest: Sequence[str], known: Collection[str], given: Mapping[str
     if our_name(word) in {spec.name for spec in catalogue.all_objectives()}:
         return f"--objective {our_name(word)}"
     run, data = Run(directory / word), ",".join([*(given.get("data__train") or ()), *rest])
-    of_run = f"--resume {word}" if "--resume" in known else f"--config {run.config_path}"
-    return of_run if run.exists() else f"--data {data}"
+    of_run = f"--resume {word}" if "--resume" in known else f"--config {shlex.quote(str(run.config_path))}"
+    return of_run if run.exists() else f"--data {shlex.quote(data)}"
 
 
 def _assigned(word: str) -> str:

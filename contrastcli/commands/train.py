@@ -134,7 +134,7 @@ def changed(run: Run, flags: Layer) -> Config:
         settings, values = sections.settings_of(after.spec), after.flat()
         typed = [key for key in settings if values[key] != before.flat().get(key)]
         words = shlex.join(word for key in typed for word in settings[key].words(spell(values[key])))
-        new = f"contrast train --config {run.config_path} {words}"
+        new = f"contrast train --config {shlex.quote(str(run.config_path))} {words}"
         raise UsageError(f"a resumed run cannot change {', '.join(fixed)}", f"leave that out, or in a new run: {new}")
     return after
 

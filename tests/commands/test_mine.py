@@ -1,6 +1,7 @@
 """`contrast mine` turns pairs into triplets, and says how."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -156,11 +157,12 @@ def taught(path: str) -> list[tuple[list[str], list[float]]]:
     return [*zip(map(list, zip(*rows.views.values(), strict=True)), rows.candidate_scores.tolist(), strict=True)]
 
 
-@pytest.mark.parametrize("name", ["t.jsonl", "t.csv", "t.tsv", "t.parquet"])
+@pytest.mark.parametrize("name", ["my rows.jsonl", "t.csv", "t.tsv", "t.parquet"])
 def test_an_embedders_scores_are_its_cosines(contrast: Contrast, name: str) -> None:
     words = ("mine", PAIRS, "-o", name, *MODEL, *EASY, "-n", "2", "--score-with", "starter")
     answer = contrast(*words)
     assert answer.code == 0 and "next: contrast train --objective kl --backbone" in answer.err
+    assert f" --data {shlex.quote(name)} --dev split:5%\n" in answer.err
     assert json.loads(Path(f"{name}.mined").read_text())["teacher"] == "starter"
     encode, rows = contrastcli.load("starter").encode, taught(name)
     assert len(rows) == 160
