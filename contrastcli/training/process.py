@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import torch
 from msgspec import to_builtins
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from contrastcli.data.downloads import shown_by
 from contrastcli.errors import ContrastError, DivergedError, NoRoom, Preempted, RunError, error_text, interrupted
@@ -119,7 +119,9 @@ def _started(plan: Plan, writer: Writer, device: torch.device, resumed_from: int
         contract = str(adapted(read_contract(resolve(config.model.backbone).folder()), config.model)[0])
     return Started(
         step=resumed_from or 0,
-        **asdict(writer),
+        host=writer.host,
+        pid=writer.pid,
+        process_start=writer.process_start,
         steps=plan.steps,
         steps_per_epoch=len(plan.order),
         batch_size=plan.order.batch_size,
