@@ -208,6 +208,7 @@ def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) 
     from contrastcli.model.folder import load_encoder
     from contrastcli.training.checkpoint import read_position, to_resume
     from contrastcli.training.distributed import world
+    from contrastcli.training.environment import check_rows
     from contrastcli.training.plan import make_plan
     from contrastcli.training.setup import load_untrained
 
@@ -222,6 +223,7 @@ def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) 
     if processes.is_main:
         # Errors of models come before a run is created.
         if run and status and (last := to_resume(run)):
+            check_rows(run.environment_path, plan)
             read_position(last)
             base_folder(last)
         folders = [resolve(model, runs_dir).folder() for model in plan.models]

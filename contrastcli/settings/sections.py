@@ -145,6 +145,7 @@ class Data(Section, frozen=True, kw_only=True):
             "file, folder, hf:owner/name, senteval:DIR or 'starter'; several with weights: a.csv=2,b.csv",
             flag="--data",
             essential=True,
+            resumable=True,
         ),
     ] = ""
     columns: Annotated[str, about_data("roles of columns: anchor=a,positive=b")] = ""

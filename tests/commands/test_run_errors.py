@@ -156,6 +156,23 @@ def test_a_run_whose_process_was_killed_a_moment_ago_is_not_taken(run: Run, monk
             assert holder.wait() == 0
 
 
+def test_the_data_may_have_moved_when_a_run_is_resumed_and_must_be_the_same(contrast: Contrast) -> None:
+    rows = Path("tiny/labelled.jsonl").read_text().splitlines(keepends=True)
+    Path("rows.jsonl").write_text("".join(rows))
+    assert (
+        contrast(*train("--data", "rows.jsonl", "--objective", "simcse", "--max-steps", "2", "--name", "one")).code == 0
+    )
+    Path("rows.jsonl").rename("moved.jsonl")
+    words, run = ("train", "--resume", "one", "--max-steps", "3", "--no-ui"), Run(Path("runs/one"))
+    failed(contrast(*words), 3, "there is no file or folder rows.jsonl")
+    before = run.config_path.read_bytes()
+    Path("other.jsonl").write_text("".join(rows[::-1]))
+    failed(contrast(*words, "--data", "other.jsonl"), 3, "the rows of other.jsonl are not those", "restore them")
+    assert run.config_path.read_bytes() == before
+    assert contrast(*words, "--data", "moved.jsonl").code == 0
+    assert run.config().data.train == "moved.jsonl" and run.status().steps == 3
+
+
 @pytest.mark.parametrize(
     "words", [("--lr", "1e-4"), ("--seed", "7"), ("--set", "dev.every=7"), ("--objective", "supcon"), ("--tau", "0.1")]
 )

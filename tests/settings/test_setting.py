@@ -21,7 +21,7 @@ ALERTS = {f"alerts.{name}" for name in ("webhook", "evaluations", "collapse", "d
 EXECUTION = {
     f"train.{name}" for name in ("seed", "device", "compile", "token_budget", "log_every", "save_every", "keep")
 } | {"dev.probes", "track.to", *ALERTS}
-RESUMABLE = EXECUTION - {"train.seed"} | {"train.epochs", "train.max_steps"}
+RESUMABLE = EXECUTION - {"train.seed"} | {"train.epochs", "train.max_steps", "data.train"}
 
 
 COLOURS = {"red": 1, "green": 2}
