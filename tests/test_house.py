@@ -239,6 +239,14 @@ def alone(folder: Path, text: str) -> Path:
     return path.parent.parent
 
 
+@pytest.mark.skipif(not shutil.which("git"), reason="what is part of the project is known to git")
+def test_nothing_else_lies_in_the_root() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=PACKAGE.parent, capture_output=True, text=True)
+    folders = {"contrastcli", "presets", "tests", ".ci", ".github"}
+    files = {"pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", ".gitignore"}
+    assert {path.partition("/")[0] for path in listed.stdout.splitlines()} <= folders | files
+
+
 def test_imports_point_down_the_list_of_rooms_inside_functions_too() -> None:
     assert upward(PACKAGE) == []
 
