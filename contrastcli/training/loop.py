@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict, deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,7 +64,8 @@ class Trainer:
     def run_steps(self) -> str:
         """Train to the end, or until asked to stop; returns "finished" or "stopped". Raises DivergedError."""
         limit_prepared_products(512)
-        try:
+        # Saving waits for the end of the block: the traceback keeps the tensors of a dropped step alive.
+        with suppress(StopRequested):
             if self.position.to_evaluate:  # new, or stopped in an evaluation
                 best = self._evaluate()
                 if self.position.step:
@@ -78,9 +79,6 @@ class Trainer:
                     break
                 self._run_step(step, epoch, rows, clock)
             return "finished"
-        except StopRequested:
-            # Saving waits for the end of the handler: the traceback keeps the tensors of a dropped step alive.
-            pass
         self._save(best=False)
         return "stopped"
 
