@@ -122,6 +122,8 @@ def load_with_adapter(folder: Path, *, merge: bool, attention: Attention) -> Bac
     backbone, base = load_backbone(base_folder(folder), attention), _read_base(folder)
     if base is None:
         return backbone
+    if not (folder / "adapter_config.json").is_file():
+        raise DataError(f"the adapter in {folder} has no adapter_config.json", "copy, export or download it again")
     peft = _peft()
     try:
         with warnings.catch_warnings(action="ignore"):  # what does not fit is an error below

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from contrastcli.errors import DataError
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.events import Note
 from support.command import Contrast, refused
@@ -48,6 +49,9 @@ def test_an_adapter_of_a_family_is_one_model_everywhere(embedder: Tiny, tmp_path
         assert_near(load_encoder(folder).eval().encode(TEXTS), ours.encode(TEXTS), scale=SCALE)
         model = library.SentenceTransformer(str(folder), device="cpu")
         assert_near(model.encode_query(TEXTS), ours.encode(TEXTS, "query"), scale=SCALE)
+    (tmp_path / "alone" / "adapter_config.json").unlink()
+    with pytest.raises(DataError, match=r"alone has no adapter_config\.json"):
+        load_encoder(tmp_path / "alone")
 
 
 def test_lower_layers_of_a_family_are_frozen(embedder: Tiny, tmp_path: Path) -> None:
