@@ -1,6 +1,7 @@
 """The weights of a model folder: safetensors, or a pytorch_model.bin read as nothing but tensors and copied to them."""
 
 import pickle
+import shlex
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ WEIGHTS = "model.safetensors"
 BASE = "base.json"
 """An adapter's CONFIG, which also names its base: by a file of that name others take its folder for a whole model."""
 DOWNLOAD = "download the model folder again"
+_POINTER = b"version https://git-lfs"
+"""What a file of Git LFS begins with that was not downloaded."""
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
@@ -43,6 +46,9 @@ def _read_tensors(file: Path) -> dict[str, Tensor]:
     try:
         return load_file(file)
     except (SafetensorError, OSError) as error:
+        if file.is_file() and file.read_bytes()[: len(_POINTER)] == _POINTER:
+            pull = f"git -C {shlex.quote(str(file.parent))} lfs pull"
+            raise DataError(f"{file} holds the name of a file of Git LFS, not its content", pull) from None
         raise DataError(f"{file} is truncated or corrupt: {error_text(error)}", DOWNLOAD) from None
 
 

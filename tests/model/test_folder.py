@@ -224,6 +224,11 @@ def template(**values: object) -> Change:
     return edit("tokenizer.json", lambda content: content["post_processor"]["special_tokens"]["[CLS]"].update(values))
 
 
+def pointer(folder: Path) -> None:
+    text = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 90868376\n"
+    (folder / "model.safetensors").write_text(text)
+
+
 BOMB = {
     "type": "Sequence",
     "normalizers": [{"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 20} for _ in range(8)],
@@ -235,6 +240,7 @@ BROKEN: dict[str, tuple[Change, str]] = {
     "config empty": (edit("config.json", lambda _: {}), "config.json"),
     "weights missing": (remove("model.safetensors"), "has no model.safetensors"),
     "weights truncated": (truncate("model.safetensors"), "model.safetensors is truncated or corrupt"),
+    "weights of Git LFS": (pointer, "model.safetensors holds the name of a file of Git LFS"),
     "tokenizer missing": (remove("tokenizer.json"), "tokenizer"),
     "tokenizer truncated": (truncate("tokenizer.json"), "tokenizer.json"),
     "tokenizer's settings truncated": (truncate("tokenizer_config.json"), "tokenizer_config.json"),
