@@ -44,7 +44,7 @@ from contrastcli.settings import presets, suggestions
 from contrastcli.settings.config import Config, Layer
 from contrastcli.settings.objective import Form
 from contrastcli.settings.presets import Preset
-from contrastcli.settings.sections import Blank, Data
+from contrastcli.settings.sections import Blank
 from contrastcli.settings.suggestions import Facts
 from contrastcli.show import console
 from contrastcli.show.format import as_json
@@ -71,9 +71,11 @@ def suggest(
 ) -> Iterator[str]:
     """Settings with their reasons, then the trial, then the command, as they come. Raises DataError and UsageError."""
     own = configs.resolve(presets.stack(Preset()))
-    model, is_chosen = _backbone(backbone, own, directory)
     data = structs.replace(own.data, train=source, columns=columns, labels=labels, blank=blank)
-    facts = _facts(data, own.train.device, model, is_chosen)
+    examples = load_examples(data, get_args(Form), ())
+    narrate_all(examples.notes)
+    model, is_chosen = _backbone(backbone, own, directory)
+    facts = _facts(examples, own.train.device, model, is_chosen)
     settings = suggestions.suggest(facts)
     named = {f"data.{name}": getattr(data, name) for name in ("train", "columns", "labels", "blank")}
     values = named | {one.key: one.value for one in settings}
@@ -103,10 +105,8 @@ def _backbone(word: str | None, own: Config, runs_dir: Path) -> tuple[ModelRef, 
     return resolve([*embedders, own.model.backbone][0]), False
 
 
-def _facts(data: Data, device_name: str, model: ModelRef, is_chosen: bool) -> Facts:
+def _facts(examples: Examples, device_name: str, model: ModelRef, is_chosen: bool) -> Facts:
     """What the rules go by. Raises DataError."""
-    examples = load_examples(data, get_args(Form), ())
-    narrate_all(examples.notes)
     contract = read_contract(model.folder())
     backbone, device = base_folder(contract.backbone), choose_device(device_name)
     lengths = read_lengths(Corpus.of(examples).texts, contract, read_config(backbone))

@@ -181,6 +181,7 @@ def test_without_a_backbone_that_of_the_user_is_taken_or_one_is_asked_for(
 ) -> None:
     words = ("suggest", "tiny/pairs.jsonl", "--no-trial")
     refused(contrast(*words), 2, "no model to start from is on this machine", "--backbone starter")
+    refused(contrast("suggest", "none.csv", "--no-trial"), 3, "there is no file or folder none.csv")
     monkeypatch.setenv("CONTRAST_MODEL_BACKBONE", "tiny/backbone")
     answer = contrast(*words)
     assert "tiny/backbone" in answer.out and "--backbone" not in command(answer)
