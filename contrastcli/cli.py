@@ -113,6 +113,7 @@ def path(run: Run) -> None:
 def rm(chosen: Sequence[Run], yes: bool) -> None:
     """Delete runs."""
     for run in dict.fromkeys(chosen):
+        runs.require_ended(run)
         if yes or click.confirm(boundary.printable(f"Delete {run.path}?"), err=True):
             runs.remove(run)
             narrate(f"deleted {run.path}")

@@ -373,10 +373,15 @@ def match_name(word: str, names: Sequence[str], directory: Path, kind: str, comm
     return matches[0]
 
 
-def remove(run: Run) -> None:
-    """Delete a run. Raises RunError for one in progress."""
+def require_ended(run: Run) -> None:
+    """Raises RunError for a run in progress."""
     if run.status().state in IN_PROGRESS:
         raise RunError(f"run {run.name} is in progress", f"stop it first: contrast stop {run.name}")
+
+
+def remove(run: Run) -> None:
+    """Delete a run. Raises RunError for one in progress."""
+    require_ended(run)
     # A silent process may still hold the lock.
     with run.locked():
         pass

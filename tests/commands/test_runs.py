@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from contrastcli.runs.directory import Run
-from support.command import Contrast, failed
+from support.command import Contrast, failed, refused
 from support.recorded import append
 from support.tiny import Tiny
 
@@ -75,6 +75,14 @@ def test_a_run_is_removed_after_confirmation(contrast: Contrast, runs_of_two: li
 def test_without_an_answer_nothing_is_removed(contrast: Contrast, run: Run) -> None:
     failed(contrast("runs", "rm", "simple", stdin=b""), 2, "nobody is there", "contrast runs rm simple --yes")
     assert run.path.is_dir()
+
+
+def test_nobody_is_asked_about_a_run_that_cannot_be_removed(
+    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = msgspec.structs.replace(run.status(), state="running")
+    monkeypatch.setattr(Run, "status", lambda self: live)
+    refused(contrast("runs", "rm", "simple", stdin=b"y\n"), 1, "run simple is in progress", "contrast stop simple")
 
 
 def test_pruning_frees_space_and_keeps_the_model(contrast: Contrast, run: Run) -> None:
