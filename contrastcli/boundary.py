@@ -26,9 +26,8 @@ _REMOTE = "CONTRAST_REMOTE"
 
 _typed_runs_dir = ""
 
-_COMMAND = re.compile(
-    r"\bcontrast (?=(?:train|sweep|runs|watch|stop|compare|eval|encode|query|export|merge|mine|papers|tui) )"
-)
+_OF_RUNS = "train|sweep|runs|watch|stop|compare|eval|encode|query|export|merge|mine|data|suggest|papers|tui"
+_COMMAND = re.compile(rf"\bcontrast (?=(?:{_OF_RUNS}) )")
 
 CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Characters that control a terminal, or turn the direction of writing."""

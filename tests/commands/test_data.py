@@ -164,6 +164,8 @@ def test_the_report_is_for_reading(contrast: Contrast) -> None:
     write("rows.csv", ROWS, "a,b")
     answer = contrast("data", "rows.csv", "--columns", "anchor=a,positive=b")
     assert "next: contrast suggest rows.csv --columns anchor=a,positive=b\n" in answer.err
+    elsewhere = contrast("--runs-dir", "other runs", "data", "rows.csv", "--columns", "anchor=a,positive=b")
+    assert "next: contrast --runs-dir 'other runs' suggest rows.csv" in elsewhere.err
 
 
 def test_a_folder_names_the_file_of_each_row(contrast: Contrast) -> None:
