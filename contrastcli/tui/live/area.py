@@ -66,6 +66,8 @@ class PanelArea(VerticalScroll, can_focus=False, inherit_bindings=False):
             panel.set_class(panel.id == name, "-zoomed")
         if name:
             self.panels[name].focus()
+        else:
+            self.call_after_refresh(self.on_resize)
 
     @property
     def focused_name(self) -> str:
@@ -87,6 +89,6 @@ class PanelArea(VerticalScroll, can_focus=False, inherit_bindings=False):
                 yield self.panels[name]
 
     def on_resize(self) -> None:
-        """Keep the focused panel in sight when the header grows."""
+        """Keep the focused panel in sight when the header grows, and among all panels again."""
         if focused := self.focused_name:
             self.panels[focused].scroll_visible(animate=False)
