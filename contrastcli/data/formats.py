@@ -103,8 +103,9 @@ def _numbered(unit: str, numbers: Sequence[int]) -> str:
 
 def format_of(path: Path) -> str:
     """The format of a file by its name, or "" for an unknown one."""
-    suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
-    known = suffix in FORMATS and not (suffix == ".parquet" and path.name.endswith(".gz"))
+    name = path.name.lower()
+    suffix = Path(name.removesuffix(".gz")).suffix
+    known = suffix in FORMATS and not (suffix == ".parquet" and name.endswith(".gz"))
     return suffix if known else ""
 
 

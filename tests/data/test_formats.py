@@ -141,7 +141,10 @@ def test_a_folder_that_may_not_be_read_says_so(tmp_path: Path) -> None:
         read_file(tmp_path / "a.txt", "a.txt")
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.tsv", "a.jsonl", "a.json", "a.txt.gz", "a.parquet", "A.CSV"])
+NAMES = ["a.txt", "a.csv", "a.tsv", "a.jsonl", "a.json", "a.txt.gz", "a.parquet", "A.CSV", "A.CSV.GZ"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_format_is_known_by_the_end_of_the_name(name: str) -> None:
     assert format_of(Path(name)) == "." + name.lower().split(".")[1]
 
