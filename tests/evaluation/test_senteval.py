@@ -141,7 +141,7 @@ def test_a_set_in_another_encoding_than_the_published_one_is_refused(tmp_path: P
     assert "not UTF-8" in what and "give it in UTF-8" in hint
 
 
-@pytest.mark.parametrize("above", ["", "downstream", "data/downstream"])
+@pytest.mark.parametrize("above", ["", "downstream", "data/downstream", "sets"])
 def test_the_folder_may_be_that_of_the_sets_or_one_above_downstream(tmp_path: Path, above: str) -> None:
     write_stsb(tmp_path / above, some_rows("stsb"))
     assert measured(FakeEncoder(), tmp_path, "STS-B").tasks["STS-B"]["pairs"] == 6
