@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
+from contrastcli.model import encoder
 from contrastcli.model.devices import memory_mb
-from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs.events import Note
 from contrastcli.runs.measured import Step
 from contrastcli.training import loop
@@ -21,8 +21,8 @@ PLACES: dict[str, tuple[Any, str, dict[str, object]]] = {
     "forward": (Passes, "forward", NO_DEV),
     "backward": (Passes, "backward", NO_DEV),
     "optimiser": (loop, "allocate_state", NO_DEV),
-    "dev": (SentenceEncoder, "finish", {"dev__every": 2}),
-    "mining": (SentenceEncoder, "finish", NO_DEV | {"data__mine_every": 2, "data__mine_below": 0.0}),
+    "dev": (encoder, "side_by_side", {"dev__every": 2}),
+    "mining": (encoder, "side_by_side", NO_DEV | {"data__mine_every": 2, "data__mine_below": 0.0}),
 }
 
 
