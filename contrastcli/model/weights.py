@@ -5,7 +5,7 @@ import shlex
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import torch
@@ -46,10 +46,16 @@ def _read_tensors(file: Path) -> dict[str, Tensor]:
     try:
         return load_file(file)
     except (SafetensorError, OSError) as error:
-        if file.is_file() and file.read_bytes()[: len(_POINTER)] == _POINTER:
+        if _is_pointer(file):
             pull = f"git -C {shlex.quote(str(file.parent))} lfs pull"
             raise DataError(f"{file} holds the name of a file of Git LFS, not its content", pull) from None
         raise DataError(f"{file} is truncated or corrupt: {error_text(error)}", DOWNLOAD) from None
+
+
+def _is_pointer(file: Path) -> bool:
+    with suppress(OSError), file.open("rb") as stream:
+        return stream.read(len(_POINTER)) == _POINTER
+    return False
 
 
 def read_pickled(file: Path) -> dict[str, Tensor]:
