@@ -349,7 +349,8 @@ def find_run(word: str, directory: Path) -> Run:
         return Run(Path(word))
     runs = {run.name: run for run in list_runs(directory)}
     path = directory / word if word == os.path.basename(word) else Path(word)
-    if word != "last" and os.path.isdir(path) and not any(word in name for name in runs):
+    # An empty folder is what is left of a run where the disk failed at the end of its removal.
+    if word != "last" and os.path.isdir(path) and os.listdir(path) and not any(word in name for name in runs):
         models = [f"use its model {folder}" for folder in Run(path).all_checkpoints()[-1:]]
         raise DataError(f"{path} is no run: it has no config.toml", [*models, _discard_other(path)])
     return runs[match_name(word, list(runs), directory, "run", "contrast train --preset starter --no-ui")]
