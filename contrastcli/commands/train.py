@@ -204,11 +204,8 @@ def start(
 
 def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) -> tuple[Run, Plan] | None:
     """Check all that training needs, and write the run; None for one that has finished. Raises ContrastError."""
-    from contrastcli.model.adapters import base_folder
     from contrastcli.model.folder import load_encoder
-    from contrastcli.training.checkpoint import read_position, to_resume
     from contrastcli.training.distributed import world
-    from contrastcli.training.environment import check_rows
     from contrastcli.training.plan import make_plan
     from contrastcli.training.setup import load_untrained
 
@@ -222,10 +219,8 @@ def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) 
     processes.choose_device(config.train.device)
     if processes.is_main:
         # Errors of models come before a run is created.
-        if run and status and (last := to_resume(run)):
-            check_rows(run.environment_path, plan)
-            read_position(last)
-            base_folder(last)
+        if run and status:
+            _check_resumable(run, plan)
         folders = [resolve(model, runs_dir).folder() for model in plan.models]
         if status is None:
             load_untrained(plan.config.model)
@@ -233,6 +228,22 @@ def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) 
                 load_encoder(folder)
         run = _write(plan.config, run, runs_dir, name)
     return Run(Path(processes.broadcast(str(run.path) if run else ""))), plan
+
+
+def _check_resumable(run: Run, plan: Plan) -> None:
+    """Raises ContrastError where the run cannot go on from its last checkpoint, if it has one, as planned."""
+    from contrastcli.model.adapters import base_folder
+    from contrastcli.training.checkpoint import read_position, to_resume
+    from contrastcli.training.environment import check_rows
+
+    if last := to_resume(run):
+        check_rows(run.environment_path, plan)
+        done = read_position(last).step
+        if done >= plan.steps and plan.config.train != run.config().train:
+            more = f"continue it: --max-steps {done + 1} or more"
+            as_it_is = f'use what it has learned: contrast query "a dog runs" "a puppy sprints" --model {run.name}'
+            raise UsageError(f"run {run.name} has done {done:,} steps already", [more, as_it_is])
+        base_folder(last)
 
 
 def _write(config: Config, run: Run | None, runs_dir: Path, name: str | None) -> Run:

@@ -44,6 +44,15 @@ def test_they_are_resumed(old: Contrast, name: str) -> None:
     assert (run.status().state, run.status().step) == ("finished", before + 2)
 
 
+@pytest.mark.parametrize("steps", [2, 3])
+def test_a_stopped_run_does_not_end_before_where_it_is(old: Contrast, steps: int) -> None:
+    """It would be called finished at a step whose dev score nobody has measured."""
+    before = Path("runs/simcse-stopped/config.toml").read_bytes()
+    answer = old("train", "--resume", "simcse-stopped", "--max-steps", str(steps), "--no-ui")
+    refused(answer, 2, "run simcse-stopped has done 3 steps already", "continue it: --max-steps 4 or more, or use what")
+    assert Path("runs/simcse-stopped/config.toml").read_bytes() == before
+
+
 def test_they_are_evaluated_to_the_same_scores(old: Contrast) -> None:
     recorded = json.loads(Path("runs/pairsupcon-evaluated/scores.json").read_text())["suites"]["sts"]["STS-B"]["all"]
     for words in ((), ("--fresh",)):
