@@ -61,7 +61,7 @@ def _suite_table(suite: Suite, entries: Mapping[str, Any], papers: Sequence[publ
     rows = dict.fromkeys([*tasks, *missing, *pending])
     names = sorted(rows, key=lambda name: order.index(name) if name in order else len(order))
     over = [average for average in suite.averages_over(tasks) if average.key in entries]
-    averages = {average.key: _average(suite, average, tasks, entries[average.key]) for average in over}
+    averages = {average.key: _average(suite, average, tasks, names, entries[average.key]) for average in over}
     columns = {"Task": [*names, *(average.title for average in over)]}
     headers = _names(papers)
     for title, path in suite.columns_over(tasks).items():
@@ -99,12 +99,12 @@ def _names(papers: Sequence[published.ReportedScores]) -> list[str]:
 
 
 def _average(
-    suite: Suite, average: Average, tasks: Mapping[str, Mapping[str, Any]], value: float | None
+    suite: Suite, average: Average, tasks: Mapping[str, Mapping[str, Any]], asked: Sequence[str], value: float | None
 ) -> tuple[float | None, str]:
-    """An average and its mark; over the complete tasks that there are, where some are missing."""
-    names = average.tasks or tuple(suite.tasks)
+    """An average and its mark; where some of the suite or of `asked` are not complete, over the others."""
+    names = average.tasks or tuple(suite.tasks) or asked
     complete = [value_at(tasks.get(name), suite.headline) for name in names if not _mark(tasks.get(name))]
-    if value is not None or len(complete) == len(names) or None in complete:
+    if len(complete) == len(names) or None in complete:
         return value, ""
     return (fmean(complete), f"{len(complete)} of {len(names)}") if complete else (None, "partial")
 

@@ -136,6 +136,15 @@ def test_a_table_has_the_mean_of_each_kind_of_task() -> None:
     assert rows["STS, 2"] == ("15.00", "75.70") and rows["Avg."] == ("30.00", "48.19")
 
 
+def test_an_average_says_over_how_many_of_the_tasks_that_were_asked_for() -> None:
+    """Also in a suite that does not know its tasks: the mean of two of three is no mean of three."""
+    tasks = {name: {"score": score, "metric": "", "type": "STS"} for name, score in {"a": 10.0, "b": 20.0}.items()}
+    missing = {"c": {"what": "the hub cannot be reached", "hint": ""}}
+    (table,) = show_scores.suite_tables({"suites": {"mteb": {**tasks, "average": None, "missing": missing}}}, None)
+    rows = {row[0]: (row[1], row[-1]) for row in table.rows}
+    assert rows == {"a": ("10.00", ""), "b": ("20.00", ""), "c": ("–", "missing"), "Avg.": ("15.00", "2 of 3")}
+
+
 def test_a_suite_without_a_task_that_was_asked_for_is_left_out(tiny: Tiny, tmp_path: Path) -> None:
     write_stsb(tmp_path, some_rows("stsb"))
     scores = evaluate(str(tiny.backbone), (TRANSFER, STS), Options(data_dir=tmp_path, tasks=("STS-B",)))
