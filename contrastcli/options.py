@@ -420,9 +420,10 @@ class SettingOption(click.Option):
 def remedy(error: click.ClickException, context: click.Context) -> str:
     """What to type instead, for an error of click in a command."""
     command = context.command_path
-    before = (name for param in context.find_root().command.params for name in param.opts)
-    if isinstance(error, click.NoSuchOption) and error.option_name in before:
-        return f"put it before the command: contrast {error.option_name} VALUE {context.info_name}"
+    before = {name: param for param in context.find_root().command.params for name in param.opts}
+    if isinstance(error, click.NoSuchOption) and (known := before.get(error.option_name)):
+        value = "" if getattr(known, "is_flag", False) else " VALUE"
+        return f"put it before the command: contrast {error.option_name}{value} {context.info_name}"
     name, params = getattr(error, "option_name", ""), context.command.get_params(context)
     param = getattr(error, "param", None) or next((one for one in params if name in one.opts), None)
     if isinstance(param, click.Option):

@@ -20,7 +20,7 @@ from msgspec import Meta
 from contrastcli.errors import UsageError, nearest
 from contrastcli.settings import config as configs
 from contrastcli.settings.config import Config, Layer
-from contrastcli.settings.sections import OBJECTIVE, settings_of
+from contrastcli.settings.sections import OBJECTIVE, find_setting, settings_of
 from contrastcli.settings.setting import Value, spell
 
 Grid = Mapping[str, tuple[Value, ...]]
@@ -134,8 +134,14 @@ def _shipped(path: Path) -> Preset:
 def read(path: Path, label: str = "") -> Preset:
     """A preset from its file. Raises DataError and UsageError."""
     tables, label = configs.read_toml(path), label or str(path)
+    entries = {name: tables.pop(name) for name in _Head.__struct_fields__ if name in tables}
+    grid = entries.get("grid")
+    for name, values in list(grid.items()) if isinstance(grid, dict) else ():
+        # Without quotes, a key with a dot is a table in TOML.
+        if isinstance(values, dict):
+            entries["grid"] |= {f"{name}.{key}": listed for key, listed in entries["grid"].pop(name).items()}
     try:
-        head = msgspec.convert({name: tables.pop(name) for name in _Head.__struct_fields__ if name in tables}, _Head)
+        head = msgspec.convert(entries, _Head)
         base = Preset()
         if head.base:
             base_path = folder() / f"{head.base}.toml"
@@ -145,7 +151,10 @@ def read(path: Path, label: str = "") -> Preset:
             base = _shipped(base_path)
         about = _about(base.about, head.about, label)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{label}: {error}", "see contrast presets show simace-bert-base for an example") from None
+        example = sweep_names()[0] if "$.grid" in str(error) else "simace-bert-base"
+        raise UsageError(f"{label}: {error}", f"see contrast presets show {example} for an example") from None
+    for key in head.grid:
+        find_setting(key, f"{label}, [grid]")
     return Preset(path.stem, about, (*base.layers, configs.table_layer(tables, label)), head.grid, head.seeds)
 
 

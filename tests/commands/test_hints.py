@@ -92,6 +92,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("encode", "x.txt", "-o", "x.npy", "--model"), "such as --model last: see contrast encode --help"),
         (("train", "--host", "me@gpu"), "ssh HOST contrast …, and see it from here: contrast watch --host HOST"),
         (("watch", "--runs-dir", "x"), "put it before the command: contrast --runs-dir VALUE watch"),
+        (("sweep", "--debug"), "put it before the command: contrast --debug sweep"),
         (("query", "a", "--corpus", "x.txt", "-k", "0"), "such as -k 5: see contrast query --help"),
         (("eval", "--metric", "ndcg@5"), "such as --metric ndcg@10: see contrast eval --help"),
         (("eval", "--metric"), "such as --metric auto: see contrast eval --help"),

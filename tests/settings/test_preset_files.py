@@ -85,6 +85,11 @@ def test_a_grid_and_a_file_may_stand_on_any_preset_of_a_run(shipped: Path) -> No
     assert complaint('base = "g"\n')[0] == "mine.toml: there is no preset 'g' to base it on"
 
 
+@pytest.mark.parametrize("grid", ["[grid]\nobjective.tau = [0.05, 0.1]", "[grid.objective]\ntau = [0.05, 0.1]"])
+def test_a_grid_needs_no_quotes(grid: str) -> None:
+    assert read(grid).grid == {"objective.tau": (0.05, 0.1)}
+
+
 def test_a_grid_has_a_run_for_each_of_its_points() -> None:
     grid = '[grid]\n"train.lr" = [1e-5, 3e-5]\n"objective.name" = ["simcse", "arccon"]\n'
     preset = read(f'base = "simace-bert-base"\nseeds = 2\n{grid}')
@@ -105,7 +110,13 @@ def test_a_grid_has_a_run_for_each_of_its_points() -> None:
         ("about = 3", "mine.toml: Expected `object`, got `int` - at `$.about`", "see contrast presets show"),
         ("[about]\nsettled = 3", "mine.toml: Expected `object`, got `int` - at `$.settled`", "see contrast presets"),
         ("seeds = 0", "mine.toml: Expected `int` >= 1 - at `$.seeds`", "see contrast presets show"),
-        ('[grid]\n"train.lr" = 3', "mine.toml: Expected `array`, got `int` - at `$.grid[...]`", "see contrast"),
+        (
+            '[grid]\n"train.lr" = 3',
+            "mine.toml: Expected `array`, got `int` - at `$.grid[...]`",
+            "see contrast presets show arccon-grid",
+        ),
+        ("grid = 3", "mine.toml: Expected `object`, got `int` - at `$.grid`", "see contrast presets show arccon-grid"),
+        ("[grid]\ntau = [0.05, 0.1]", "there is no setting 'tau' (mine.toml, [grid])", "did you mean 'objective.tau'?"),
         ('base = "simace-bert-bass"', "there is no preset 'simace-bert-bass' to base", "did you mean 'simace-bert-b"),
         ("speed = 3", "mine.toml: 'speed' is not in a section", "sections: [objective]"),
         ("[train]\nlearning = 3", "there is no setting 'train.learning' (mine.toml)", "did you mean 'train.lr'?"),
