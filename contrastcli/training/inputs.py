@@ -66,8 +66,9 @@ class Inputs:
 
 
 def measure_lengths(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> Lengths:
-    """The tokens of some of the texts, without prompts. Raises DataError."""
-    some = [texts[n][:_MOST_CHARACTERS] for n in range(0, len(texts), -(-len(texts) // _SAMPLE))]
+    """The tokens of some of the texts and of the one with most characters, without prompts. Raises DataError."""
+    longest = max(range(len(texts)), key=lambda n: len(texts[n]))
+    some = [texts[n][:_MOST_CHARACTERS] for n in {*range(0, len(texts), -(-len(texts) // _SAMPLE)), longest}]
     return Lengths.of((len(ids) for ids in tokenizer.encode(some, _MOST_CHARACTERS)), limit)
 
 
