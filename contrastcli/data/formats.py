@@ -159,7 +159,7 @@ def _read_text(suffix: str, lines: Lines, name: str, limit: int) -> Frame:
     if suffix == ".csv" and (stated := _STATED.fullmatch(first[1])):
         delimiter = stated[1]
         next(lines)
-    rows: Records = ((number, text.rstrip("\r\n").split("\t")) for number, text in lines)
+    rows: Records = _tsv(lines, notes)
     if suffix == ".json" or (suffix == ".jsonl" and _LIST.match(first[1])):
         notes += ["one list in JSON"] if suffix == ".jsonl" else []
         unit, rows = "row", _json(lines, name)
@@ -178,7 +178,10 @@ def _read_text(suffix: str, lines: Lines, name: str, limit: int) -> Frame:
 
 
 def collect(rows: Records, name: str, limit: int, unit: str = "row", notes: Iterable[str] = ()) -> Frame:
-    """The frame of the first `limit` rows (0: all). Raises DataError if there are none, or not of one length."""
+    """The frame of the first `limit` rows (0: all). Raises DataError if there are none, or not of one length.
+
+    The rows may add to the `notes` as they are read.
+    """
     header = _header(rows, name)
     numbers, bad = array("I"), array("I")
     first: list[DataError] = []
@@ -219,13 +222,26 @@ def _header(rows: Records, name: str) -> list[str]:
 
 def _ragged(row: Sequence[object], header: Sequence[str], name: str, number: int) -> DataError:
     what = f"{name}, line {number}: {len(row)} fields where the header has {len(header)}"
-    return DataError(what, "fix or delete the line; in a .csv, fields with commas stand in double quotes")
+    tabs = ", and in a .tsv quotes are literal: with fields in quotes, name it .csv" if ".tsv" in name else ""
+    return DataError(what, f"fix or delete the line; in a .csv, fields with commas stand in double quotes{tabs}")
 
 
 def _delimiter(header: str, usual: str) -> str:
     """What separates most fields of a header, the usual delimiter where others do not more."""
     unquoted = _QUOTED.sub("", header)
     return max([usual, *DELIMITERS], key=unquoted.count)
+
+
+def _tsv(lines: Lines, notes: list[str]) -> Records:
+    """Rows in which quotes are literal; of fields that a spreadsheet has quoted there is a note once all are read."""
+    quoted = 0
+    for number, text in lines:
+        fields = text.rstrip("\r\n").split("\t")
+        if '""' in text:
+            quoted += sum(field[:1] == field[-1:] == '"' and '""' in field[1:-1] for field in fields)
+        yield number, fields
+    if quoted:
+        notes.append(f"quotes are literal; to read quoted fields, of which it has {quoted:,}, name it .csv")
 
 
 def _csv(lines: Lines, name: str, delimiter: str) -> Records:

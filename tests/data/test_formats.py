@@ -86,7 +86,7 @@ BAD: dict[str, tuple[str, bytes, str, str]] = {
     "a NUL byte": ("a.tsv", b"anchor\tpositive\na\tb\nc\t\0\n", "line 3: holds a NUL byte", "Delete"),
     "too few fields": ("a.csv", b"a,b\n1,2\n3\n", "line 3: 1 fields where the header has 2", "commas"),
     "too many fields": ("a.csv", b"a,b\n1,2,3\n", "line 2: 3 fields where the header has 2", "commas"),
-    "too many fields in tsv": ("a.tsv", b"a\tb\n1\t2\n1\t2\t3\n", "line 3: 3 fields", "fix"),
+    "too many fields in tsv": ("a.tsv", b"a\tb\n1\t2\n1\t2\t3\n", "line 3: 3 fields", "name it .csv"),
     "ragged below a field of two lines": ("a.csv", b'a,b\n"1\n2",3\n4\n', "line 4: 1 fields", "fix"),
     "an unclosed quote": ("a.csv", b'a,b\n1,2\n3,"4\n5,6\n', "line 3: a quote opens here", '"say ""we"" here"'),
     "unclosed below a closed quote": ("a.csv", b'a,b\n"1\n1",2\n3,"4\n5,6\n', "line 4: a quote opens here", "close it"),
@@ -299,3 +299,14 @@ def test_what_excel_writes_is_read_as_it_was_typed(read: Read, encoding: str) ->
     table = read("a.csv", text.encode(encoding))
     assert table.columns == {"Frage": ["Was; kostet\nes?", "plain"], "Antwort": ["„5 €“ – für’s Erste…", "text"]}
     assert table.where(1) == "a.csv, line 4"
+
+
+def test_a_spreadsheets_quotes_in_a_tsv_are_told(read: Read) -> None:
+    """There quotes are literal, and a text would keep those of the spreadsheet without a word."""
+    content = b'a\tb\n"say ""we"" here"\t"x"\n"\t""\n'
+    frame = read("a.tsv", content)
+    assert frame.columns == {"a": ['"say ""we"" here"', '"'], "b": ['"x"', '""']}
+    assert frame.notes == (
+        "a.tsv was read as: quotes are literal; to read quoted fields, of which it has 1, name it .csv",
+    )
+    assert read("b.csv", content[:-5]).columns == {"a": ['say "we" here'], "b": ["x"]}
