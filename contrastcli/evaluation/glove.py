@@ -37,7 +37,7 @@ def load_subject(name: str, pooling: Pooling | None, dim: int | None = None) -> 
     vectors = WordVectors(Path(name))
     with open(vectors.path, "rb") as file:
         fingerprint = hashlib.file_digest(file, "sha256").hexdigest()
-    return Subject(name, vectors.encode, "average of word vectors", fingerprint, prepare=vectors.add)
+    return Subject(name, vectors.encode, "average of word vectors", fingerprint, prepare=vectors.prepare)
 
 
 class WordVectors:
@@ -58,6 +58,15 @@ class WordVectors:
             if known:
                 mean[:] = np.mean(known, axis=0)
         return means
+
+    def prepare(self, texts: Iterable[str]) -> None:
+        """Read the vectors of all words of a task. Raises DataError where the file has none of them."""
+        self.add(texts)
+        if self._vectors and all(vector is None for vector in self._vectors.values()):
+            what = f"{self.path} has none of the {len(self._vectors):,} words of the texts"
+            raise DataError(
+                what, "give word vectors of their language, of words in lower case, as glove.840B.300d.txt is"
+            )
 
     def add(self, texts: Iterable[str]) -> None:
         """Read the vectors of the texts' words, in one pass over the file."""

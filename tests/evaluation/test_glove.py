@@ -11,6 +11,7 @@ import pytest
 from contrastcli.errors import DataError, UsageError
 from contrastcli.evaluation.glove import WordVectors, load_subject
 from contrastcli.model.locate import is_word_vectors
+from support.command import Contrast, failed
 from support.sts_files import measured, write_sick, write_stsb
 
 LINES = ["the 1 0 0", "dog 0 2 0", "don't 0 0 3", "runs 5e-1 -1 0", ". 9 9 9", "1999 0 1 1", "at last 7 7 7"]
@@ -138,3 +139,11 @@ def test_the_file_is_read_once_for_the_texts_of_a_suite(tmp_path: Path) -> None:
 def test_word_vectors_have_no_pooling_to_choose(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no other pooling"):
         load_subject(str(write(tmp_path, LINES)), "cls")
+
+
+def test_a_file_without_any_word_of_the_texts_measures_nothing(tmp_path: Path, contrast: Contrast) -> None:
+    """Sentences that end in a number look like word vectors, and gave scores of zeros."""
+    Path("texts.txt").write_text("".join(f"dog the number {n}\n" for n in range(9)))
+    Path("faq.csv").write_text("anchor,positive\nba den,fir go\nden fir,go ba\n")
+    answer = contrast("eval", "texts.txt", "--data", "faq.csv")
+    failed(answer, 3, "texts.txt has none of the 4 words of the texts", "give word vectors of their language")
