@@ -1,5 +1,6 @@
 """`contrast query`: similarities of pairs and neighbours in a corpus; texts on stdin are answered as they come."""
 
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -62,7 +63,7 @@ def answer(
         for pairs in read_pairs(stdin) if len(texts) == 1 else [[(texts[0], texts[1])]]:
             measured = search.similarities(encoder, pairs, ref.name)
             if len(texts) == 2 and not json:
-                narrate_all(measured[0].cuts)
+                narrate_all([*measured[0].cuts, *_files_among(texts)])
             yield as_json_lines(measured) if json else answers.similarities(measured)
         return
     with console.progress() as advance:
@@ -71,6 +72,14 @@ def answer(
     for queries in read_questions(stdin) if texts[0] == "-" else [texts]:
         nearest = [Nearest(text, index.nearest(text, count), ref.name) for text in queries]
         yield as_json_lines(nearest) if json else answers.neighbours(nearest)
+
+
+def _files_among(texts: Sequence[str]) -> Iterator[str]:
+    """A note for each of two sentences that is the name of a file."""
+    for file, other in zip(texts, reversed(texts), strict=True):
+        if os.path.isfile(file):
+            command = shlex.join(["contrast", "query", other, "--corpus", file])
+            yield f"'{file}' was compared as a sentence; to search the file: {command}"
 
 
 def read_pairs(stream: BufferedIOBase) -> Iterator[list[tuple[str, str]]]:

@@ -68,6 +68,14 @@ def test_stdin_may_have_the_line_ends_of_windows_and_no_last_one(contrast: Contr
     assert [(x["a"], x["b"]) for x in map(json.loads, answer.out.splitlines())] == [("é", "b"), ("c", "d")]
 
 
+def test_a_file_that_is_compared_as_a_sentence_is_told(contrast: Contrast) -> None:
+    Path("some texts.txt").write_text("ba den\n")
+    answer = contrast("query", "ba den", "some texts.txt", "--model", "tiny/backbone")
+    assert answer.code == 0
+    hint = "to search the file: contrast query 'ba den' --corpus 'some texts.txt'"
+    assert f"note: 'some texts.txt' was compared as a sentence; {hint}" in answer.err
+
+
 def test_the_nearest_sentences_of_a_corpus_are_listed_and_its_vectors_cached(
     contrast: Contrast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
