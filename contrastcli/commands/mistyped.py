@@ -11,6 +11,8 @@ from contrastcli.runs.directory import Run
 from contrastcli.settings import catalogue, presets, sections
 from contrastcli.settings.other_names import our_name
 
+_DELETING = "rm", "prune"
+
 
 def our_options(words: Sequence[str], known: Collection[str], command: str) -> tuple[list[str], str]:
     """Options of other software among the words of a command, and a hint: `known` ones, or what the table says."""
@@ -66,8 +68,13 @@ def _assigned(word: str) -> str:
 def command(word: str, group: str, known: Collection[str]) -> str:
     """A hint with the command that is meant by a word, or is nearest to it in a group."""
     ours = our_name(word, group.rpartition(" ")[2])
-    is_ours = ours.startswith("--") or ours.split()[0].strip(",") in known
-    return f"did you mean {group} {ours}?" if is_ours else nearest(word, known)
+    if ours.startswith("--") or ours.split()[0].strip(",") in known:
+        return f"did you mean {group} {ours}?"
+    if " " in ours:
+        return ours
+    # Nobody is told to delete who is not sure to mean it.
+    unsure = get_close_matches(word, _DELETING, 1, 0.4) and not get_close_matches(word, _DELETING, 1, 0.75)
+    return f"known: {', '.join(sorted(known))}" if unsure else nearest(word, known)
 
 
 def choice(word: str, option: str, known: Sequence[str]) -> str:

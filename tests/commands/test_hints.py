@@ -104,6 +104,10 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("papers", "run", "simace"), "name one, such as simace table-1: contrast papers show simace lists them"),
         (("papers", "run", "simace", "table-5", "--data-dir", "none"), "give the folder that SentEval's data was"),
         (("runs", "delete", "simple"), "did you mean contrast runs rm?"),
+        (("runs", "rename", "simple", "other"), "a run is its folder: mv runs/OLD runs/NEW"),
+        (("runs", "tune"), "known: exclude, list, log, note, path, prune, rm, show, verify"),  # and does not prune
+        (("runs", "prun"), "did you mean 'prune'?"),
+        (("runs", "prune", "--keep", "2"), "such as: contrast runs prune last"),
         (("config", "set", "train.lr", "1"), "contrast config path, and edit the file that it prints?"),
         (("runs", "rm", "simple"), "contrast runs rm simple --yes"),
         (("train", "--resume", "simple", "--name", "b"), "leave out --name"),
