@@ -345,7 +345,8 @@ class Command(click.Command):
             kind, names = "is no option" if len(unknown) == 1 else "are no options", "', '".join(unknown)
             raise UsageError(f"there {kind} '{names}'", hint) from None
         if rest and not (isinstance(self, click.Group) or ctx.resilient_parsing):
-            place = mistyped.in_its_place(rest, known, ctx.params, ctx.find_object(Path) or Path())
+            data = ",".join(ctx.params.get("data__train") or ())
+            place = mistyped.in_its_place(words, rest, known, data, ctx.find_object(Path) or Path())
             is_one = sum(isinstance(param, click.Argument) for param in self.params) == 1
             usual = f"one at a time: {ctx.command_path} {rest[0]}" if is_one else remedy(click.UsageError(""), ctx)
             raise UsageError(f"'{rest[0]}' was not expected", f"did you mean {place}?" if place else usual)

@@ -1,11 +1,13 @@
 """What is meant by words that a command does not know, and examples of what it knows."""
 
+import math
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
+from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
+from contrastcli.data.lines import as_number
 from contrastcli.errors import nearest
 from contrastcli.runs.directory import Run
 from contrastcli.settings import catalogue, presets, sections
@@ -37,25 +39,35 @@ def _our_option(word: str, known: Collection[str], command: str) -> str:
     return " ".join(words) + comma + remark if words[0] in known and words[0] != word else ""
 
 
-def in_its_place(rest: Sequence[str], known: Collection[str], given: Mapping[str, Any], directory: Path) -> str:
-    """The first of the words that stand without an option behind one of the `known`; "" where none takes it.
+def in_its_place(words: Sequence[str], rest: Sequence[str], known: Collection[str], data: str, directory: Path) -> str:
+    """The first of the `rest`, words that stand without an option, behind one of the `known`; "" where none takes it.
 
-    `given` are the parameters of the command by name.
+    `data` are the files that the words of the command name already.
     """
-    word, axis = rest[0], (given.get("axes") or [""])[-1]
+    word = rest[0]
+    if before := _continued(words[: words.index(word)], rest):
+        return before
     if not {"--set", "--data"} <= {*known}:
         return f"--model {word}" if "--model" in known else ""
-    if axis and "=" not in axis:
-        return f"--grid {axis}={','.join(rest)}"
     if "=" in word:
         return f"--grid {word}" if "--grid" in known else _assigned(word)
     if word in presets.names():
         return f"--preset {word}"
     if our_name(word) in {spec.name for spec in catalogue.all_objectives()}:
         return f"--objective {our_name(word)}"
-    run, data = Run(directory / word), ",".join([*(given.get("data__train") or ()), *rest])
+    run, every = Run(directory / word), ",".join(filter(None, [data, *rest]))
     of_run = f"--resume {word}" if "--resume" in known else f"--config {shlex.quote(str(run.config_path))}"
-    return of_run if run.exists() else f"--data {shlex.quote(data)}"
+    return of_run if run.exists() else f"--data {shlex.quote(every)}"
+
+
+def _continued(words: Sequence[str], rest: Sequence[str]) -> str:
+    """The last option of the words with the `rest` too, where its value is a key without one, or a list of numbers."""
+    option, value = ["", "", *words][-2:]
+    if option in ("--grid", "--set") and "=" not in value:
+        return f"{option} {value}={','.join(rest)}"
+    lists = [setting.flag for setting in sections.all_settings().values() if setting.kind is str]
+    numbers = list(takewhile(lambda one: math.isfinite(as_number(one)), [value, *rest]))
+    return f"{option} {','.join(numbers)}" if option in lists and len(numbers) > 1 else ""
 
 
 def _assigned(word: str) -> str:

@@ -151,7 +151,7 @@ def read(path: Path, label: str = "") -> Preset:
             base = _shipped(base_path)
         about = _about(base.about, head.about, label)
     except msgspec.ValidationError as error:
-        example = sweep_names()[0] if "$.grid" in str(error) else "simace-bert-base"
+        example = sweep_names()[0] if "grid" in entries else "simace-bert-base"
         raise UsageError(f"{label}: {error}", f"see contrast presets show {example} for an example") from None
     for key in head.grid:
         find_setting(key, f"{label}, [grid]")

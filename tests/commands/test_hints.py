@@ -103,6 +103,8 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("papers", "run", "simace", "table-1", "--seeds", "0"), "such as --seeds 1: see contrast papers run --help"),
         (("papers", "run", "simace"), "name one, such as simace table-1: contrast papers show simace lists them"),
         (("papers", "run", "simace", "table-5", "--data-dir", "none"), "give the folder that SentEval's data was"),
+        (("train", "--preset", "starter", "--set", "train.lr", "3e-5"), "did you mean --set train.lr=3e-5?"),
+        (("train", "--preset", "starter", "--dims", "64", "128", "me"), "did you mean --dims 64,128?"),
         (("runs", "delete", "simple"), "did you mean contrast runs rm?"),
         (("runs", "rename", "simple", "other"), "a run is its folder: mv runs/OLD runs/NEW"),
         (("runs", "tune"), "known: exclude, list, log, note, path, prune, rm, show, verify"),  # and does not prune
