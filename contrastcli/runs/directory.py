@@ -352,7 +352,12 @@ def find_run(word: str, directory: Path) -> Run:
     # An empty folder is what is left of a run where the disk failed at the end of its removal.
     if word != "last" and os.path.isdir(path) and os.listdir(path) and not any(word in name for name in runs):
         models = [f"use its model {folder}" for folder in Run(path).all_checkpoints()[-1:]]
-        raise DataError(f"{path} is no run: it has no config.toml", [*models, _discard_other(path)])
+        if (path / "config.json").is_file() or path.parent.resolve() != directory.resolve():
+            query = ["contrast", "query", "a dog runs", "a puppy sprints", "--model", str(path)]
+            remedies = ["name a run: contrast runs lists them", f"use a model: {shlex.join(query)}"]
+        else:
+            remedies = [*models, _discard_other(path)]
+        raise DataError(f"{path} is no run: it has no config.toml", remedies)
     return runs[match_name(word, list(runs), directory, "run", "contrast train --preset starter --no-ui")]
 
 

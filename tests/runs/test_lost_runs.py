@@ -80,3 +80,12 @@ def test_an_empty_folder_is_no_run_and_its_name_is_free(contrast: Contrast) -> N
     Path("runs/one").mkdir(parents=True)
     refused(contrast("runs", "rm", "one", "--yes"), 3, "there is no run in runs")
     assert contrast(*train_command(*LABELLED, "--name", "one")).code == 0
+
+
+def test_nobody_is_told_to_remove_a_model(contrast: Contrast) -> None:
+    query = "--model tiny/backbone"
+    refused(contrast("runs", "show", "./tiny/backbone"), 3, "tiny/backbone is no run: it has no config.toml", query)
+    shutil.copytree("tiny/backbone", "runs/model")
+    refused(
+        contrast("runs", "rm", "model", "--yes"), 3, "runs/model is no run", "name a run: contrast runs lists them, or"
+    )
