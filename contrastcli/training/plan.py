@@ -14,7 +14,7 @@ from contrastcli.errors import UsageError, Use
 from contrastcli.settings import catalogue
 from contrastcli.settings.config import Config
 from contrastcli.settings.objective import Form, no_negatives
-from contrastcli.settings.sections import Train
+from contrastcli.settings.sections import Train, settings_of
 from contrastcli.training.auxiliaries.auxiliary import Auxiliary, make_auxiliaries
 from contrastcli.training.auxiliaries.exclusions import Exclusions
 from contrastcli.training.auxiliaries.mining import MinedNegatives
@@ -95,6 +95,13 @@ def _further_auxiliaries(config: Config, corpus: Corpus) -> Iterator[Auxiliary]:
         yield Exclusions(corpus, config.data.false_negatives)
 
 
+_SWITCHES = {
+    "model.lora": ("model.lora_alpha", "model.lora_targets", "model.lora_dropout"),
+    "data.mine_every": ("data.mine_ranks", "data.mine_below"),
+}
+"""Settings without which others have no effect."""
+
+
 def _notes(plan: Plan) -> Iterator[str]:
     """What may not be as it was meant."""
     settings = plan.config.train
@@ -107,16 +114,24 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield f"train.max_steps is {settings.max_steps:,}, but {epochs}"
     if plan.config.dev.data == "starter" != plan.config.data.train:
         yield "the dev set is the starter's, in English; one of the data's own: --dev split:10%"
-    if plan.config.dev.keep_general and plan.general is None:
-        yield "dev.keep_general has no effect without dev.general"
+    yield from _without_effect(plan)
     labels, classifies = plan.examples.labels, getattr(plan.config.objective, "classification", True)
     if labels and classifies and len({*labels}) == 1:
         yield f"every row has the label {LABELS[labels[0]]}: a classification of the pairs learns nothing from it"
-    if plan.config.spec.negatives is no_negatives:
-        if plan.config.data.false_negatives:
-            yield f"data.false_negatives has no effect: '{plan.config.spec.name}' has no negatives"
-    elif not plan.negatives_per_anchor:
+    if plan.config.spec.negatives is not no_negatives and not plan.negatives_per_anchor:
         yield f"no anchor has a negative in a batch of {plan.order.batch_size}: give more, such as --batch-size 64"
+
+
+def _without_effect(plan: Plan) -> Iterator[str]:
+    values, known = plan.config.flat(), settings_of(plan.config.spec)
+    for switch, settings_with_it in _SWITCHES.items():
+        typed = [key for key in settings_with_it if values[key] != known[key].default]
+        if typed and not values[switch]:
+            yield f"without {switch} there is no effect of {', '.join(typed)}"
+    if plan.config.dev.keep_general and plan.general is None:
+        yield "dev.keep_general has no effect without dev.general"
+    if plan.config.data.false_negatives and plan.config.spec.negatives is no_negatives:
+        yield f"data.false_negatives has no effect: '{plan.config.spec.name}' has no negatives"
 
 
 def _count_steps(settings: Train, order: BatchOrder) -> int:

@@ -85,18 +85,11 @@ def _notes(plan: Plan, context: AuxiliaryContext, *, is_new: bool) -> Iterator[s
         yield from filter(None, (resolve(model).origin() for model in plan.models))
         folder = resolve(plan.config.model.backbone).folder()
         yield from adapted(read_contract(folder), plan.config.model)[1]
-        yield from filter(None, [trained_share(context.encoder.backbone), _idle(plan.config.model)])
+        yield from filter(None, [trained_share(context.encoder.backbone)])
     if context.max_length < plan.config.model.max_length:
         yield f"model.max_length is {context.max_length}, the most that this backbone reads"
     if is_new and (text := _truncated(plan.corpus.texts, context)):
         yield text
-
-
-def _idle(model: Model) -> str:
-    """What is set for LoRA without it."""
-    names = [f"model.lora_{name}" for name in ("alpha", "targets", "dropout")]
-    typed = [key for key in names if getattr(model, key[6:]) != getattr(Model(), key[6:])]
-    return f"without model.lora no effect has {', '.join(typed)}" if typed and not model.lora else ""
 
 
 def _truncated(texts: Texts, context: AuxiliaryContext) -> str:

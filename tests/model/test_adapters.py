@@ -11,12 +11,13 @@ import torch
 from contrastcli.errors import DataError
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.events import Note
+from contrastcli.training.plan import make_plan
 from support.command import Contrast, refused
 from support.contracts import SCALE
 from support.families import embedder, reference
 from support.resuming import state, train_with_a_kill
 from support.rounding import assert_near
-from support.tiny import Tiny, told, train
+from support.tiny import Tiny, told
 from support.trainers import trainer_of
 
 __all__ = ["embedder"]
@@ -72,7 +73,8 @@ def test_a_whole_model_has_no_adapter_to_export(tiny: Tiny, tmp_path: Path, cont
     refused(contrast("export", str(tiny.backbone), str(tmp_path / "a"), "--adapter"), 2, "has no adapter", "leave out")
 
 
-def test_what_is_set_for_lora_without_it_is_said(tiny: Tiny, place: Path) -> None:
-    run = tiny.run(place, "simcse", "pairs", train__max_steps=1, model__lora_alpha=8, model__lora_targets="query")
-    train(run)
-    assert "without model.lora no effect has model.lora_alpha, model.lora_targets" in [n.text for n in told(run, Note)]
+def test_what_is_set_for_lora_or_mining_without_it_is_said(tiny: Tiny, place: Path) -> None:
+    idle = {"model__lora_alpha": 8, "model__lora_targets": "query", "data__mine_ranks": "5-10"}
+    notes = make_plan(tiny.run(place, "simcse", "pairs", **idle).config()).examples.notes
+    assert "without model.lora there is no effect of model.lora_alpha, model.lora_targets" in notes
+    assert "without data.mine_every there is no effect of data.mine_ranks" in notes
