@@ -34,12 +34,12 @@ def welch(first: Sequence[float], second: Sequence[float]) -> Welch:
     """Welch's t-test of two samples of two values or more, whose variances may differ."""
     from scipy.stats import ttest_ind
 
-    difference = fmean(first) - fmean(second)
+    difference = fmean(second) - fmean(first)
     if len(set(first)) == 1 == len(set(second)):
         return Welch(difference, difference, difference, None, None, None)
     with warnings.catch_warnings(action="ignore"):
         # scipy warns of a sample that hardly varies.
-        test = ttest_ind(first, second, equal_var=False)
+        test = ttest_ind(second, first, equal_var=False)
     low, high = test.confidence_interval(0.95)
     return Welch(difference, float(low), float(high), float(test.statistic), float(test.df), float(test.pvalue))
 
@@ -128,7 +128,7 @@ def bootstrap(first: Floats, second: Floats, gold: Floats | None = None) -> Boot
     The two-sided p is never 0, as the sample at hand counts as one of those drawn. The result has no names yet.
     """
     scores = 100 * np.array([resampled(values, gold) for values in (first, second)])  # (2, 1 + RESAMPLES)
-    differences = scores[0] - scores[1]
+    differences = scores[1] - scores[0]
     drawn = differences[1:][np.isfinite(differences[1:])]
     p = math.nan
     if len(drawn):

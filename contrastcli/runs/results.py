@@ -300,7 +300,7 @@ class SweepScores(msgspec.Struct, frozen=True):
 
 
 class Welch(msgspec.Struct, frozen=True):
-    """Means of two methods over their seeds: `difference` is first − second, `low` and `high` its 95 % interval.
+    """Means of two methods over their seeds: `difference` is second − first, `low` and `high` its 95 % interval.
 
     `t`, `df` and the two-sided `p` are None if neither method varies. `holm` is p, corrected for the tests of all pairs
     of methods; `methods` are the names of the first run of both.
@@ -317,7 +317,7 @@ class Welch(msgspec.Struct, frozen=True):
 
 
 class Bootstrap(msgspec.Struct, frozen=True):
-    """A metric × 100 of two models on the same `pairs` of `data`: the difference, first − second, its 95 % interval.
+    """A metric × 100 of two models on the same `pairs` of `data`: the difference, second − first, its 95 % interval.
 
     `judgement` is what that says of the second.
 
@@ -341,8 +341,7 @@ class Bootstrap(msgspec.Struct, frozen=True):
     @property
     def change(self) -> Change:
         """From the first to the second."""
-        before, after, high, low = (None if x is None else x / 100 for x in (*self.scores, self.low, self.high))
-        low, high = (None if end is None else 0 - end for end in (low, high))
+        before, after, low, high = (None if x is None else x / 100 for x in (*self.scores, self.low, self.high))
         return Change(metric=self.metric, before=before, after=after, low=low, high=high)
 
 

@@ -109,7 +109,7 @@ def _welch_grid(welch: Sequence[tuple[ScoreName, Welch]]) -> Grid:
     """The tests; of a single pair of methods it is clear which they are, and there is nothing to correct."""
     several = len({test.methods for _, test in welch}) > 1
     named, corrected = (["first", "second"], ["Holm's p"]) if several else ([], [])
-    header = ["Welch's t-test", *named, "first − second", "95 %", "t", "df", "p", *corrected]
+    header = ["Welch's t-test", *named, "second − first", "95 %", "t", "df", "p", *corrected]
     rows = []
     for name, t in welch:
         numbers = [*_difference(t), fixed(t.t, 2), fixed(t.df, 1), _p(t.p)]
@@ -119,7 +119,7 @@ def _welch_grid(welch: Sequence[tuple[ScoreName, Welch]]) -> Grid:
 
 def _bootstrap_grid(tested: Sequence[Bootstrap]) -> Grid:
     metric, data = METRICS[tested[0].metric], tested[0].data
-    header = [f"paired bootstrap, {data}", metric.counted, metric.title, "first − second", "95 %", "p", "Holm's p"]
+    header = [f"paired bootstrap, {data}", metric.counted, metric.title, "second − first", "95 %", "p", "Holm's p"]
     rows = []
     for b in tested:
         scores = " and ".join(fixed(value, 2) for value in b.scores)

@@ -113,9 +113,9 @@ def test_two_methods_over_seeds_are_tested(six: list[Run]) -> None:
     assert rows["objective.name"] == ["simcse", "simace"]
     assert "72.00 ± 1.00" in text and "76.33 ± 1.53" in text
     (welch,) = compared.welch[DEV]
-    assert welch.difference == pytest.approx(72 - 76 - 1 / 3) and welch.methods == ("simcse-40", "simace-40")
+    assert welch.difference == pytest.approx(76 + 1 / 3 - 72) and welch.methods == ("simcse-40", "simace-40")
     test_line = text.splitlines()[-1].split()
-    assert test_line[:3] == ["best", "dev", "-4.33"] and float(test_line[-1]) == pytest.approx(welch.p, abs=6e-4)
+    assert test_line[:3] == ["best", "dev", "+4.33"] and float(test_line[-1]) == pytest.approx(welch.p, abs=6e-4)
     sides = json.loads(as_json(compared))
     assert [test["p"] for test in sides["welch"]["dev"]] == [welch.p] == [welch.holm]
     assert [side["n"] for side in sides["groups"]] == [3, 3] and len(sides["results"]) == 6

@@ -33,8 +33,8 @@ def by_hand(first: list[float], second: list[float]) -> tuple[float, float, floa
 @pytest.mark.parametrize("second", [SIMACE, SIMACE[:2], [77.0, 77.0, 77.0]])
 def test_welch_is_the_textbook_s(second: list[float]) -> None:
     result = welch(SIMCSE, second)
-    assert (result.t, result.df, result.p, result.low, result.high) == pytest.approx(by_hand(SIMCSE, second), rel=1e-9)
-    assert result.difference == pytest.approx(sum(SIMCSE) / 5 - sum(second) / len(second))
+    assert (result.t, result.df, result.p, result.low, result.high) == pytest.approx(by_hand(second, SIMCSE), rel=1e-9)
+    assert result.difference == pytest.approx(sum(second) / len(second) - sum(SIMCSE) / 5)
 
 
 def test_exchanging_two_methods_turns_the_sign_and_keeps_p() -> None:
@@ -46,7 +46,7 @@ def test_exchanging_two_methods_turns_the_sign_and_keeps_p() -> None:
 
 def test_methods_that_do_not_vary_have_no_p() -> None:
     result = welch([70.0, 70.0], [71.0, 71.0])
-    assert (result.difference, result.p, result.t) == (-1.0, None, None)
+    assert (result.difference, result.p, result.t) == (1.0, None, None)
 
 
 def scored(pairs: int, noise: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -64,7 +64,7 @@ def test_the_correlations_and_their_interval_are_those_of_a_loop() -> None:
     draw, differences = random.Random(3), []
     for _ in range(RESAMPLES):  # other samples than the function's: the interval agrees as far as chance lets it
         rows = draw.choices(range(60), k=60)
-        differences.append(100 * (spearmanr(first[rows], gold[rows])[0] - spearmanr(second[rows], gold[rows])[0]))
+        differences.append(100 * (spearmanr(second[rows], gold[rows])[0] - spearmanr(first[rows], gold[rows])[0]))
     low, high = np.quantile(differences, [0.025, 0.975])
     width = high - low
     found_low, difference, found_high = known((result.low, result.difference, result.high))
@@ -82,7 +82,7 @@ def test_the_pairs_of_both_models_are_drawn_together() -> None:
 def test_a_clear_winner_has_the_smallest_p_there_is() -> None:
     first, gold = scored(300, 0.2, 5)
     result = bootstrap(first, np.random.default_rng(6).normal(size=300), gold)
-    assert known((result.low,))[0] > 50 and result.p == pytest.approx(2 / (RESAMPLES + 1))
+    assert known((result.high,))[0] < -50 and result.p == pytest.approx(2 / (RESAMPLES + 1))
     assert bootstrap(first, first[::-1].copy(), gold) == bootstrap(first, first[::-1].copy(), gold)  # a fixed seed
 
 
