@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import fields
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -16,7 +15,7 @@ from contrastcli.commands import mistyped
 from contrastcli.commands.export import Format
 from contrastcli.commands.job import Job, flag_layer
 from contrastcli.data.downloads import shown_by
-from contrastcli.errors import UsageError
+from contrastcli.errors import DataError, UsageError
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import directory as runs
 from contrastcli.settings import presets, sections
@@ -63,9 +62,12 @@ def complete(group: click.Group, instruction: str) -> int:
 
 
 class RunName(click.ParamType[runs.Run]):
-    """The name of a run, of which the command gets the run."""
+    """The name of a run, of which the command gets the run; a part of a name will do, unless it must be `whole`."""
 
     name = "run"
+
+    def __init__(self, *, whole: bool = False) -> None:
+        self._whole = whole
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The runs whose names begin so; the shell adds the files."""
@@ -75,7 +77,12 @@ class RunName(click.ParamType[runs.Run]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> runs.Run:
         assert ctx
-        return value if isinstance(value, runs.Run) else runs.find_run(value, ctx.obj)
+        if isinstance(value, runs.Run):
+            return value
+        run = runs.find_run(value, ctx.obj)
+        if self._whole and value != "last" and Path(value).absolute().name != run.name:
+            raise DataError(f"there is no run '{value}' in {ctx.obj}", f"did you mean '{run.name}'?")
+        return run
 
 
 RUN = RunName()
@@ -313,9 +320,9 @@ EXCLUDING = (
     *(click.Argument(["run"], type=RUN), click.Argument(["anchor"]), click.Argument(["negative"])),
     _option("--undo", "Take this back.", is_flag=True),
 )
-SOME_RUNS = click.Argument(["chosen"], type=RUN, nargs=-1, metavar="[RUN...]")
+SOME_RUNS = click.Argument(["chosen"], type=RunName(whole=True), nargs=-1, metavar="[RUN...]")
 DELETING = (
-    click.Argument(["chosen"], type=RUN, nargs=-1, required=True, metavar="RUN..."),
+    click.Argument(["chosen"], type=RunName(whole=True), nargs=-1, required=True, metavar="RUN..."),
     _option("--yes", "Do not ask.", is_flag=True),
 )
 
@@ -348,7 +355,7 @@ class Command(click.Command):
             data = ",".join(ctx.params.get("data__train") or ())
             place = mistyped.in_its_place(words, rest, known, data, ctx.find_object(Path) or Path())
             is_one = sum(isinstance(param, click.Argument) for param in self.params) == 1
-            usual = f"one at a time: {ctx.command_path} {rest[0]}" if is_one else remedy(click.UsageError(""), ctx)
+            usual = f"one at a time: {ctx.command_path} {rest[0]}" if is_one else mistyped.usage(ctx.command_path)
             raise UsageError(f"'{rest[0]}' was not expected", f"did you mean {place}?" if place else usual)
         return rest
 
@@ -420,25 +427,21 @@ class SettingOption(click.Option):
 
 def remedy(error: click.ClickException, context: click.Context) -> str:
     """What to type instead, for an error of click in a command."""
-    command = context.command_path
+    command, words = context.command_path, context.meta[WORDS]
     before = {name: param for param in context.find_root().command.params for name in param.opts}
-    if isinstance(error, click.NoSuchOption) and (known := before.get(error.option_name)):
-        value = "" if getattr(known, "is_flag", False) else " VALUE"
-        return f"put it before the command: contrast {error.option_name}{value} {context.info_name}"
     name, params = getattr(error, "option_name", ""), context.command.get_params(context)
+    if isinstance(error, click.NoSuchOption) and isinstance(general := before.get(name), click.Option):
+        return f"put it before the command: {mistyped.moved(words, name, not general.is_flag, command)}"
     param = getattr(error, "param", None) or next((one for one in params if name in one.opts), None)
     if isinstance(param, click.Option):
-        return f"such as {param.opts[0]} {_example_value(param, context.meta[WORDS])}: see {command} --help"
-    example = next(iter(mistyped.examples(command)), "")
-    return f"see {command} --help{example and f', such as: {example}'}"
+        return f"such as {param.opts[0]} {_example_value(param, words)}: see {command} --help"
+    return mistyped.usage(command)
 
 
 def _example_value(param: click.Option, words: Sequence[str]) -> object:
     """A value that an option may have, near to the one among the words; its kind where any may do."""
     if isinstance(param.type, click.Choice):
-        parts = (part for word in words for part in word.split("=", 1))
-        typed = next((value for name, value in pairwise(parts) if name in param.opts), str(param.default))
-        return mistyped.choice(typed, param.opts[0], param.type.choices)
+        return mistyped.choice(words, param.opts, str(param.default), param.type.choices)
     if isinstance(param.type, click.IntRange | click.FloatRange):
         ends = (param.type.max, param.type.min)[:: -1 if isinstance(param.type, click.IntRange) else 1]
         return next(n for n in (param.default, *ends) if isinstance(n, int | float))

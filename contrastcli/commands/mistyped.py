@@ -1,10 +1,12 @@
 """What is meant by words that a command does not know, and examples of what it knows."""
 
 import math
+import os
+import re
 import shlex
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 from contrastcli.data.lines import as_number
@@ -13,12 +15,13 @@ from contrastcli.runs.directory import Run
 from contrastcli.settings import catalogue, presets, sections
 from contrastcli.settings.other_names import our_name
 
+_WRITTEN = ".npy", ".safetensors", ".parquet", ".jsonl", ".csv"
 _DELETING = "rm", "prune"
 
 
 def our_options(words: Sequence[str], known: Collection[str], command: str) -> tuple[list[str], str]:
     """Options of other software among the words of a command, and a hint: `known` ones, or what the table says."""
-    typed = dict.fromkeys(word.partition("=")[0] for word in words if word.startswith("--"))
+    typed = dict.fromkeys(word.partition("=")[0] for word in words if re.match(r"--|-[a-z]$", word))
     ours = {word: meant for word in typed if word not in known and (meant := _our_option(word, known, command))}
     options = ", ".join(meant for meant in ours.values() if meant.startswith("-"))
     parts = [word.partition("=") for word in words]
@@ -48,7 +51,10 @@ def in_its_place(words: Sequence[str], rest: Sequence[str], known: Collection[st
     if before := _continued(words[: words.index(word)], rest):
         return before
     if not {"--set", "--data"} <= {*known}:
-        return f"--model {word}" if "--model" in known else ""
+        to = "--backbone" if "--backbone" in known and os.path.isdir(word) else "--model"
+        if "-o" in known and "-o" not in words and os.path.splitext(word)[1] in _WRITTEN:
+            to = "-o"
+        return f"{to} {word}" if to in known else ""
     if "=" in word:
         return f"--grid {word}" if "--grid" in known else _assigned(word)
     if word in presets.names():
@@ -61,8 +67,11 @@ def in_its_place(words: Sequence[str], rest: Sequence[str], known: Collection[st
 
 
 def _continued(words: Sequence[str], rest: Sequence[str]) -> str:
-    """The last option of the words with the `rest` too, where its value is a key without one, or a list of numbers."""
+    """The last of the words with the `rest` too: a file with blanks, a key without its value, a list of numbers."""
     option, value = ["", "", *words][-2:]
+    for count in range(len(rest), 0, -1):
+        if os.path.exists(file := " ".join([value, *rest[:count]])):
+            return shlex.quote(file)
     if option in ("--grid", "--set") and "=" not in value:
         return f"{option} {value}={','.join(rest)}"
     lists = [setting.flag for setting in sections.all_settings().values() if setting.kind is str]
@@ -85,14 +94,30 @@ def command(word: str, group: str, known: Collection[str]) -> str:
     if " " in ours:
         return ours
     # Nobody is told to delete who is not sure to mean it.
-    unsure = get_close_matches(word, _DELETING, 1, 0.4) and not get_close_matches(word, _DELETING, 1, 0.75)
-    return f"known: {', '.join(sorted(known))}" if unsure else nearest(word, known)
+    near, sure = (get_close_matches(word, known, 1, likeness) for likeness in (0.5, 0.75))
+    return nearest(word, known) if sure or {*near}.isdisjoint(_DELETING) else f"known: {', '.join(sorted(known))}"
 
 
-def choice(word: str, option: str, known: Sequence[str]) -> str:
-    """The one of an option's values that is meant by a word, or is nearest to it."""
-    meant = our_name(word, option)
-    return meant if meant in known else get_close_matches(word, known, 1, 0)[0]
+def choice(words: Sequence[str], names: Sequence[str], usual: str, known: Sequence[str]) -> str:
+    """The one of an option's values that is meant by what was typed behind one of its names, or is nearest to it."""
+    parts = (part for word in words for part in word.split("=", 1))
+    typed = next((value for name, value in pairwise(parts) if name in names), usual)
+    meant = our_name(typed, names[0])
+    return meant if meant in known else get_close_matches(typed, known, 1, 0)[0]
+
+
+def moved(words: Sequence[str], name: str, takes_value: bool, command: str) -> str:
+    """A command line whose option of all commands, with its value if it has one, stands in front of the command."""
+    at = next(n for n, word in enumerate(words) if word.partition("=")[0] == name)
+    size = 2 if takes_value and "=" not in words[at] else 1
+    program, *rest = command.split()
+    return shlex.join([program, *words[at : at + size], *rest, *words[:at], *words[at + size :]])
+
+
+def usage(command: str) -> str:
+    """Where a command is explained, and one of its examples."""
+    example = next(iter(examples(command)), "")
+    return f"see {command} --help{example and f', such as: {example}'}"
 
 
 def examples(command: str) -> list[str]:

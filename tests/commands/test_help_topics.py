@@ -188,7 +188,7 @@ def other_names() -> dict[str, Any]:
 def test_a_word_has_the_meaning_of_its_place(contrast: Contrast, place: str, names: dict[str, list[str]]) -> None:
     words = [word for others in names.values() for word in others]
     assert len(words) == len(set(words)) and {our_name(word, place) for word in words} == names.keys()
-    group = {"contrast": (), "config": ("config",), "help": ("help",)}.get(place)
+    group = {"contrast": (), "config": ("config",), "help": ("help",), "runs": ("runs",)}.get(place)
     for word in words if place != "--as" else ():
         typed = (place, f"--{word}=1") if group is None else (*group, word)
         refused(contrast(*typed), 2, f"'--{word}'" if group is None else f"'{word}'")

@@ -91,7 +91,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("runs", "list", "--host"), "see contrast runs list --help"),
         (("encode", "x.txt", "-o", "x.npy", "--model"), "such as --model last: see contrast encode --help"),
         (("train", "--host", "me@gpu"), "ssh HOST contrast …, and see it from here: contrast watch --host HOST"),
-        (("watch", "--runs-dir", "x"), "put it before the command: contrast --runs-dir VALUE watch"),
+        (("watch", "--runs-dir", "x"), "put it before the command: contrast --runs-dir x watch"),
         (("sweep", "--debug"), "put it before the command: contrast --debug sweep"),
         (("query", "a", "--corpus", "x.txt", "-k", "0"), "such as -k 5: see contrast query --help"),
         (("eval", "--metric", "ndcg@5"), "such as --metric ndcg@10: see contrast eval --help"),
@@ -105,6 +105,16 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("papers", "run", "simace", "table-5", "--data-dir", "none"), "give the folder that SentEval's data was"),
         (("train", "--preset", "starter", "--set", "train.lr", "3e-5"), "did you mean --set train.lr=3e-5?"),
         (("train", "--preset", "starter", "--dims", "64", "128", "me"), "did you mean --dims 64,128?"),
+        (("query", "a b", "c", "--runs-dir", "x"), "put it before the command: contrast --runs-dir x query 'a b' c"),
+        (("suggest", "tiny/labelled.jsonl", "tiny/backbone"), "did you mean --backbone tiny/backbone?"),
+        (("mine", "a.csv", "b.jsonl"), "such as -o PATH"),
+        (("query", "a", "--corpus", "x.txt", "--top", "3"), "did you mean -k VALUE?"),
+        (("eval", "simple", "--dev", "faq.csv"), "did you mean --data VALUE?"),
+        (("compare", "simple", "e", "--data", "faq.csv"), "did you mean --dev VALUE?"),
+        (("merge", "starter", "simple", "-o", "m"), "contrast merge starter simple m"),
+        (("runs", "rm", "simpl", "--yes"), "did you mean 'simple'?"),
+        (("runs", "prune", "impl"), "did you mean 'simple'?"),
+        (("runs", "exclude", "simple", "a", "a"), "give the two texts of a pair"),
         (("runs", "delete", "simple"), "did you mean contrast runs rm?"),
         (("runs", "rename", "simple", "other"), "a run is its folder: mv runs/OLD runs/NEW"),
         (("runs", "tune"), "known: exclude, list, log, note, path, prune, rm, show, verify"),  # and does not prune
@@ -176,6 +186,11 @@ def test_a_variable_of_no_setting_is_refused(
     monkeypatch.setenv("CONTRAST_MODEL", "starter")
     monkeypatch.setenv("CONTRAST_TRAIN_LR", "1e-4")
     refused(contrast("config", "show"), 2, f"CONTRAST_{variable}", f"did you mean 'CONTRAST_{ours}?")
+
+
+def test_a_file_with_blanks_in_its_name_is_quoted(contrast: Contrast) -> None:
+    Path("my faq.csv").write_text("anchor,positive\na,b\n")
+    refused(contrast("data", "my", "faq.csv"), 2, "'faq.csv' was not expected", "did you mean 'my faq.csv'?")
 
 
 def test_a_name_that_is_taken_is_continued_or_removed(contrast: Contrast, run: Run) -> None:
