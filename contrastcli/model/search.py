@@ -13,7 +13,7 @@ from contrastcli.data.sources import load_documents, load_sentences
 from contrastcli.data.tokens import CHARACTERS, OnProgress
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import Floats, cosine, degrees
-from contrastcli.model.vectors import Stored, cached_vectors, dequantise, stored_vectors
+from contrastcli.model.vectors import Stored, cached_vectors, check_own, dequantise, stored_vectors
 from contrastcli.objectives.similarity import unit
 from contrastcli.runs.results import Neighbour, Similarity
 from contrastcli.settings.sections import Blank
@@ -57,11 +57,17 @@ class Index:
         self._encoder = encoder
         self._rows, self._texts = rows, rows.views["anchor"]
         self._vectors: Stored  # (N, d)
+        self._from: tuple[Path, str] | None = None
         if vectors:
-            words = ["contrast", "encode", corpus, "-o", vectors.with_suffix(".npy"), "--model", encoder.name]
+            # What others have written is not written over.
+            names = (vectors.with_name(f"{vectors.stem}{end}.npy") for end in ("", *(f"-{n}" for n in range(2, 100))))
+            output = next((name for name in names if not name.exists()), "FILE.npy")
+            words = ["contrast", "encode", corpus, "-o", output, "--model", encoder.name]
             words += ["--as", "document", "--dim", encoder.width]
             words += ["--columns", columns] * bool(columns) + ["--blank", blank] * (blank != "error")
-            self._vectors = stored_vectors(vectors, encoder, self._texts, shlex.join(map(str, words)))
+            self._from = vectors, shlex.join(map(str, words))
+            self._vectors, note = stored_vectors(vectors, encoder, self._texts, self._from[1])
+            self.notes = (*self.notes, note) if note else self.notes
         else:
             self._vectors = cached_vectors(encoder, self._texts, on_progress, "document")
 
@@ -69,6 +75,9 @@ class Index:
         """The k nearest sentences, by exact search, nearest first; all if there are fewer."""
         vector = self._encoder.encode([query], "query")[0]  # (d,)
         rows, nearest = self._rows, top(self._vectors, vector[None], k)[1][0].tolist()
+        if self._from:
+            # A file may be of a corpus in which some texts were others; what is shown is what it says.
+            check_own(self._vectors[nearest], self._encoder, [self._texts[n] for n in nearest], *self._from)
         near = dequantise(self._vectors[nearest], len(vector))  # (k, d)
         neighbours = [
             Neighbour(rows.number(n), self._texts[n], *_compare(vector, its), as_id(rows.ids, n))

@@ -25,6 +25,11 @@ Stored = NDArray[Any]
 
 Ids = Column[object] | None
 
+_COMPARED = 64
+"""Texts of a corpus that are encoded to see whether stored vectors are theirs."""
+_LEAST_COSINE, _EQUAL_COSINE = 0.98, 0.999
+"""Of one text in two precisions: int8's is the least like fp32's, and those of bf16 and of a file of int8 are alike."""
+
 
 def quantise(vectors: Vectors, dtype: Dtype) -> Stored:
     """Vectors (N, d) as they are written.
@@ -108,8 +113,8 @@ def cached_vectors(
     return encoder.encode(texts, kind, on_progress=on_progress) if vectors is None else vectors
 
 
-def stored_vectors(path: Path, encoder: SentenceEncoder, texts: Sequence[str], remedy: str) -> Stored:
-    """The vectors of documents, mapped from a .npy that `contrast encode` wrote.
+def stored_vectors(path: Path, encoder: SentenceEncoder, texts: Sequence[str], remedy: str) -> tuple[Stored, str]:
+    """The vectors of documents, mapped from a .npy that `contrast encode` wrote, and a note where they differ.
 
     Raises DataError, with a remedy, where they are not this model's of these texts, of which some are encoded to see.
     """
@@ -118,18 +123,30 @@ def stored_vectors(path: Path, encoder: SentenceEncoder, texts: Sequence[str], r
     check_regular(path)
     with decoding(path, remedy):
         stored: Stored = np.lib.format.open_memmap(path, mode="r")
-    step = -(-len(texts) // 8)
-    exact = encoder.encode(texts[::step], "document")
-    made = {like.dtype: like for like in (quantise(exact, dtype) for dtype in get_args(Dtype))}.get(stored.dtype)
-    if made is None or stored.shape != (len(texts), made.shape[1]):
+    zeros = np.zeros((1, encoder.width), np.float32)
+    like = {one.dtype: one for one in (quantise(zeros, dtype) for dtype in get_args(Dtype))}.get(stored.dtype)
+    if like is None or stored.shape != (len(texts), like.shape[1]):
         what = f"{path} holds {' × '.join(map(str, stored.shape))} numbers of type {stored.dtype}"
         raise DataError(f"{what}, no vectors of {encoder.width} for each of {len(texts):,} texts", remedy)
-    first, second = (unit_rows(dequantise(one, encoder.width)) for one in (stored[::step], made))
-    cosines = first @ second.T
-    # Each is nearest to its own text, or as near as to an equal one in another precision.
-    if (cosines.diagonal() < cosines.max(axis=1) - 0.01).any():
+    step = -(-len(texts) // _COMPARED)
+    least = check_own(stored[::step], encoder, texts[::step], path, remedy)
+    differs = f"{path} has not the model's own vectors, but near ones: cosine {least:.4f} at the least"
+    by = "of another precision, or of another model of its kind"
+    return stored, f"{differs}, {by}" if least < _EQUAL_COSINE and stored.dtype != np.uint8 else ""
+
+
+def check_own(stored: Stored, encoder: SentenceEncoder, texts: Sequence[str], path: Path, remedy: str) -> float:
+    """The least cosine of some stored vectors (N, ·) to this model's. Raises DataError where one is of another text."""
+    exact = encoder.encode(texts, "document")  # (N, d)
+    made = next(one for one in (quantise(exact, dtype) for dtype in get_args(Dtype)) if one.dtype == stored.dtype)
+    first, second = (unit_rows(dequantise(one, encoder.width)) for one in (stored, made))
+    cosines, known = first @ second.T, exact.any(axis=1)
+    own = cosines.diagonal()
+    # Each is nearest to its own text, or as near as to an equal one in another precision; of bits more differ.
+    is_other = (own < cosines.max(axis=1) - 0.01) | (known & (own < (_LEAST_COSINE if stored.dtype != np.uint8 else 0)))
+    if is_other.any():
         raise DataError(f"{path} holds vectors of other texts or another model", remedy)
-    return stored
+    return float(own[known].min(initial=1))
 
 
 def fingerprint(encoder: SentenceEncoder) -> str:

@@ -89,7 +89,8 @@ def test_a_search_in_written_vectors_is_exact_and_encodes_the_query(
     assert_near([cosine for _, cosine in found], [cosine for cosine, _ in cosines[:7]], scale=1)
     by_row = {-row: cosine for cosine, row in cosines}
     assert_near([by_row[row] for row, _ in found], [cosine for _, cosine in found], scale=1)
-    assert len(encoded) == 9 and encoded[-1] == "ba den"  # of the corpus eight, to see that they fit
+    # Of the corpus 54, to see that they fit, and what is shown.
+    assert len(encoded) == 54 + 1 + 7 and encoded[54] == "ba den"
 
 
 def test_vectors_that_are_not_the_corpus_s_are_refused_with_what_makes_them(contrast: Contrast) -> None:
@@ -123,9 +124,31 @@ def test_vectors_that_are_not_the_corpus_s_are_refused_with_what_makes_them(cont
     }.items():
         answer = contrast(*QUERY, "--vectors", name)
         failed(answer, 3, what, "contrast encode tiny/sentences.jsonl -o ")
-        contrast(*shlex.split(answer.err.splitlines()[-1].removeprefix("hint: contrast ")))
-        again = contrast(*QUERY, "--vectors", Path(name).with_suffix(".npy"))
+        before = Path(name).read_bytes() if name != "none.npy" else b""
+        hinted = shlex.split(answer.err.splitlines()[-1].removeprefix("hint: contrast "))
+        contrast(*hinted)
+        assert name == "none.npy" or Path(name).read_bytes() == before, "it was written over"
+        again = contrast(*QUERY, "--vectors", hinted[hinted.index("-o") + 1])
         assert neighbours(again) == neighbours(contrast(*QUERY))
+
+
+def test_a_text_that_has_changed_since_is_not_shown_with_the_vector_of_another(contrast: Contrast) -> None:
+    texts = sentences()
+    texts[3], texts[4] = texts[4], texts[3]  # which are not among those that are compared before
+    Path("swapped.txt").write_text("".join(f"{text}\n" for text in texts))
+    assert contrast(*ENCODE, "-o", "v.npy").code == 0
+    answer = contrast("query", texts[3], "--corpus", "swapped.txt", "--vectors", "v.npy", "-k", "1", *MODEL)
+    failed(answer, 3, "v.npy holds vectors of other texts", "contrast encode swapped.txt -o v-2.npy")
+
+
+def test_vectors_that_are_near_to_the_models_are_told(contrast: Contrast) -> None:
+    assert contrast(*ENCODE, "-o", "v.npy").code == 0
+    assert "near ones" not in contrast(*QUERY, "--vectors", "v.npy").err
+    vectors = np.load("v.npy")
+    scale = np.linalg.norm(vectors, axis=1, keepdims=True) / vectors.shape[1] ** 0.5
+    np.save("near.npy", vectors + 0.1 * scale * np.random.default_rng(0).normal(size=vectors.shape).astype(np.float32))
+    answer = contrast(*QUERY, "--vectors", "near.npy")
+    assert answer.code == 0 and "near.npy has not the model's own vectors, but near ones: cosine 0.99" in answer.err
 
 
 def test_the_hint_repeats_what_decides_on_the_rows(contrast: Contrast) -> None:
