@@ -179,13 +179,19 @@ def _list_columns(source: str, columns: str) -> Inspected:
 
 
 def _read_words(words: str, rows: int) -> set[str | int]:
-    """Kinds and numbers of rows. Raises UsageError."""
-    read = {int(word) if word.isdecimal() else word for word in words.replace(",", " ").split()}
-    for word in read:
-        if isinstance(word, str) and word not in KINDS:
-            raise UsageError(f"'{word}' is neither a kind of rows nor the number of one", nearest(word, KINDS))
-        if isinstance(word, int) and not 1 <= word <= rows:
-            raise UsageError(f"there is no row {word:,}", f"the rows are 1 to {rows:,}")
+    """Kinds and numbers of rows, such as "long,3,7-9". Raises UsageError."""
+    read: set[str | int] = set()
+    for word in words.replace(",", " ").split():
+        first, _, last = word.partition("-")
+        if first.isdecimal() and last.isdecimal():
+            read |= {*range(int(first), min(int(last), rows + 1) + 1)}
+        else:
+            read.add(int(word) if word.isdecimal() else word)
+    for one in read:
+        if isinstance(one, str) and one not in KINDS:
+            raise UsageError(f"'{one}' is neither a kind of rows nor the number of one", nearest(one, KINDS))
+        if isinstance(one, int) and not 1 <= one <= rows:
+            raise UsageError(f"there is no row {one:,}", f"the rows are 1 to {rows:,}")
     return read
 
 
