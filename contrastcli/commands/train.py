@@ -132,10 +132,10 @@ def changed(run: Run, flags: Layer) -> Config:
     before, after = configs.resolve([stored]), configs.resolve([stored, flags])
     if fixed := configs.conflicts(before, after):
         settings, values = sections.settings_of(after.spec), after.flat()
-        typed = [key for key in settings if values[key] != before.flat().get(key)]
-        words = shlex.join(word for key in typed for word in settings[key].words(spell(values[key])))
+        words = shlex.join(word for key in flags.values for word in settings[key].words(spell(values[key])))
         new = f"contrast train --config {shlex.quote(str(run.config_path))} {words}"
-        raise UsageError(f"a resumed run cannot change {', '.join(fixed)}", f"leave that out, or in a new run: {new}")
+        typed = [key for key in fixed if key in flags.values] or fixed
+        raise UsageError(f"a resumed run cannot change {', '.join(typed)}", f"leave that out, or in a new run: {new}")
     return after
 
 
