@@ -25,6 +25,8 @@ from contrastcli.settings.sections import Pooling
 _LONGEST_LINE_BYTES, _WIDEST_VECTOR = 1 << 22, 100_000
 _LARGEST = 1e18
 """Of a vector's numbers: float32 holds its square."""
+_LEAST_KNOWN = 0.1
+"""The share of the words of texts below which a file is none of word vectors, or of another language."""
 _FORMAT = "each line is a word and its numbers, separated by single spaces"
 
 
@@ -60,10 +62,11 @@ class WordVectors:
         return means
 
     def prepare(self, texts: Iterable[str]) -> None:
-        """Read the vectors of all words of a task. Raises DataError where the file has none of them."""
+        """Read the vectors of all words of a task. Raises DataError where the file has hardly any of them."""
         self.add(texts)
-        if self._vectors and all(vector is None for vector in self._vectors.values()):
-            what = f"{self.path} has none of the {len(self._vectors):,} words of the texts"
+        known = sum(vector is not None for vector in self._vectors.values())
+        if known < _LEAST_KNOWN * len(self._vectors):
+            what = f"{self.path} has {known:,} of the {len(self._vectors):,} words of the texts"
             raise DataError(
                 what, "give word vectors of their language, of words in lower case, as glove.840B.300d.txt is"
             )

@@ -146,4 +146,4 @@ def test_a_file_without_any_word_of_the_texts_measures_nothing(tmp_path: Path, c
     Path("texts.txt").write_text("".join(f"dog the number {n}\n" for n in range(9)))
     Path("faq.csv").write_text("anchor,positive\nba den,fir go\nden fir,go ba\n")
     answer = contrast("eval", "texts.txt", "--data", "faq.csv")
-    failed(answer, 3, "texts.txt has none of the 4 words of the texts", "give word vectors of their language")
+    failed(answer, 3, "texts.txt has 0 of the 4 words of the texts", "give word vectors of their language")
