@@ -62,6 +62,8 @@ def encode_file(
     texts = rows.views["anchor"]
     narrate_all(rows.notes)
     # Hardly any chunk of texts has the shapes of another.
+    if parts > 1 and output.exists():
+        narrate(f"note: {output} will hold part {shard} alone; a file for each part: -o {_file_of(output, number)}")
     limit_prepared_products(16)
     encoder = load_model(ref, precision=precision, dim=dim)
     part = range(len(texts) * (number - 1) // parts, len(texts) * number // parts)
@@ -80,6 +82,10 @@ def encode_file(
 def _read_stdin(columns: str, blank: Blank) -> Examples:
     lines = read_stream(sys.stdin.buffer, ".txt", "stdin", memory=STDIN_BYTES)
     return from_frame(lines, columns, "", "stdin", blank=blank)
+
+
+def _file_of(output: Path, number: int) -> str:
+    return shlex.quote(str(output.with_stem(f"{output.stem}-{number}")))
 
 
 def _parse_shard(shard: str) -> tuple[int, int]:
