@@ -104,7 +104,7 @@ def _average(
     """An average and its mark; where some of the suite or of `asked` are not complete, over the others."""
     names = average.tasks or tuple(suite.tasks) or asked
     complete = [value_at(tasks.get(name), suite.headline) for name in names if not _mark(tasks.get(name))]
-    if len(complete) == len(names) or None in complete:
+    if value is not None or len(complete) == len(names) or None in complete:
         return value, ""
     return (fmean(complete), f"{len(complete)} of {len(names)}") if complete else (None, "partial")
 
