@@ -32,7 +32,7 @@ _NAMES_OF_ROLES: Mapping[Role, tuple[str, ...]] = {
     "positive": ("positive", "hypothesis", "sentence2", "sent1", "sentence_b", "answer", "passage"),
     "negative": ("negative", "negatives", "hard_neg"),
     "label": ("label",),
-    "score": ("score", "relatedness_score"),
+    "score": ("score", "relatedness_score", "similarity", "similarity_score"),
     "negative_score": ("negative_score", "negative_scores", "neg_score", "neg_scores"),
     "id": ("id", "_id"),
 }

@@ -106,14 +106,20 @@ def _roles_by_name(frame: Frame, source: str) -> dict[str, str]:
 
 def _parse_columns(columns: str, frame: Frame, source: str) -> dict[str, str]:
     roles: dict[str, str] = {}
+    names = [name.strip() for name in split_items(columns)]
+    if len(names) in (2, 3) and {*names} <= frame.columns.keys():
+        written = join_items(map("=".join, zip(("anchor", "positive", "negative"), names, strict=False)))
+        raise UsageError(f"data.columns is {columns!r}", Use("--columns", written, "write"), key=COLUMNS)
     items = _parse_items(COLUMNS, columns, "anchor=a,positive=b")
     for key, column in items.items():
         role = _role_of(key)
-        if role is None:
-            turned = join_items(f"{role}={name}" for name, role in items.items())
-            exchanged = key in frame.columns and _role_of(column)
+        exchanged = key in frame.columns and column not in frame.columns and _role_of(column)
+        if role is None or exchanged:
+            others = {known: name for name in frame.columns if name not in items and (known := _role_of(name))}
+            turned = _spelled(**others | {role: name for name, role in items.items()})
             remedy = Use("--columns", turned, "write") if exchanged else nearest(key, {*NAMES.values()})
-            raise UsageError(f"data.columns: there is no role '{key}'", remedy, key=COLUMNS)
+            what = f"there is no role '{key}'" if role is None else f"'{key}' is a column, and '{column}' its role"
+            raise UsageError(f"data.columns: {what}", remedy, key=COLUMNS)
         if role in roles:
             what = f"data.columns gives the role '{role}' twice"
             raise UsageError(what, "give each role one column", key=COLUMNS)
