@@ -4,6 +4,7 @@ A cell that diverges or fails does not end the sweep, nor does a lost terminal.
 """
 
 import os
+import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -62,6 +63,9 @@ def run(job: Job, axes: Sequence[str], runs_dir: Path, worker: bool = False, wor
     code = start(sweep, runs_dir, worker, workers)
     scores = results(sweep, runs_dir)
     print_text(as_json(scores) if job.json else sweep_scores(scores))
+    measured = [status for cell in sweep.cells(runs_dir) if (status := cell.run.status()).best is not None]
+    if best := max(measured, key=lambda status: status.best or 0, default=None):
+        narrate(f"the best is {best.name}, {best.best_text}; next: {shlex.join(['contrast', 'export', best.name])} DIR")
     return code
 
 

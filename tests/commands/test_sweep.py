@@ -39,6 +39,10 @@ def test_a_sweep_prints_its_table_on_stdout_and_narrates_on_stderr(contrast: Con
     assert "sweep mine: 4 cells\n" in answer.err and "cell 3 of 4: tau=0.07 seed=42\n" in answer.err
     assert [run.name for run in reversed(runs.list_runs(Path("runs")))] == launched
     assert Path("runs/.gitignore").read_text() == "*\n"
+    name, status = max(
+        ((name, Run(Path("runs") / name).status()) for name in launched), key=lambda one: one[1].best or 0
+    )
+    assert answer.err.endswith(f"the best is {name}, {status.best_text}; next: contrast export {name} DIR\n")
 
     again = contrast("sweep", "--resume", "last", "--json")
     sweep = json.loads(again.out)
