@@ -214,11 +214,13 @@ def _unused_scores(used: Mapping[str, str], source: str) -> DataError:
 
 
 def _count_negatives(views: Mapping[str, Texts]) -> tuple[str, ...]:
-    """A note on how many hard negatives a row has, if it has several."""
+    """A note on how many hard negatives a row has, if it has several, and on rows without one."""
     columns = [texts for view, texts in views.items() if view.startswith("negative")]
-    fewest = int(np.sum([texts.sizes > 0 for texts in columns], axis=0).min())
+    counts = np.sum([texts.sizes > 0 for texts in columns], axis=0)
+    fewest, without = int(counts.min()), int((counts == 0).sum())
     count = f"{fewest} to {len(columns)}" if fewest < len(columns) else f"{fewest}"
-    return (f"each row has {count} hard negatives",) if len(columns) > 1 else ()
+    each = (f"each row has {count} hard negatives",) if len(columns) > 1 else ()
+    return (*each, f"{without:,} of {len(counts):,} rows have no hard negative") if without else each
 
 
 def dropped(keep: NDArray[np.bool_], which: str) -> tuple[str, ...]:
