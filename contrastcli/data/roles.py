@@ -201,7 +201,7 @@ def texts(frame: Frame, column: str) -> Texts:
     others = [row for row in np.flatnonzero(~cells.is_text).tolist() if cells[row] is not None]
     if others:
         what = f"the column '{column}' holds {cells[others[0]]!r:.40}, which is not text"
-        hint = "write sentences as text, or choose another column by data.columns"
+        hint = "write sentences as text, or choose another column: --columns anchor=a,positive=b"
         raise _bad_rows(frame, others, what, hint, COLUMNS)
     long = [row for row in np.flatnonzero(cells.sizes > LONGEST).tolist() if len(cast(str, cells[row])) > LONGEST]
     if long:
@@ -282,7 +282,11 @@ def labels(frame: Frame, column: str, names: Mapping[str, int]) -> list[int | No
         values.append(known.get(word))
     if bad:
         what = f"the label in the column '{column}' is {_values(frame, column, [*bad])}"
-        raise _bad_rows(frame, [*bad], what, _naming(sorted({*bad.values()} - {""}), names), _LABELS_KEY)
+        remedies = [_naming(sorted({*bad.values()} - {""}), names)]
+        roles = {role: name for name in frame.columns if (role := _role_of(name)) in ("anchor", "positive")}
+        if len(roles) == 2 and all(math.isfinite(as_number(word)) for word in bad.values()):
+            remedies.append(Use("--columns", _spelled(**roles, score=column), "if they say how alike the two are:"))
+        raise _bad_rows(frame, [*bad], what, remedies, _LABELS_KEY)
     return values
 
 

@@ -208,6 +208,7 @@ def test_a_label_of_minus_one_may_also_have_a_name(load: Load) -> None:
     ("word", "labels", "hint"),
     [
         ("0", "", "with entailment, neutral or contradiction for each …: --labels '0=…'"),
+        ("0", "", "if they say how alike the two are: --columns anchor=premise,positive=hypothesis,score=label"),
         ("", "", "write a label into each row"),
         ("entails", "", "--labels 'entails=…'"),
         ("3", "0=entailment,1=neutral,2=contradiction", "'0=entailment,1=neutral,2=contradiction,3=…'"),
@@ -316,6 +317,7 @@ def test_several_hard_negatives_may_be_a_list(tmp_path: Path) -> None:
     rows = load_examples(Data(train=str(path)), ANY, ())
     assert rows.views["negative"] == ["b", ""] and rows.views["negative_2"] == ["c", ""]
     assert "each row has 0 to 2 hard negatives" in rows.notes
+    assert any(note.endswith("rows have no hard negative") for note in rows.notes)
     path.write_text('{"anchor": "a", "positive": "p", "negatives": ["b", 3]}\n')
     with pytest.raises(DataError, match=r"line 1.* holds 3, which is not text"):
         load_examples(Data(train=str(path)), ANY, ())
