@@ -263,7 +263,7 @@ LOOKING = (
     _option("--list-columns", "List the columns alone, with role and first value, from the first rows.", is_flag=True),
     _option("--show count", "Print the N strangest rows of each kind.", type=click.IntRange(min=0), default=10),
     _option("--clean", "Write the rows that remain: .jsonl, .csv, .tsv or .parquet.", type=PATH, metavar="FILE"),
-    _option("--drop", "Kinds and row numbers to leave out, besides the usual kinds.", default="", metavar="A,B"),
+    _option("--drop", "Kinds and rows, such as near,7-9, to leave out.", default="", metavar="A,B"),
     _option("--keep", "Kinds and row numbers not to leave out.", default="", metavar="A,B"),
     JSON,
 )

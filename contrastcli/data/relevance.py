@@ -103,7 +103,7 @@ def from_rows(rows: Examples, distractors: Texts | None, metric: str) -> Retriev
     made = Retrieval(anchors, list(documents), _table(judged), _table(triplets), rows.source, metric)
     if distractors is None:
         return replace(made, notes=(*rows.notes, *notes))
-    return replace(made, notes=(*notes, f"the dev metric is {made}, {len(documents) - own:,} of them from other rows"))
+    return replace(made, notes=(*notes, f"the dev metric is {made}, {len(drawn):,} out of {len(pool):,} others"))
 
 
 def _table(rows: list[tuple[int, int, int]]) -> Indices:

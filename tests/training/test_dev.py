@@ -24,7 +24,7 @@ def test_the_logged_recall_is_the_share_of_held_out_anchors_whose_positive_is_am
     assert {event.metric for event in events} == {"recall@10"} and events[-1].pairs == 32
     assert status.best == max(known(event.score for event in events if event.step))
     notes = [note.text for note in told(run, Note)]
-    assert "the dev metric is recall@10 of 32 anchors among 160 texts, 128 of them from other rows" in notes
+    assert "the dev metric is recall@10 of 32 anchors among 160 texts, 128 out of 128 others" in notes
 
     dev, rows = make_plan(run.config()).dev, list(map(json.loads, tiny.data["pairs"].read_text().splitlines()))
     assert dev is not None
