@@ -386,7 +386,7 @@ async def test_of_many_runs_the_first_are_compared(tmp_path: Path) -> None:
 
 async def test_b_tests_two_selected_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tested = {"data": "own.csv", "pairs": 967, "metric": "ndcg@10", "runs": ["b", "a"], "scores": [80.07, 80.32]}
-    tested |= {"difference": -0.25, "low": -0.78, "high": 0.3, "p": 0.352, "resamples": 10_000}
+    tested |= {"difference": 0.25, "low": -0.3, "high": 0.78, "p": 0.352, "resamples": 10_000}
     commands = answer_commands(monkeypatch, Finished(json.dumps({"bootstrap": [tested]})))
     async with opened(ContrastApp(place)) as (pilot, _):
         await pilot.press("b")
