@@ -206,7 +206,7 @@ def test_a_cross_encoders_scores_are_its_logits(contrast: Contrast) -> None:
     pairs = [(texts[0], other) for texts, _ in rows[:40] for other in texts[1:]]
     expected = model.predict(pairs)
     assert np.ptp(expected) > 0.1
-    assert [score for _, scores in rows[:40] for score in scores] == pytest.approx(list(map(float, expected)), abs=1e-5)
+    assert [score for _, scores in rows[:40] for score in scores] == pytest.approx(list(map(float, expected)), abs=1e-4)
 
 
 def test_a_teacher_that_cannot_score_is_refused_before_mining(contrast: Contrast) -> None:
