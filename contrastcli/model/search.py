@@ -58,6 +58,7 @@ class Index:
         self._rows, self._texts = rows, rows.views["anchor"]
         self._vectors: Stored  # (N, d)
         self._from: tuple[Path, str] | None = None
+        self._compared = set[int]()
         if vectors:
             # What others have written is not written over.
             names = (vectors.with_name(f"{vectors.stem}{end}.npy") for end in ("", *(f"-{n}" for n in range(2, 100))))
@@ -75,9 +76,10 @@ class Index:
         """The k nearest sentences, by exact search, nearest first; all if there are fewer."""
         vector = self._encoder.encode([query], "query")[0]  # (d,)
         rows, nearest = self._rows, top(self._vectors, vector[None], k)[1][0].tolist()
-        if self._from:
+        if self._from and (new := [n for n in nearest if n not in self._compared]):
             # A file may be of a corpus in which some texts were others; what is shown is what it says.
-            check_own(self._vectors[nearest], self._encoder, [self._texts[n] for n in nearest], *self._from)
+            check_own(self._vectors[new], self._encoder, [self._texts[n] for n in new], *self._from)
+            self._compared.update(new)
         near = dequantise(self._vectors[nearest], len(vector))  # (k, d)
         neighbours = [
             Neighbour(rows.number(n), self._texts[n], *_compare(vector, its), as_id(rows.ids, n))
