@@ -238,8 +238,8 @@ def _check_resumable(run: Run, plan: Plan) -> None:
 
     if last := to_resume(run):
         check_rows(run.environment_path, plan)
-        done = read_position(last).step
-        if done >= plan.steps and plan.config.train != run.config().train:
+        done, length = read_position(last).step, attrgetter("epochs", "max_steps")
+        if done >= plan.steps and length(plan.config.train) != length(run.config().train):
             more = f"continue it: --max-steps {done + 1} or more"
             as_it_is = f'use what it has learned: contrast query "a dog runs" "a puppy sprints" --model {run.name}'
             raise UsageError(f"run {run.name} has done {done:,} steps already", [more, as_it_is])
