@@ -85,7 +85,8 @@ def _notes(plan: Plan, context: AuxiliaryContext, *, is_new: bool) -> Iterator[s
         yield from filter(None, (resolve(model).origin() for model in plan.models))
         folder = resolve(plan.config.model.backbone).folder()
         yield from adapted(read_contract(folder), plan.config.model)[1]
-        yield from filter(None, [trained_share(context.encoder.backbone)])
+        if share := trained_share(context.encoder.backbone):
+            yield share
     if context.max_length < plan.config.model.max_length:
         yield f"model.max_length is {context.max_length}, the most that this backbone reads"
     if is_new and (text := _truncated(plan.corpus.texts, context)):
