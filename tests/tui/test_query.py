@@ -24,6 +24,7 @@ from contrastcli.tui.widgets import PlainText
 from support import fake_query
 from support.recorded import recorded
 from support.screens import NARROW, SIZES, WIDE, check_golden, screen_text, settled, show, until
+from support.waiting import wait_until
 
 
 @dataclass
@@ -115,7 +116,7 @@ async def test_the_remembered_sentences_are_answered_by_the_newest_run(
     [model] = models.list()
     assert model.words == ["query", "-", "--json", "--model", "one-run"]
     assert model.asked == ["a dog runs\ta puppy sprints"]
-    assert model.closed
+    wait_until(lambda: model.closed)
 
 
 async def test_the_log_has_the_commands_that_run_and_copies_one(place: Path, models: Models) -> None:
