@@ -84,12 +84,19 @@ class Rows:
     def negatives(self, rows: Tensor, columns: Sequence[str]) -> Tensor:
         """A mask of each row's negatives among the texts of the columns: (n,) indices → (n, M) bool, M texts in all.
 
-        All texts but the row's own in the first column, and those `left_out` for its anchor or its positive.
+        All texts but the row's own in the first column, and those `left_out` for its anchor or its positive. With
+        `mask_duplicates` pairs that share a text, as do two answers to a question, are no negatives of each other
+        either, unless labels or scores tell which pairs are positive.
         """
         texts = torch.cat([self.ids[column] for column in columns])  # (M,)
         valid = (torch.arange(len(texts), device=texts.device) != rows[:, None]) & (texts >= 0)
         anchors, positives = (self.ids[view][rows] for view in ("anchor", "positive"))
-        return valid & ~self.left_out(anchors, texts) & ~self.left_out(positives, texts)
+        valid &= ~self.left_out(anchors, texts) & ~self.left_out(positives, texts)
+        if self.mask_duplicates and self.label is None and self.score is None:
+            other = (anchors[:, None] != self.ids["anchor"]) & (positives[:, None] != self.ids["positive"])  # (n, N)
+            every = torch.ones_like(other)
+            valid &= torch.cat([other if one in ("anchor", "positive") else every for one in columns], dim=1)
+        return valid
 
     def true_negatives(self, rows: Tensor, columns: Sequence[str]) -> Tensor:
         """As `negatives`, without further positives of a row's anchor, which labels and scores tell."""

@@ -158,7 +158,9 @@ class Data(Section, frozen=True, kw_only=True):
         float, about_data("evens out several sets: T draws of each in proportion to size^(1/T)", "T", ge=1, le=1000)
     ] = 1.0
     limit: Annotated[int, about_data("rows to read, of each set", ge=0, le=1_000_000_000, zero="all")] = 0
-    mask_duplicates: Annotated[bool, about_data("leave identical texts of a batch out of the negatives")] = True
+    mask_duplicates: Annotated[
+        bool, about_data("no negatives of each other: equal texts of a batch, and pairs that share one")
+    ] = True
     false_negatives: Annotated[
         str, about_data("file of pairs that are no negatives of each other, with the columns anchor and negative")
     ] = ""

@@ -54,14 +54,33 @@ def test_every_hard_negative_of_every_row_counts_and_missing_ones_do_not() -> No
 def test_duplicates_are_left_out_of_the_negatives_only_when_asked(
     name: str, formula: Callable[..., float], kind: str, mask: bool
 ) -> None:
-    views = batch("anchor", "positive", "negative", rows=4)
-    ids = {  # row 1's positive is row 0's anchor; row 3 is row 2 again; row 0's hard negative is its own positive
-        "anchor": torch.tensor([0, 1, 2, 2]),
-        "positive": torch.tensor([4, 0, 6, 6]),
-        "negative": torch.tensor([4, 9, 10, 2]),
+    views = batch("anchor", "positive", "negative", rows=6)
+    # Row 1's positive is row 0's anchor; row 3 is row 2 again; row 4 has the anchor of row 1, row 5 the positive of row
+    # 0; row 0's hard negative is its own positive.
+    ids = {
+        "anchor": torch.tensor([0, 1, 2, 2, 1, 3]),
+        "positive": torch.tensor([4, 0, 6, 6, 7, 4]),
+        "negative": torch.tensor([4, 9, 10, 2, 11, 12]),
     }
     loss, _ = Objective(name, similarity=kind, tau=0.2)(views, Rows(ids, mask_duplicates=mask))
     check(loss, lambda: formula(vectors(views), numbers(ids), kind, 0.0, 0.2, mask=mask), views)
+
+
+def test_pairs_that_share_a_text_do_not_push_each_other_apart_in_any_direction() -> None:
+    views = batch("anchor", "positive", rows=4)
+    ids = {"anchor": torch.tensor([0, 0, 2, 3]), "positive": torch.tensor([4, 5, 6, 6])}
+    rows = Rows(ids, mask_duplicates=True)
+    loss, _ = infonce(views, rows, similarity="cosine", tau=0.2, symmetric=True, same_side=True)
+    # Rows 0 and 1 have both rows 2 and 3 as negatives, and those both of these.
+    cosine = torch.cosine_similarity
+    total = 0.0
+    for own, other in (("anchor", "positive"), ("positive", "anchor")):
+        for i in range(4):
+            here, apart = views[own][i], [2, 3] if i < 2 else [0, 1]
+            against = [cosine(here, views[side][j], dim=0) / 0.2 for j in apart for side in (own, other)]
+            positive = cosine(here, views[other][i], dim=0) / 0.2
+            total += (torch.logsumexp(torch.stack([positive, *against]), dim=0) - positive).item()
+    assert loss.item() == pytest.approx(total / 8, rel=1e-6)
 
 
 def test_infonce_looks_from_anchors_to_columns_only() -> None:

@@ -51,6 +51,12 @@ def hard_negatives(views: Views, ids: Ids) -> list[tuple[int, int, Vector]]:
     return [(row, text, vector) for row, text, vector in every if text != -1]
 
 
+def rows_apart(ids: Ids, i: int, mask: bool) -> list[int]:
+    """The rows but row i, and with `mask` but those that have one of its texts in the same place."""
+    rows = [j for j in range(len(ids["anchor"])) if j != i]
+    return [j for j in rows if not mask or all(ids[view][j] != ids[view][i] for view in ("anchor", "positive"))]
+
+
 def infonce_by_loops(
     views: Views, ids: Ids, kind: str, margin: float, tau: float, weight: float = 0.0, mask: bool = False
 ) -> float:
@@ -62,9 +68,9 @@ def infonce_by_loops(
         own = math.exp(similarity_of(anchor, positives[i], kind, margin) / tau)
         below = own
         taken = {ids["anchor"][i], ids["positive"][i]} if mask else set()
-        for j, other in enumerate(positives):
-            if j != i and ids["positive"][j] not in taken:
-                below += math.exp(similarity_of(anchor, other, kind) / tau)
+        for j in rows_apart(ids, i, mask):
+            if ids["positive"][j] not in taken:
+                below += math.exp(similarity_of(anchor, positives[j], kind) / tau)
         for j, text, other in negatives:
             if text not in taken:
                 below += math.exp(similarity_of(anchor, other, kind) / tau + (weight if i == j else 0.0))
@@ -169,7 +175,7 @@ def decoupled_by_loops(views: Views, ids: Ids, kind: str, margin: float, tau: fl
     total = 0.0
     for i, anchor in enumerate(anchors):
         taken = {ids["anchor"][i], ids["positive"][i]} if mask else set()
-        others = [y for j, y in enumerate(positives) if j != i and ids["positive"][j] not in taken]
+        others = [positives[j] for j in rows_apart(ids, i, mask) if ids["positive"][j] not in taken]
         others += [y for _, text, y in hard_negatives(views, ids) if text not in taken]
         if others:
             total -= similarity_of(anchor, positives[i], kind, margin) / tau
@@ -194,7 +200,7 @@ def triplet_by_loops(views: Views, ids: Ids, measure: str, margin: float, mask: 
     total = 0.0
     for j, y in enumerate(positives):
         taken = {ids["anchor"][j], ids["positive"][j]} if mask else set()
-        others = [x for i, x in enumerate(anchors) if i != j and ids["anchor"][i] not in taken]
+        others = [anchors[i] for i in rows_apart(ids, j, mask) if ids["anchor"][i] not in taken]
         if others:
             nearest = min(distance(x, y, measure) for x in others)
             total += max(0.0, shift + distance(anchors[j], y, measure) - nearest)

@@ -43,7 +43,8 @@ def by_loops(views: dict[str, Tensor], rows: Rows) -> dict[str, list[float]]:
         against = []
         for view in [view for view in ("positive", "negative", "negative_2") if view in views]:
             for j in [j for j in range(count) if ids[view][j] >= 0]:
-                entailed = paired and ids["anchor"][j] == premise and labels[j] == 0
+                # Another positive of the same anchor is none.
+                entailed = (paired or view == "positive") and ids["anchor"][j] == premise and labels[j] == 0
                 if ids[view][j] not in (premise, hypothesis) and not entailed:
                     against.append(degrees(views["anchor"][i], views[view][j]))
         positives.append(own)
@@ -162,7 +163,11 @@ def test_effective_negatives_are_e_to_the_entropy_of_the_softmax_over_them(same_
     for i in range(9):
         own = {int(ids["anchor"][i]), int(ids["positive"][i])}
         names = ["positive", "negative", *(["anchor"] if same_side else [])]
-        others = [views[name][j] for name in names for j in range(9) if int(ids[name][j]) not in own]
+        apart = [ids["anchor"][j] != ids["anchor"][i] and ids["positive"][j] != ids["positive"][i] for j in range(9)]
+        others = [
+            views[name][j] for name in names for j in range(9)
+            if int(ids[name][j]) not in own and (name == "negative" or apart[j])
+        ]  # fmt: skip
         given += len(others)
         weights = [math.exp(math.cos(math.radians(degrees(views["anchor"][i], other))) / tau) for other in others]
         shares = [weight / sum(weights) for weight in weights]

@@ -41,7 +41,7 @@ def by_loops(views: Mapping[str, Tensor], rows: Rows) -> list[Found]:
         others = [(180.0, -1)]
         for view in [view for view in views if view.startswith(("positive", "negative"))]:
             for j in range(count):
-                is_own = rows.label is not None and ids["anchor"][j] == anchor and entailed[j]
+                is_own = view == "positive" and ids["anchor"][j] == anchor and entailed[j]
                 if ids[view][j] not in (anchor, positive, -1) and not is_own:
                     others.append((degrees(views["anchor"][i], views[view][j]), ids[view][j]))
         angle, negative = min(others)
