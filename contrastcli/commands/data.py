@@ -66,7 +66,9 @@ class Inspection:
     def add(self, kind: str, findings: Iterable[Finding]) -> None:
         """Add what was found among the complete rows."""
         numbers = np.append(self.numbers, -1)  # the last for none
-        self.found[kind] = [one._replace(row=int(numbers[one.row]), other=int(numbers[one.other])) for one in findings]
+        placed = [one._replace(row=int(numbers[one.row]), other=int(numbers[one.other])) for one in findings]
+        # Several positives in one row are no rows of their own.
+        self.found[kind] = [one for one in placed if one.row != one.other]
 
     def strangest(self, kind: str, count: int) -> list[Odd]:
         """Some rows of a kind, the strangest first."""

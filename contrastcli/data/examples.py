@@ -174,11 +174,13 @@ def from_frame(
     # One is a text of each row as others are; of several a row may have fewer.
     if len(hard) == 1 and not roles.are_lists(frame.columns[hard[0]]):
         used["negative"] = hard.pop()
+    frame = roles.one_each(frame, [*used.values()], score)
     frame = roles.complete_rows(frame, [*used.values()], blank)
     notes = (*frame.notes, f"columns not used: {', '.join(unused)}") if unused else frame.notes
     views = {"anchor" if role == "sentence" else role: roles.texts(frame, column) for role, column in used.items()}
     if hard:
-        views |= roles.negatives(frame, hard)
+        widened = roles.several(frame, hard, "negative")
+        views |= {name: roles.texts(widened, name) for name in widened.columns}
         notes += _count_negatives(views)
     ids = frame.columns[row_id] if row_id else None
     rows = Examples(form, views, None, source, notes, ids=ids, numbers=frame.numbers)
@@ -188,12 +190,17 @@ def from_frame(
 
 def _with_scores(rows: Examples, frame: Frame, columns: Sequence[str]) -> Examples:
     """The rows with the scores of their pairs or, where those of negatives follow, of all candidates."""
-    scores = [roles.scores(frame, column) for column in columns]
+    scores = [roles.scores(frame, columns[0])]
     if len(columns) == 1:
         require_different_scores(scores[0], rows.source)
         return replace(rows, scores=scores[0])
+    taught = columns[1:]
+    if any(roles.are_lists(frame.columns[column]) for column in taught):
+        frame = roles.several(frame, taught, "negative_score")
+        taught = [*frame.columns]
+    scores += [roles.scores(frame, column) for column in taught]
     candidates = [texts for view, texts in rows.views.items() if view != "anchor"]
-    if len(columns) != len(candidates) or any((texts.sizes == 0).any() for texts in candidates):
+    if len(scores) != len(candidates) or any((texts.sizes == 0).any() for texts in candidates):
         what = f"{rows.source}: not every negative has a score, in {', '.join(columns[1:])}"
         raise DataError(what, "give each row as many negatives as scores of them", key=roles.COLUMNS)
     return replace(rows, candidate_scores=np.column_stack(scores).astype(np.float32))

@@ -14,14 +14,14 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, compress, count, islice
+from itertools import chain, count, islice, repeat
 from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastcli.data.forms import DELIMITERS, FORMATS, LARGEST_JSON, LONGEST
+from contrastcli.data.forms import DELIMITERS, FORMATS, LARGEST_JSON, LISTED, LONGEST
 from contrastcli.data.lines import BYTES_OF_A_ROW, Decoder, Lines, as_number, limit_memory, without_blank_end
 from contrastcli.data.texts import Column, read_columns
 from contrastcli.errors import DataError, error_text
@@ -50,6 +50,7 @@ _NO_TEXT: Mapping[bytes, tuple[str, str]] = {
 """What a file is, and the remedy, by its first bytes, whatever its name says."""
 
 _SHOWN_ROWS = 5
+
 
 Records = Iterator[tuple[int, Sequence[object] | DataError]]
 """Rows, or what is wrong with them, each with the number of its first line. The first are the names of the columns."""
@@ -86,13 +87,15 @@ class Frame:
             before += len(file.lines)
         return "; ".join(places) + (" …" if len(rows) > _SHOWN_ROWS else "")
 
-    def take(self, kept: NDArray[np.bool_]) -> Self:
-        """The rows under a mask, with their lines."""
-        parts = np.split(kept, np.cumsum([len(file.lines) for file in self.files])[:-1])
-        pairs = zip(self.files, parts, strict=True)
-        files = [replace(file, lines=array("I", compress(file.lines, part))) for file, part in pairs]
-        columns = {name: cells.take(kept) for name, cells in self.columns.items()}
-        return replace(self, columns=columns, files=(*files,), numbers=np.flatnonzero(kept) + 1)
+    def take(self, counts: NDArray[np.bool_] | NDArray[np.int64]) -> Self:
+        """The rows under a mask, or each so often, with their lines."""
+        parts = np.split(counts, np.cumsum([len(file.lines) for file in self.files])[:-1])
+        taken = [chain.from_iterable(map(repeat, f.lines, p.tolist())) for f, p in zip(self.files, parts, strict=True)]
+        files = [replace(file, lines=array("I", lines)) for file, lines in zip(self.files, taken, strict=True)]
+        places = np.repeat(np.arange(len(self)), counts)
+        columns = {name: cells.take(places) for name, cells in self.columns.items()}
+        numbers = places + 1 if self.numbers is None else self.numbers[places]
+        return replace(self, columns=columns, files=(*files,), numbers=numbers)
 
 
 def _numbered(unit: str, numbers: Sequence[int]) -> str:
@@ -318,9 +321,11 @@ def _json(lines: Lines, name: str) -> Records:
 
 
 def _objects(objects: Iterable[tuple[int, object]], name: str, unit: str) -> Records:
-    """The values of JSON objects, in the order of the first one's keys."""
+    """The values of JSON objects, in the order of the first one's keys, or of lists: anchor, positive, negatives."""
     header: list[str] = []
     for number, item in objects:
+        if isinstance(item, list) and len(item) <= len(LISTED):
+            item = dict(zip(LISTED, item, strict=False))
         if not header and isinstance(item, dict) and item:
             header = list(item)
             yield number, header

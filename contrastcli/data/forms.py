@@ -29,16 +29,19 @@ Role = Literal["sentence", "anchor", "positive", "negative", "label", "score", "
 _NAMES_OF_ROLES: Mapping[Role, tuple[str, ...]] = {
     "sentence": ("sentence", "text"),
     "anchor": ("anchor", "premise", "sentence1", "sent0", "sentence_a", "question", "query"),
-    "positive": ("positive", "hypothesis", "sentence2", "sent1", "sentence_b", "answer", "passage"),
-    "negative": ("negative", "negatives", "hard_neg"),
+    "positive": ("positive", "hypothesis", "sentence2", "sent1", "sentence_b", "answer", "passage", "pos"),
+    "negative": ("negative", "negatives", "hard_neg", "neg"),
     "label": ("label",),
-    "score": ("score", "relatedness_score", "similarity", "similarity_score"),
+    "score": ("score", "relatedness_score", "similarity", "similarity_score", "pos_scores"),
     "negative_score": ("negative_score", "negative_scores", "neg_score", "neg_scores"),
     "id": ("id", "_id"),
 }
 
 NAMES: Mapping[str, Role] = {name: role for role, names in _NAMES_OF_ROLES.items() for name in names}
 """The role of a column name in lower case. Negatives and their scores may be numbered: negative_1, negative_2 …"""
+
+LISTED = ("anchor", "positive", "negative", *(f"negative_{number}" for number in range(2, 100)))
+"""The columns of rows that are lists of texts, as in sentence-transformers' collections of pairs and triplets."""
 
 LABELS: tuple[str, ...] = ("entailment", "neutral", "contradiction")
 """Names of the labels 0, 1 and 2."""

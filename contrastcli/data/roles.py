@@ -215,20 +215,42 @@ def are_lists(cells: Column[object]) -> bool:
     return any(isinstance(cell, list) for cell in cells.take(~cells.is_text))
 
 
-def negatives(frame: Frame, columns: Sequence[str]) -> dict[str, Texts]:
-    """Several hard negatives, of columns of texts or of lists of texts, by view (negative, negative_2 …).
+def one_each(frame: Frame, columns: Sequence[str], score: str | None) -> Frame:
+    """A row for each text, where texts in some columns are lists, such as the positives of an anchor, with its score.
 
-    A row that has fewer than others is filled up with "". Raises DataError.
+    Raises DataError for lists of several lengths in a row.
+    """
+    of_lists = [column for column in columns if are_lists(frame.columns[column])]
+    if not of_lists:
+        return frame
+    if score and are_lists(frame.columns[score]):
+        of_lists.append(score)
+    rows = [[cell if isinstance(cell, list) else [cell] for cell in frame.columns[column]] for column in of_lists]
+    counts = np.array([[len(cell) for cell in cells] for cells in rows])
+    if bad := np.flatnonzero((counts != counts[0]).any(axis=0)).tolist():
+        raise _bad_rows(frame, bad, f"{_quoted(of_lists)} have lists of several lengths", "give as many in each")
+    # A row without any stays, as one that is blank.
+    spread = frame.take(counts[0].clip(min=1))
+    values = (zip(*(cell or [""] for cell in cells), strict=True) for cells in zip(*rows, strict=True))
+    flat = chain.from_iterable(chain.from_iterable(values))
+    made = {**spread.columns, **read_columns(of_lists, flat)}
+    note = f"{len(frame):,} rows with lists in {_quoted(of_lists)} are {len(spread):,} rows, one for each value"
+    return replace(spread, columns=made, notes=(*spread.notes, note) if len(spread) > len(frame) else spread.notes)
+
+
+def several(frame: Frame, columns: Sequence[str], role: str) -> Frame:
+    """The values of a role, of several columns or of lists, a column each by number (negative, negative_2 …).
+
+    A row that has fewer than others is filled up with "". Raises DataError where no row has any.
     """
     cells = [frame.columns[column] for column in columns]
     width = max(map(len, _given(cells)), default=0)
     if not width:
-        what = f"no row has a hard negative in {', '.join(columns)}"
+        what = f"no row has a {role.replace('_', ' ')} in {', '.join(columns)}"
         raise DataError(what, "fill one in, or delete the columns", key=COLUMNS)
-    names = ["negative", *(f"negative_{number}" for number in range(2, width + 1))]
+    names = [role, *(f"{role}_{number}" for number in range(2, width + 1))]
     filled = chain.from_iterable([*row, *[""] * (width - len(row))] for row in _given(cells))
-    frame = replace(frame, columns=read_columns(names, filled))
-    return {name: texts(frame, name) for name in names}
+    return replace(frame, columns=read_columns(names, filled))
 
 
 def _given(columns: Sequence[Column[object]]) -> Iterator[list[object]]:
@@ -239,14 +261,11 @@ def _given(columns: Sequence[Column[object]]) -> Iterator[list[object]]:
 
 
 def scores(frame: Frame, column: str) -> list[float]:
-    """A column of finite numbers. Raises DataError."""
-    numbers = [as_number(cell) for cell in frame.columns[column]]
-    bad = [row for row, value in enumerate(numbers) if not math.isfinite(value)]
-    if bad:
+    """A column of finite numbers, whose decimals stand behind a point or a comma. Raises DataError."""
+    numbers = [as_number(cell.replace(",", ".") if isinstance(cell, str) else cell) for cell in frame.columns[column]]
+    if bad := [row for row, value in enumerate(numbers) if not math.isfinite(value)]:
         what = f"the score in the column '{column}' is {_values(frame, column, bad)}"
-        with_comma = any(math.isfinite(as_number(str(frame.columns[column][row]).replace(",", "."))) for row in bad)
-        hint = "write decimals with a point: 0.5" if with_comma else "a score is a finite number; fix or delete the row"
-        raise _bad_rows(frame, bad, what, hint)
+        raise _bad_rows(frame, bad, what, "a score is a finite number; fix or delete the row")
     return numbers
 
 

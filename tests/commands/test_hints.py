@@ -150,7 +150,6 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("sweep", "--grid", "tau=0.1:0.2:0"), "must be a number above 0"),
         (("sweep", "--preset", "starter", "--grid", "taus=0.05"), "did you mean 'objective.tau'?"),
         (("papers", "run", "simcse", "table-1"), "known: simace, pairsupcon, supcon"),
-        (train("--data", "comma.csv", "--objective", "cosent"), "write decimals with a point: 0.5"),
     ],
 )
 def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, words: tuple[str, ...], hint: str) -> None:
