@@ -170,8 +170,9 @@ def this_process() -> Writer:
 
 @dataclass
 class Digest:
-    """The last event of each kind of a run, which its status is derived from."""
+    """The last event of each kind of a run, which its status is derived from; `opened` if there is a file of them."""
 
+    opened: bool = False
     last: Event | None = None
     started: Started | None = None
     step: Step | None = None
@@ -196,7 +197,7 @@ class Digest:
 
 def digest(path: Path) -> Digest:
     """The digest of a file of events, which is read from its end until nothing is missing."""
-    events = Digest()
+    events = Digest(path.exists())
     for event in read_from_end(path, events.missing):
         for kind in ("last", event.kind(), *(["best"] if isinstance(event, Evaluated) and event.best else [])):
             if getattr(events, kind, event) is None:
@@ -220,9 +221,9 @@ def state_of(events: Digest, writer: Writer | None, alive: Path, config: Path) -
     try:
         beat = alive.stat().st_mtime
     except OSError:
-        # A process writes the file as soon as it starts.
+        # A process writes the file as soon as it starts, before any event.
         unwritten = STARTING_GRACE - SILENT_AFTER
-        beat = -math.inf if has_begun else config.stat().st_mtime - unwritten
+        beat = -math.inf if has_begun or events.opened else config.stat().st_mtime - unwritten
     is_fresh = time.time() - beat <= (SILENT_AFTER if has_begun else STARTING_GRACE)
     is_gone = _has_ended(writer, is_fresh) if writer else not is_fresh
     # It has not yet written an event.

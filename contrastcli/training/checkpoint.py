@@ -67,6 +67,9 @@ def save(
     target, draft = run.checkpoints_dir / name, run.checkpoints_dir / f".{name}.tmp"
     with writing_to(target):
         try:
+            # What led to a checkpoint outlives a power cut as the checkpoint does.
+            if run.events_path.exists():
+                flush(run.events_path)
             # A stop in an evaluation, which is done now, saved it.
             if target.exists():
                 for file, data in _evaluation(position, dev).items():
@@ -80,9 +83,6 @@ def save(
                 flush_tree(draft)
                 os.rename(draft, target)
                 fsync_dir(target.parent)
-            # What led to a checkpoint outlives a power cut as the checkpoint does.
-            if run.events_path.exists():
-                flush(run.events_path)
             names = run.checkpoints() | {"last": name} | ({"best": name} if best else {})
             atomic_write(run.checkpoints_path, json_bytes(names))
         finally:

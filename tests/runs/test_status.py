@@ -37,6 +37,13 @@ def test_a_run_without_a_process_is_starting_until_the_grace_is_over(run: Run) -
     assert run.status().state == "killed"
 
 
+def test_a_run_whose_process_could_not_write_its_first_event_was_killed(run: Run) -> None:
+    run.events_path.touch()
+    assert run.status().state == "killed"
+    beat(run, this_process())
+    assert run.status().state == "starting"
+
+
 def test_a_run_that_loads_is_starting_until_its_process_dies(run: Run) -> None:
     beat(run, this_process())
     say(run, Progress(step=0, what="tokenising", done=1, total=2))

@@ -214,6 +214,21 @@ def test_resuming_a_finished_run_takes_no_step(tiny: Tiny, tmp_path: Path) -> No
     assert state(run) == before
 
 
+def test_what_led_to_a_checkpoint_is_on_the_disk_before_it(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, flushed = tiny.run(tmp_path / "one", train__save_every=5), list[tuple[int, int]]()
+
+    def record(path: Path) -> None:
+        steps = [event.step for event in run.events()]
+        saved = [int(folder.name) for folder in run.checkpoints_dir.glob("[!.]*")]
+        flushed.append((max(steps, default=0), max(saved, default=-1)))
+
+    monkeypatch.setattr(checkpoint, "flush", record)
+    train(run)
+    assert len(flushed) > 3 and all(saved < step or not step for step, saved in flushed)
+
+
 def test_a_checkpoint_that_cannot_be_finished_leaves_the_last_one(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
