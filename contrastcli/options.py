@@ -15,6 +15,7 @@ from contrastcli.commands import mistyped
 from contrastcli.commands.export import Format
 from contrastcli.commands.job import Job, flag_layer
 from contrastcli.data.downloads import shown_by
+from contrastcli.data.lines import as_number
 from contrastcli.errors import DataError, UsageError
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import directory as runs
@@ -293,11 +294,7 @@ TRACKER = _option("--to", "", required=True, type=click.Choice(get_args(sections
 FOLLOW = _option("--follow", "Until the run ends.", is_flag=True)
 WAIT = _option("--wait", "Seconds to wait for its end.", type=Number(min=0), default=60)
 
-MAKING = (
-    *ITEM,
-    DRY_RUN,
-    _option("--detach", "Run in the background and return at once.", is_flag=True),
-)
+MAKING = (*ITEM, DRY_RUN, _option("--detach", "Run in the background and return at once.", is_flag=True))
 """The same, to make it now."""
 
 HOST = _option(
@@ -378,7 +375,8 @@ class Group(Command, click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in self.commands:
-            hint = mistyped.command(args[0], ctx.command_path, self.commands)
+            directory = runs.runs_dir(ctx.find_root().params.get("runs_dir"))
+            hint = mistyped.command(args[0], ctx.command_path, self.commands, directory)
             raise UsageError(f"there is no command '{args[0]}'", hint)
         return super().resolve_command(ctx, args)
 
@@ -433,16 +431,19 @@ def remedy(error: click.ClickException, context: click.Context) -> str:
     if isinstance(error, click.NoSuchOption) and isinstance(general := before.get(name), click.Option):
         return f"put it before the command: {mistyped.moved(words, name, not general.is_flag, command)}"
     param = getattr(error, "param", None) or next((one for one in params if name in one.opts), None)
-    if isinstance(param, click.Option):
-        return f"such as {param.opts[0]} {_example_value(param, words)}: see {command} --help"
-    return mistyped.usage(command)
+    if not isinstance(param, click.Option):
+        return mistyped.usage(command)
+    whole = mistyped.with_output(words, command) if param.name == "output" else ""
+    return whole or f"such as {_example(param, words)}: see {command} --help"
 
 
-def _example_value(param: click.Option, words: Sequence[str]) -> object:
-    """A value that an option may have, near to the one among the words; its kind where any may do."""
+def _example(param: click.Option, words: Sequence[str]) -> str:
+    """The option with a value that it may have, near to the one among the words; with its kind where any may do."""
     if isinstance(param.type, click.Choice):
         return mistyped.choice(words, param.opts, str(param.default), param.type.choices)
+    value: object = param.metavar or param.type.name.upper()
     if isinstance(param.type, click.IntRange | click.FloatRange):
         ends = (param.type.max, param.type.min)[:: -1 if isinstance(param.type, click.IntRange) else 1]
-        return next(n for n in (param.default, *ends) if isinstance(n, int | float))
-    return "last" if param.name in ("resume", "model", "resume_or_start") else param.metavar or param.type.name.upper()
+        share = as_number(mistyped.value_of(words, param.opts)) / 100 if param.type.max == 1 else -1
+        value = share if 0.05 <= share <= 1 else next(n for n in (param.default, *ends) if isinstance(n, int | float))
+    return f"{param.opts[0]} {'last' if param.name in ('resume', 'model', 'resume_or_start') else value}"

@@ -200,6 +200,7 @@ def _read_words(words: str, rows: int) -> set[str | int]:
 def _look(frame: Frame, columns: str, labels: str, source: str, dev: str) -> Inspection:
     """What can be seen without a model. Raises DataError and UsageError."""
     rows = from_frame(frame, columns, labels, source, blank="drop", with_scores=True)
+    seen_before = read_dev(dev, columns, labels, blank="drop", by_name=True).texts if dev else ()
     words = {view: Lengths.of((len(text.split()) for text in texts if text), 0) for view, texts in rows.views.items()}
     seen, keyed = Inspection(frame, rows, {}, words, {}), Keyed.of(rows)
     complete = from_frame(frame, columns, labels, source, blank="drop", texts_only=True).numbers
@@ -213,7 +214,7 @@ def _look(frame: Frame, columns: str, labels: str, source: str, dev: str) -> Ins
         seen.add("repeated", repeated(keyed))
         seen.add("near", near(keyed, partial(advance, "comparing")))
     if dev:
-        seen.add("leak", leaks(keyed, read_dev(dev, columns, labels, blank="drop", by_name=True).texts))
+        seen.add("leak", leaks(keyed, seen_before))
     try:
         seen.languages, odd = languages(rows)
         seen.add("language", odd)

@@ -56,7 +56,7 @@ def measure(
         check_model(name, directory)
     wanted = [Scores(name, (), dim) for name in names for dim in dict.fromkeys(dims or (None,))]
     if folder:
-        (plots.check if GEOMETRY in chosen else make_folder)(folder)
+        _make(folder, GEOMETRY in chosen)
     own = pictures.labels([one.title for one in wanted], None) if folder and len(wanted) > 1 else {}
     scores = []
     try:
@@ -68,6 +68,13 @@ def measure(
     except KeyboardInterrupt:
         hint = "the same command continues after the last completed task"
         raise InterruptedEarly("interrupted", hint) from None
+
+
+def _make(folder: Path, draws: bool) -> None:
+    """Make the folder of --out. Raises UsageError for the name of a file, and what making it may raise."""
+    if folder.suffix in (".json", ".csv", ".txt", ".md", ".tex", ".png", ".svg") and not folder.is_dir():
+        raise UsageError(f"--out is a folder, and {folder} a file", f"--out {folder.stem}, or --json > {folder}")
+    (plots.check if draws else make_folder)(folder)
 
 
 def _names(models: Sequence[str], directory: Path, suites: str | None) -> list[str]:

@@ -34,12 +34,17 @@ def topics() -> dict[str, str]:
 
 
 def answer(words: Sequence[str], width: int, commands: Iterable[str], more: Facts) -> str:
-    """The topic that is asked for, else every topic with its first line. Raises UsageError if there is none."""
+    """The topic, setting or objective that is asked for, else every topic with its first line. Raises UsageError."""
     if not words:
         last = "contrast help TOPIC shows one of these, contrast help COMMAND the options of a command."
         return f"{columns(list(topics().items()), width)}\n\n{laid_out(last, width)}"
     if words[0] not in topics():
-        hint = nearest(our_name(words[0], "help"), [*topics(), *commands], "contrast help")
+        ours = our_name(words[0], "help")
+        name = ours.partition(",")[0].removeprefix("--").replace("-", "_")
+        described = [*_settings(), *settings.objectives()] if ours not in topics() else []
+        if known := [(key, text) for key, text in described if name in (key, key.partition(".")[2])]:
+            return columns(known, width)
+        hint = nearest(ours, [*topics(), *commands], "contrast help")
         raise UsageError(f"there is no help on '{words[0]}'", hint)
     return topic(words[0], width, more)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from contrastcli.data.lines import as_number
 from contrastcli.errors import nearest
 from contrastcli.runs.directory import Run
-from contrastcli.settings import catalogue, presets, sections
+from contrastcli.settings import catalogue, papers, presets, sections
 from contrastcli.settings.other_names import our_name
 
 _WRITTEN = ".npy", ".safetensors", ".parquet", ".jsonl", ".csv"
@@ -86,8 +86,12 @@ def _assigned(word: str) -> str:
     return " ".join(next((one.words(value) for one in meant), ["--set", word]))
 
 
-def command(word: str, group: str, known: Collection[str]) -> str:
+def command(word: str, group: str, known: Collection[str], directory: Path) -> str:
     """A hint with the command that is meant by a word, or is nearest to it in a group."""
+    kind = group.partition(" ")[2] or "runs"
+    names = {"presets": [*presets.names(), *presets.sweep_names()], "papers": [*papers.book().papers]}
+    if word in names.get(kind, ()) or (kind == "runs" and Run(directory / word).exists()):
+        return f"did you mean contrast {kind} show {word}?"
     ours = our_name(word, group.rpartition(" ")[2])
     if ours.startswith("--") or ours.split()[0].strip(",") in known:
         return f"did you mean {group} {ours}?"
@@ -98,12 +102,26 @@ def command(word: str, group: str, known: Collection[str]) -> str:
     return nearest(word, known) if sure or {*near}.isdisjoint(_DELETING) else f"known: {', '.join(sorted(known))}"
 
 
-def choice(words: Sequence[str], names: Sequence[str], usual: str, known: Sequence[str]) -> str:
-    """The one of an option's values that is meant by what was typed behind one of its names, or is nearest to it."""
+def value_of(words: Sequence[str], names: Sequence[str]) -> str:
+    """What was typed behind one of an option's names, or ""."""
     parts = (part for word in words for part in word.split("=", 1))
-    typed = next((value for name, value in pairwise(parts) if name in names), usual)
+    return next((value for name, value in pairwise(parts) if name in names), "")
+
+
+def choice(words: Sequence[str], names: Sequence[str], usual: str, known: Sequence[str]) -> str:
+    """The option with the one of its values that is meant by what was typed, or is nearest to it."""
+    typed = value_of(words, names) or usual
     meant = our_name(typed, names[0])
-    return meant if meant in known else get_close_matches(typed, known, 1, 0)[0]
+    near = meant if meant in known else get_close_matches(typed, known, 1, 0)[0]
+    return meant if meant.startswith("--") else f"{names[0]} {near}"
+
+
+def with_output(words: Sequence[str], command: str) -> str:
+    """A command line whose last word is that of the file to write, or "" where none has the ending of one."""
+    files = (n for n, word in enumerate(words) if n and word.endswith(_WRITTEN) and not os.path.exists(word))
+    if not (at := next(files, 0)):
+        return ""
+    return shlex.join([*command.split(), *words[:at], *words[at + 1 :], "-o", words[at]])
 
 
 def moved(words: Sequence[str], name: str, takes_value: bool, command: str) -> str:

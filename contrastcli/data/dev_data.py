@@ -129,6 +129,9 @@ def _ranked(rows: Examples, metric: str, documents: Texts | None = None) -> Retr
     """Rows as queries, and what is relevant to each of them among the texts of all, as `from_rows` has it."""
     if rows.form == "labelled":
         rows = convert(rows, "triplets" if metric == "accuracy" else "pairs")
+        if not len(rows):
+            what = f"{rows.source}: no anchor has a row of entailment and one of contradiction, of which accuracy is"
+            raise UsageError(what, Use("--metric", "auto", "choose another:"), key="dev.metric")
     return from_rows(rows, documents, metric)
 
 

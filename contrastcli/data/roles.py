@@ -2,6 +2,7 @@
 
 import math
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -45,8 +46,8 @@ def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]
     given = _parse_columns(columns, frame, source) if columns else {}
     ids = [column for column in frame.columns if _role_of(column) == "id"]
     roles = dict(zip(["id"], ids, strict=False)) | given
-    if not given.keys() - {"id"}:
-        roles = _roles_by_name(frame, source) | roles
+    if not {_kind(role) for role in given} & {"sentence", "anchor", "positive", "negative"}:
+        roles = _roles_by_name(frame, source, given) | roles
     if "sentence" in roles and "anchor" in roles:
         what = f"{source}: '{roles['sentence']}' makes rows of one sentence, '{roles['anchor']}' makes pairs"
         raise DataError(what, Use("--columns", _spelled(sentence=roles["sentence"]), "choose one:"), key=COLUMNS)
@@ -60,7 +61,8 @@ def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]
     likely = [column for column in frame.columns if column in longest]
     pairs = [Use("--columns", _spelled(anchor=likely[0], positive=likely[1]), "for pairs")] if likely[1:] else []
     sentences = Use("--columns", _spelled(text=longest[0]), "for sentences")
-    hint: list[Remedy] = [*pairs, sentences, f"name the columns {_NAMED}"]
+    nested = next(filter(None, (_taken_out(frame, column) for column in longest)), "")
+    hint: list[Remedy] = [nested] if nested else [*pairs, sentences, f"name the columns {_NAMED}"]
     if any(len(column) > _LONGEST_NAME or math.isfinite(as_number(column)) for column in frame.columns):
         above = f"write one above it, for pairs: sed -i '1i anchor,positive' {source}; names are {_NAMED}, or any other"
         hint = [f"if the first line is a row, {above}", *hint[:-1]]
@@ -91,12 +93,13 @@ def _kind(role: str) -> str:
     return role.rstrip("_0123456789")
 
 
-def _roles_by_name(frame: Frame, source: str) -> dict[str, str]:
+def _roles_by_name(frame: Frame, source: str, given: Mapping[str, str]) -> dict[str, str]:
+    """The roles that names of columns stand for, but for those that are given."""
     roles: dict[str, str] = {}
     second: dict[str, str] = {}
     for column in frame.columns:
         role = _role_of(column)
-        if role not in (None, "id") and roles.setdefault(role, column) != column:
+        if role and role not in ("id", *given) and roles.setdefault(role, column) != column:
             second.setdefault(role, column)
     for role, column in second.items():
         what = f"{source}: {roles[role]!r} and {column!r} could both be the {role}"
@@ -202,12 +205,27 @@ def texts(frame: Frame, column: str) -> Texts:
     if others:
         what = f"the column '{column}' holds {cells[others[0]]!r:.40}, which is not text"
         hint = "write sentences as text, or choose another column: --columns anchor=a,positive=b"
-        raise _bad_rows(frame, others, what, hint, COLUMNS)
+        raise _bad_rows(frame, others, what, _taken_out(frame, column) or hint, COLUMNS)
     long = [row for row in np.flatnonzero(cells.sizes > LONGEST).tolist() if len(cast(str, cells[row])) > LONGEST]
     if long:
         what = f"the sentence in the column '{column}' is longer than {LONGEST:,} characters"
         raise _bad_rows(frame, long, what, "is it a sentence? Shorten it or delete the row")
     return cast(Texts, cells)
+
+
+def _taken_out(frame: Frame, column: str) -> str:
+    """A hint with the command that makes texts of a column of JSON objects, or of a chat's lists of them; else ""."""
+    file, cells = frame.files[0].name, frame.columns[column]
+    cell = next((cell for cell in cells[:_MOST_SEARCHED] if isinstance(cell, dict | list) and cell), None)
+    is_chat = isinstance(cell, list)
+    inner = cell[0] if isinstance(cell, list) else cell
+    found = {key: value for key, value in inner.items() if isinstance(value, str)} if isinstance(inner, dict) else {}
+    if not found or not file.endswith(".jsonl"):
+        return ""
+    key = max(found, key=lambda key: len(found[key]))
+    parts = [f'.["{column}"]{place}["{key}"]' for place in ("[0]", "[1]", "")]
+    made = f"{{anchor: {parts[0]}, positive: {parts[1]}}}" if is_chat else f'.["{column}"] = {parts[2]}'
+    return f"take the texts out of it: jq -c {shlex.quote(made)} {shlex.quote(file)} > texts.jsonl"
 
 
 def are_lists(cells: Column[object]) -> bool:
@@ -281,7 +299,7 @@ def label_names(text: str) -> dict[str, int]:
     for name in names.values():
         if name.lower() not in _LABEL_WORDS:
             what = f"data.labels: there is no label '{name}'"
-            raise UsageError(what, f"write it as {_LABELS_EXAMPLE}", key=_LABELS_KEY)
+            raise UsageError(what, _naming(sorted(names), {}), key=_LABELS_KEY)
     return {word.lower(): _LABEL_WORDS[name.lower()] for word, name in names.items()}
 
 

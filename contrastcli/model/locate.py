@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -52,6 +53,8 @@ class ModelRef:
         if os.path.isfile(os.path.expanduser(self.name)):
             hint: list[Remedy] = [Use("--data", self.name, "as data:"), "name the model's folder, with its config.json"]
             is_data = self.name.endswith((*FORMATS, ".gz"))
+            if self.name.endswith(".zip"):
+                hint[1:] = [f"unpack it and name the folder: {shlex.join(['unzip', self.name, '-d', self.name[:-4]])}"]
             raise DataError(f"'{self.name}' is a file, and a model is a folder", hint if is_data else hint[1:])
         try:
             return _from_hub(self.name)
@@ -121,13 +124,16 @@ def resolve(word: str | None, runs_dir: Path | None = None) -> ModelRef:
 
 def _alike(word: str, runs_dir: Path | None) -> str:
     """The newest run, or the model on disk, whose name is similar to a word, or a part of a run's; else the runs."""
+    if "," in word:
+        return f"name several with blanks between: {word.replace(',', ' ')}, or "
     runs = [run.name for run in list_runs(runs_dir)] if runs_dir and "/" not in word else []
     named = {part: f"the run '{run}'" for run in reversed(runs) for part in (run, *run.split("-"))}
     with suppress(OSError, RuntimeError):
         paths = Path(os.path.expanduser(word)).parent.iterdir()
         models = (path for path in paths if is_word_vectors(str(path)) or (path / "config.json").is_file())
         named |= {path.name: f"'{path}'" for path in models}
-    close = get_close_matches(os.path.basename(word), named, 1, 0.8)
+    named = {part.lower(): what for part, what in named.items()}
+    close = get_close_matches(os.path.basename(word).lower(), named, 1, 0.8)
     listed = f"name a run ({', '.join(runs[:_MOST_RUNS])}{' …' * (len(runs) > _MOST_RUNS)}), or " if runs else ""
     return f"did you mean {named[close[0]]}? Else " if close else listed
 

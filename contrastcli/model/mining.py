@@ -68,10 +68,12 @@ class Rule:
 
 def read_ranks(text: str, key: str) -> tuple[int, int]:
     """The first and the last rank of "10-60", counted from 1. Raises UsageError, which names the setting."""
-    first, dash, last = text.partition("-")
-    if dash and first.strip().isdecimal() and last.strip().isdecimal() and 1 <= int(first) <= int(last):
+    first, dash, last = (part.strip() for part in text.partition("-"))
+    if dash and first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last):
         return int(first), int(last)
-    raise UsageError(f"{key} is '{text}'", "write the nearest and the farthest rank as 10-60; the nearest text has 1")
+    example = f"{last}-{first}" if first.isdecimal() and last.isdecimal() and int(last) else "10-60"
+    hint = f"write the nearest and the farthest rank as {example}; the nearest text has 1"
+    raise UsageError(f"{key} is '{text}'", hint)
 
 
 @dataclass(frozen=True)

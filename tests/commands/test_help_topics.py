@@ -122,6 +122,12 @@ def test_a_key_of_the_app_is_listed_under_its_screen(contrast: Contrast) -> None
     assert re.search(r"^  q ctrl\+q +leave the app", shown, re.M)
 
 
+@pytest.mark.parametrize(("word", "key"), [("train.lr", "train.lr"), ("temperature", "objective.tau"), ("dcl", "dcl")])
+def test_a_setting_or_an_objective_is_explained_by_its_name(word: str, key: str, contrast: Contrast) -> None:
+    answer = contrast("help", word)
+    assert answer.code == 0 and answer.out.split()[0] == key and len(answer.out.split()) > 9
+
+
 @pytest.mark.parametrize("command", [("train",), ("query",), ("runs", "prune"), ("help",)])
 def test_the_help_of_a_command_is_that_of_its_option(command: tuple[str, ...], contrast: Contrast) -> None:
     assert contrast("help", *command).out == contrast(*command, "--help").out
@@ -189,7 +195,7 @@ def test_a_word_has_the_meaning_of_its_place(contrast: Contrast, place: str, nam
     words = [word for others in names.values() for word in others]
     assert len(words) == len(set(words)) and {our_name(word, place) for word in words} == names.keys()
     group = {"contrast": (), "config": ("config",), "help": ("help",), "runs": ("runs",)}.get(place)
-    for word in words if place != "--as" else ():
+    for word in words if not place.startswith("--") else ():
         typed = (place, f"--{word}=1") if group is None else (*group, word)
         refused(contrast(*typed), 2, f"'--{word}'" if group is None else f"'{word}'")
         assert not re.search("hint: (see|known|such)", contrast(*typed).err), "it is not answered"

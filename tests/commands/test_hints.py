@@ -107,7 +107,23 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("train", "--preset", "starter", "--dims", "64", "128", "me"), "did you mean --dims 64,128?"),
         (("query", "a b", "c", "--runs-dir", "x"), "put it before the command: contrast --runs-dir x query 'a b' c"),
         (("suggest", "tiny/labelled.jsonl", "tiny/backbone"), "did you mean --backbone tiny/backbone?"),
-        (("mine", "a.csv", "b.jsonl"), "such as -o PATH"),
+        (("mine", "a.csv", "b.jsonl"), "contrast mine a.csv -o b.jsonl"),
+        (("mine", "a.csv", "a.txt"), "such as -o PATH"),
+        (("encode", "a.txt", "v.npy", "--model", "simple"), "contrast encode a.txt --model simple -o v.npy"),
+        (("merge", "starter", "simple", "m", "--alpha", "30"), "such as --alpha 0.3: see contrast merge --help"),
+        (("eval", "simple", "--format", "json"), "such as --json: see contrast eval --help"),
+        (("eval", "simple,e"), "name several with blanks between: simple e"),
+        (("eval", "simple", "--data", "pairs.csv", "--out", "a.json"), "--out a, or --json > a.json"),
+        (("presets", "starter"), "did you mean contrast presets show starter?"),
+        (("papers", "simace"), "did you mean contrast papers show simace?"),
+        (("papers", "show", "table-1"), "name a paper before it, such as simace table-1"),
+        (("runs", "simple"), "did you mean contrast runs show simple?"),
+        (("simple",), "did you mean contrast runs show simple?"),
+        (("mine", "a.csv", "-o", "b.jsonl", "--ranks", "50-10"), "the nearest and the farthest rank as 10-50"),
+        (("query", "a", "b", "--model", "tiny/Backbone"), "did you mean 'tiny/backbone'?"),
+        (train("--data", "chat.jsonl"), 'jq -c \'{anchor: .["turns"][0]["content"], positive: .["turns"][1]['),
+        (train("--data", "nested.jsonl"), """jq -c '.["query"] = .["query"]["text"]' nested.jsonl > texts.jsonl"""),
+        (train("--data", "same.tsv", "--labels", "0=no,1=yes"), "for each …: --labels '0=…,1=…'"),
         (("query", "a", "--corpus", "x.txt", "--top", "3"), "did you mean -k VALUE?"),
         (("eval", "simple", "--dev", "faq.csv"), "did you mean --data VALUE?"),
         (("compare", "simple", "e", "--data", "faq.csv"), "did you mean --dev VALUE?"),
@@ -129,7 +145,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (train("--data", "tiny/pair.jsonl"), "did you mean tiny/pairs.jsonl?"),
         (train("--data", "-"), "write what is piped to a file, such as rows.csv, and name that"),
         (train(*LABELLED, "--dev", "split:100%"), "write a share below 100 %, such as split:5%"),
-        (train("--data", "xyzzy.csv"), "the folder holds a.txt, b.txt, c.txt, comma.csv, d.txt and 4 more"),
+        (train("--data", "xyzzy.csv"), "the folder holds a.txt, b.txt, c.txt, chat.jsonl, comma.csv and 6 more"),
         (("eval", "simple"), "or measure your own pairs: --data FILE"),
         (train(*LABELLED, "--dev", "sts-b"), "did you mean stsb?"),
         (train(*LABELLED, "--limit", "1"), "read all rows: --limit 0"),
@@ -159,6 +175,10 @@ def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, words: tuple[
         Path(f"{letter}.txt").touch()
     shutil.copytree("tiny/backbone", "several/checkpoint-500")
     Path("same.tsv").write_text("premise\thypothesis\tlabel\nba\tda\te\nfa\tga\te\n")
+    Path("nested.jsonl").write_text('{"query": {"id": "1", "text": "a b"}, "positive": "c"}\n' * 3)
+    Path("chat.jsonl").write_text(
+        '{"turns": [{"role": "user", "content": "a b c"}, {"role": "x", "content": "d"}]}\n' * 3
+    )
     Path("comma.csv").write_text('sentence1,sentence2,score\nba,da,"0,5"\nfa,ga,"1"\n')
     answer = contrast(*words)
     assert answer.code in (2, 3) and answer.out == ""

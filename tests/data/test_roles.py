@@ -229,7 +229,8 @@ def test_every_label_that_nobody_named_is_in_the_hint(load: Load, words: str, hi
 @pytest.mark.parametrize("labels", ["0", "0=", "=entailment", "0=maybe", "0=entailment,0=neutral", "0=entailment,"])
 def test_malformed_names_of_labels_are_refused(load: Load, labels: str) -> None:
     lines = ("premise|hypothesis|label", "a|b|0", "c|d|0")
-    refused(UsageError, load, *lines, what="data.labels", hint="0=entailment,1=neutral", labels=labels)
+    hint = "with entailment, neutral or contradiction for each" if "maybe" in labels else "0=entailment,1=neutral"
+    refused(UsageError, load, *lines, what="data.labels", hint=hint, labels=labels)
 
 
 @pytest.mark.parametrize("cell", ["3", "true", "[3]", '[["a"]]', '{"a": 1}'])
@@ -264,6 +265,12 @@ def test_a_score_that_is_no_finite_number_is_named_by_file_and_line(tmp_path: Pa
         scored_pairs(str(path))
     assert f"a.tsv, line 3: the score in the column 'score' is '{score}'" in caught.value.what
     assert "finite number" in caught.value.hint
+
+
+def test_a_score_is_named_alone_where_the_texts_are_known_by_name(tmp_path: Path) -> None:
+    (path := tmp_path / "a.csv").write_text("premise,hypothesis,score,own\na,b,1,0.5\nc,d,1,2\n")
+    rows = load_examples(Data(train=str(path), columns="score=own"), ("scored",), ())
+    assert rows.scores == [0.5, 2] and rows.views == {"anchor": ["a", "c"], "positive": ["b", "d"]}
 
 
 def test_decimals_stand_behind_a_comma_too(tmp_path: Path) -> None:
