@@ -205,7 +205,8 @@ ENCODING = (SOURCE, MODEL, DIM, KIND, COLUMNS, BLANK, PRECISION, DTYPE, SHARD, V
 TEXTS = click.Argument(["texts"], nargs=-1, required=True, metavar="A B | TEXT | -")
 CORPUS = _option("--corpus", "Find the nearest sentences of this file; of pairs, the positives.", type=PATH)
 COUNT = _option("-k count", "How many of them.", type=click.IntRange(min=1), default=5)
-STORED = _option("--vectors", "Those of --corpus, as contrast encode wrote them (.npy).", type=PATH)
+_VECTORS = "Those of --corpus, as contrast encode wrote them (.npy); repeatable, for its parts in order."
+STORED = _option("--vectors", _VECTORS, type=PATH, multiple=True, metavar="FILE")
 QUERYING = (TEXTS, MODEL, DIM, COLUMNS, BLANK, POOLING, PRECISION, JSON, CORPUS, STORED, COUNT)
 
 EXPORTING = (

@@ -36,7 +36,7 @@ def answer(
     pooling: Pooling | None,
     precision: Precision,
     dim: int | None,
-    vectors: Path | None,
+    vectors: Sequence[Path],
     count: int,
     json: bool,
 ) -> Iterator[str]:

@@ -13,7 +13,7 @@ from contrastcli.data.sources import load_documents, load_sentences
 from contrastcli.data.tokens import CHARACTERS, OnProgress
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import Floats, cosine, degrees
-from contrastcli.model.vectors import Stored, cached_vectors, check_own, dequantise, stored_vectors
+from contrastcli.model.vectors import Joined, Stored, cached_vectors, check_own, dequantise, stored_vectors
 from contrastcli.objectives.similarity import unit
 from contrastcli.runs.results import Neighbour, Similarity
 from contrastcli.settings.sections import Blank
@@ -38,7 +38,7 @@ def _compare(a: Floats, b: Floats) -> tuple[float, float]:
 
 
 class Index:
-    """A corpus to search, with vectors cached for each model, or those of a file that `contrast encode` wrote.
+    """A corpus to search, with vectors cached for each model, or those of files that `contrast encode` wrote.
 
     Raises DataError if it cannot be read, and where the vectors are not its own by this model.
     """
@@ -50,23 +50,24 @@ class Index:
         on_progress: OnProgress | None = None,
         columns: str = "",
         blank: Blank = "error",
-        vectors: Path | None = None,
+        vectors: Sequence[Path] = (),
     ) -> None:
         rows = (load_sentences if vectors else load_documents)(str(corpus), columns, blank)
         self.notes = rows.notes
         self._encoder = encoder
         self._rows, self._texts = rows, rows.views["anchor"]
-        self._vectors: Stored  # (N, d)
-        self._from: tuple[Path, str] | None = None
+        self._vectors: Stored | Joined  # (N, d)
+        self._from: tuple[str, str] | None = None
         self._compared = set[int]()
         if vectors:
             # What others have written is not written over.
-            names = (vectors.with_name(f"{vectors.stem}{end}.npy") for end in ("", *(f"-{n}" for n in range(2, 100))))
+            path = vectors[0]
+            names = (path.with_name(f"{path.stem}{end}.npy") for end in ("", *(f"-{n}" for n in range(2, 100))))
             output = next((name for name in names if not name.exists()), "FILE.npy")
             words = ["contrast", "encode", corpus, "-o", output, "--model", encoder.name]
             words += ["--as", "document", "--dim", encoder.width]
             words += ["--columns", columns] * bool(columns) + ["--blank", blank] * (blank != "error")
-            self._from = vectors, shlex.join(map(str, words))
+            self._from = ", ".join(map(str, vectors)), shlex.join(map(str, words))
             self._vectors, note = stored_vectors(vectors, encoder, self._texts, self._from[1])
             self.notes = (*self.notes, note) if note else self.notes
         else:
@@ -89,7 +90,7 @@ class Index:
 
 
 def top(
-    vectors: Stored, queries: Floats, k: int, among: Indices | None = None, excluded: Indices | None = None
+    vectors: Stored | Joined, queries: Floats, k: int, among: Indices | None = None, excluded: Indices | None = None
 ) -> tuple[Floats, Indices]:
     """Cosines and rows of the k nearest of (N, d) stored vectors to each of (Q, d) queries, nearest first: two (Q, k).
 

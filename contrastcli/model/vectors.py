@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from io import BytesIO
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, get_args
 
@@ -50,6 +51,27 @@ def dequantise(stored: Stored, width: int) -> Vectors:
     if stored.dtype == np.uint8:
         return np.unpackbits(stored, axis=-1, count=width) * np.float32(2) - 1
     return stored.astype(np.float32)
+
+
+class Joined:
+    """Stored vectors (N, ·) of several files, one after the other, of which rows are read as of an array."""
+
+    def __init__(self, parts: Sequence[Stored]) -> None:
+        self._parts = parts
+        self._starts = [0, *accumulate(map(len, parts))]
+        self.dtype, self.shape = parts[0].dtype, (self._starts[-1], *parts[0].shape[1:])
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __getitem__(self, rows: slice | Sequence[int] | NDArray[np.int64]) -> Stored:
+        """The rows of a slice or with these numbers (n,), in memory: (n, ·)."""
+        numbers = np.arange(len(self))[rows] if isinstance(rows, slice) else np.asarray(rows)
+        taken = np.empty((len(numbers), *self.shape[1:]), self.dtype)
+        for first, part in zip(self._starts, self._parts, strict=False):
+            own = (first <= numbers) & (numbers < first + len(part))
+            taken[own] = part[numbers[own] - first]
+        return taken
 
 
 def npy_header(like: Stored, count: int) -> bytes:
@@ -113,29 +135,40 @@ def cached_vectors(
     return encoder.encode(texts, kind, on_progress=on_progress) if vectors is None else vectors
 
 
-def stored_vectors(path: Path, encoder: SentenceEncoder, texts: Sequence[str], remedy: str) -> tuple[Stored, str]:
-    """The vectors of documents, mapped from a .npy that `contrast encode` wrote, and a note where they differ.
+def stored_vectors(
+    paths: Sequence[Path], encoder: SentenceEncoder, texts: Sequence[str], remedy: str
+) -> tuple[Stored | Joined, str]:
+    """The vectors of documents, mapped from the .npy that `contrast encode` wrote, and a note where they differ.
 
-    Raises DataError, with a remedy, where they are not this model's of these texts, of which some are encoded to see.
+    Several files hold the parts of the texts, in their order. Raises DataError, with a remedy, where they are not this
+    model's of these texts, of which some are encoded to see.
     """
-    if not path.exists():
-        raise DataError(f"there is no file {path}", remedy)
-    check_regular(path)
-    with decoding(path, remedy):
-        stored: Stored = np.lib.format.open_memmap(path, mode="r")
+    parts = [_mapped(path, remedy) for path in paths]
+    name, stored = ", ".join(map(str, paths)), Joined(parts) if len(parts) > 1 else parts[0]
     zeros = np.zeros((1, encoder.width), np.float32)
     like = {one.dtype: one for one in (quantise(zeros, dtype) for dtype in get_args(Dtype))}.get(stored.dtype)
-    if like is None or stored.shape != (len(texts), like.shape[1]):
-        what = f"{path} holds {' × '.join(map(str, stored.shape))} numbers of type {stored.dtype}"
-        raise DataError(f"{what}, no vectors of {encoder.width} for each of {len(texts):,} texts", remedy)
+    is_one_kind = len({(part.dtype, part.shape[1:]) for part in parts}) == 1
+    if like is None or stored.shape != (len(texts), like.shape[1]) or not is_one_kind:
+        what = (
+            f"{' × '.join(map(str, stored.shape))} numbers of type {stored.dtype}" if is_one_kind else "several types"
+        )
+        raise DataError(f"{name} holds {what}, no vectors of {encoder.width} for each of {len(texts):,} texts", remedy)
     step = -(-len(texts) // _COMPARED)
-    least = check_own(stored[::step], encoder, texts[::step], path, remedy)
-    differs = f"{path} has not the model's own vectors, but near ones: cosine {least:.4f} at the least"
+    least = check_own(stored[::step], encoder, texts[::step], name, remedy)
+    differs = f"{name} has not the model's own vectors, but near ones: cosine {least:.4f} at the least"
     by = "of another precision, or of another model of its kind"
     return stored, f"{differs}, {by}" if least < _EQUAL_COSINE and stored.dtype != np.uint8 else ""
 
 
-def check_own(stored: Stored, encoder: SentenceEncoder, texts: Sequence[str], path: Path, remedy: str) -> float:
+def _mapped(path: Path, remedy: str) -> Stored:
+    if not path.exists():
+        raise DataError(f"there is no file {path}", remedy)
+    check_regular(path)
+    with decoding(path, remedy):
+        return np.lib.format.open_memmap(path, mode="r")
+
+
+def check_own(stored: Stored, encoder: SentenceEncoder, texts: Sequence[str], name: str, remedy: str) -> float:
     """The least cosine of some stored vectors (N, ·) to this model's. Raises DataError where one is of another text."""
     exact = encoder.encode(texts, "document")  # (N, d)
     made = next(one for one in (quantise(exact, dtype) for dtype in get_args(Dtype)) if one.dtype == stored.dtype)
@@ -145,7 +178,7 @@ def check_own(stored: Stored, encoder: SentenceEncoder, texts: Sequence[str], pa
     # Each is nearest to its own text, or as near as to an equal one in another precision; of bits more differ.
     is_other = (own < cosines.max(axis=1) - 0.01) | (known & (own < (_LEAST_COSINE if stored.dtype != np.uint8 else 0)))
     if is_other.any():
-        raise DataError(f"{path} holds vectors of other texts or another model", remedy)
+        raise DataError(f"{name} holds vectors of other texts or another model", remedy)
     return float(own[known].min(initial=1))
 
 

@@ -93,6 +93,23 @@ def test_a_search_in_written_vectors_is_exact_and_encodes_the_query(
     assert len(encoded) == 54 + 1 + 7 and encoded[54] == "ba den"
 
 
+def test_the_parts_of_vectors_are_searched_as_one_file_is(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "ROWS", 50)
+    whole, parts = [*ENCODE, "-o", "v.npy"], [f"p-{number}.npy" for number in (1, 2, 3)]
+    assert contrast(*whole).code == 0
+    for number, part in enumerate(parts, 1):
+        assert contrast(*ENCODE, "-o", part, "--shard", f"{number}/3").code == 0
+    words = [word for part in parts for word in ("--vectors", part)]
+    found = contrast(*QUERY, *words, "-k", "7")
+    assert found.code == 0 and found.out == contrast(*QUERY, "--vectors", "v.npy", "-k", "7").out
+    refused(contrast(*QUERY, *words[2:], *words[:2]), 3, "p-2.npy, p-3.npy, p-1.npy holds vectors of other", "encode")
+    refused(contrast(*QUERY, *words[:4]), 3, "p-1.npy, p-2.npy holds 106 × 32 numbers", "contrast encode")
+    np.save("p-3.npy", np.load("p-3.npy").astype(np.float16))
+    refused(
+        contrast(*QUERY, *words), 3, "holds several types, no vectors of 32 for each of 160 texts", "contrast encode"
+    )
+
+
 def test_vectors_that_are_not_the_corpus_s_are_refused_with_what_makes_them(contrast: Contrast) -> None:
     texts = sentences()
     Path("turned.txt").write_text("".join(f"{text}\n" for text in reversed(texts)))
