@@ -18,7 +18,7 @@ SETS = {
 }
 
 
-@pytest.mark.parametrize("preset", SETS)
+@pytest.mark.parametrize("preset", ["pairsupcon-base", pytest.param("simace-bert-base", marks=pytest.mark.slow)])
 def test_a_preset_runs_as_it_is_typed(
     tiny: Tiny, tmp_path: Path, contrast: Contrast, served_hub: Hub, preset: str
 ) -> None:

@@ -25,6 +25,7 @@ LORA: dict[str, Any] = {"model__lora": 4, "model__lora_dropout": 0.1, "train__ma
 TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the other libraries
 def test_an_adapter_of_a_family_is_one_model_everywhere(embedder: Tiny, tmp_path: Path, contrast: Contrast) -> None:
     peft = pytest.importorskip("peft")

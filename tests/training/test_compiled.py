@@ -44,7 +44,12 @@ CASES: dict[str, tuple[str, dict[str, object]]] = {
 
 
 @pytest.mark.parametrize(
-    ("place", "case", "most"), [("gpu", case, 2) for case in CASES] + [("cpu", "masked tokens", 6)]
+    ("place", "case", "most"),
+    [
+        ("gpu", "masked tokens", 2),
+        pytest.param("gpu", "two encoders", 2, marks=pytest.mark.slow),
+        pytest.param("cpu", "masked tokens", 6, marks=pytest.mark.slow),
+    ],
 )
 def test_layers_of_all_batches_are_few_programs(
     tiny: Tiny,

@@ -65,13 +65,16 @@ def record(run: Run) -> list[object]:
     ("objective", "form", "passes", "changes"),
     [
         ("simcse", "pairs", 20, {"model__head": "keep", "dev__probes": "ba | da; ba da | den"}),
-        ("pcl", "sentences", 45, {"train__token_budget": 400, "model__head": "train-only", "train__save_every": 3}),
+        pytest.param(
+            *("pcl", "sentences", 45),
+            {"train__token_budget": 400, "model__head": "train-only", "train__save_every": 3},
+            marks=pytest.mark.slow,
+        ),
         ("simcse", "triplets", 30, {"objective__mlm_weight": 0.1, "dev__patience": 2}),
-        (
-            "simcse",
-            "triplets",
-            30,
+        pytest.param(
+            *("simcse", "triplets", 30),
             {"data__limit": 16, "train__epochs": 9, "train__max_steps": 9, "train__log_every": 3},
+            marks=pytest.mark.slow,
         ),
     ],
 )

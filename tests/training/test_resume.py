@@ -52,15 +52,19 @@ def kill_after(run: Run, step: int) -> None:
         ("pairsupcon", "labelled", 20, {"train__save_every": 20}),  # at an epoch's end
         ("supcon", "grouped", 31, {"objective__positives": 1, "objective__negatives": 4}),
         ("simcse", "triplets", 13, {"objective__mlm_weight": 0.1, "model__head": "train-only", "train__warmup": 0.3}),
-        ("simcse", "negatives", 13, {"train__token_budget": 200}),
+        pytest.param("simcse", "negatives", 13, {"train__token_budget": 200}, marks=pytest.mark.slow),
         ("aoe", "scored", 13, {"train__epochs": 1}),
-        ("simcse", "pairs+sentences", 33, {"data__mix": "one"}),
+        pytest.param("simcse", "pairs+sentences", 33, {"data__mix": "one"}, marks=pytest.mark.slow),
         ("dcl", "pairs+triplets", 44, {"data__mix_temperature": 2, "data__mine_every": 30}),
         ("simcse", "pairs", 24, {"data__mine_every": 7, "data__mine_below": 0}),  # between two minings
         ("dcl", "triplets", 20, {"data__mine_every": 10, "data__mine_below": 0.99}),  # at one
         ("simcse", "negatives", 18, {"data__mine_every": 6, "data__mine_below": 1}),
         ("simcse", "pairs", 2, {"train__schedule": "cosine", "train__epochs": 1}),  # before anything was saved
-        ("pcl", "sentences", 5, {"model__head": "train-only", "train__token_budget": 600, **SHORT}),
+        pytest.param(
+            *("pcl", "sentences", 5),
+            {"model__head": "train-only", "train__token_budget": 600, **SHORT},
+            marks=pytest.mark.slow,
+        ),
         ("pcl", "sentences", 2, {"objective__similarity": "angle", "train__weight_decay": 0.1, **SHORT}),
         ("rankcse", "sentences", 5, {"objective__distillation": "listnet", **SHORT}),
         ("pairsupcon", "labelled", 5, {"model__head": "keep", "model__dims": "8=0.5,16", **SHORT}),
