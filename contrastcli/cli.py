@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.pass_context
 def cli(ctx: click.Context, debug: bool, runs_dir: str | None) -> None:
     """Train sentence embeddings with contrastive objectives, and see what that does to the angles between sentences."""
-    boundary.remember_runs_dir(runs_dir)
+    boundary.remember_typed(runs_dir)
     ctx.obj = runs.runs_dir(runs_dir)
 
 
@@ -57,6 +57,8 @@ def train(directory: Path, job: Job, no_ui: bool, detach: bool, after: Run | Non
     from contrastcli.commands.train import preview, start
     from contrastcli.show.settings import dry_run
 
+    flags = {"--no-ui": no_ui, "--dry-run": job.dry_run, "--detach": detach}
+    boundary.remember_typed(click.get_current_context().find_root().params["runs_dir"], flags)
     check_training(job, directory, detach, after)
     if job.seeds is not None:
         from contrastcli.commands.sweep import run as run_sweep

@@ -15,7 +15,6 @@ from contrastcli.commands import mistyped
 from contrastcli.commands.export import Format
 from contrastcli.commands.job import Job, flag_layer
 from contrastcli.data.downloads import shown_by
-from contrastcli.data.lines import as_number
 from contrastcli.errors import DataError, UsageError
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import directory as runs
@@ -444,7 +443,7 @@ def _example(param: click.Option, words: Sequence[str]) -> str:
         return mistyped.choice(words, param.opts, str(param.default), param.type.choices)
     value: object = param.metavar or param.type.name.upper()
     if isinstance(param.type, click.IntRange | click.FloatRange):
-        ends = (param.type.max, param.type.min)[:: -1 if isinstance(param.type, click.IntRange) else 1]
-        share = as_number(mistyped.value_of(words, param.opts)) / 100 if param.type.max == 1 else -1
-        value = share if 0.05 <= share <= 1 else next(n for n in (param.default, *ends) if isinstance(n, int | float))
+        is_count = isinstance(param.type, click.IntRange)
+        usual = (param.default, *(param.type.max, param.type.min)[:: -1 if is_count else 1])
+        value = mistyped.number(words, param.opts, usual, is_count, param.type.max == 1)
     return f"{param.opts[0]} {'last' if param.name in ('resume', 'model', 'resume_or_start') else value}"

@@ -186,7 +186,7 @@ def _read_words(words: str, rows: int) -> set[str | int]:
     for word in words.replace(",", " ").split():
         first, _, last = word.partition("-")
         if first.isdecimal() and last.isdecimal():
-            read |= {*range(int(first), min(int(last), rows + 1) + 1)}
+            read |= {*range(int(first), min(int(last), max(int(first), rows + 1)) + 1)}
         else:
             read.add(int(word) if word.isdecimal() else word)
     for one in read:

@@ -93,7 +93,8 @@ def _parse_shard(shard: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", shard)
     number, parts = map(int, match.groups()) if match else (0, 0)
     if not 1 <= number <= parts:
-        raise UsageError(f"--shard is '{shard}', none of N parts", Use("--shard", "3/8", "the third of eight:"))
+        first = Use("--shard", f"1/{parts or 8}", "the first part is")
+        raise UsageError(f"--shard is '{shard}', none of N parts", first)
     return number, parts
 
 

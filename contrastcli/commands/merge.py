@@ -67,10 +67,10 @@ def merge(
     if len(models) < len(refs):
         raise UsageError("one model is named twice", "name a base, and runs that began from it")
     own, general, keep = _read_data(refs[1:], **how)
+    mixture = load_mixture(refs[0], refs[1:])
     if own is None and alpha is None:
         remedies = [Use("--dev", "FILE or stsb", "name some:"), Use("--alpha", "0.5", "merge without:")]
         raise UsageError("there are no dev data to choose alpha by", remedies)
-    mixture = load_mixture(refs[0], refs[1:])
     rows, best = list[Row](), Row(alpha)
     if own:
         rows, best = _measure(mixture, models, alpha, DevSet.of(own, mixture.encoder, general), keep)

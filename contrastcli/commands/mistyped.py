@@ -116,9 +116,24 @@ def choice(words: Sequence[str], names: Sequence[str], usual: str, known: Sequen
     return meant if meant.startswith("--") else f"{names[0]} {near}"
 
 
+def number(
+    words: Sequence[str], names: Sequence[str], usual: Sequence[object], is_count: bool, is_share: bool
+) -> float:
+    """A value of an option for what was typed: how many, of a list; a share for a percentage; else the usual one."""
+    typed = value_of(words, names)
+    if is_count and "," in typed:
+        return typed.count(",") + 1
+    share = as_number(typed.replace(",", "."))
+    share = share if share <= 1 else share / 100
+    return share if is_share and 0.05 <= share <= 1 else next(one for one in usual if isinstance(one, int | float))
+
+
 def with_output(words: Sequence[str], command: str) -> str:
     """A command line whose last word is that of the file to write, or "" where none has the ending of one."""
-    files = (n for n, word in enumerate(words) if n and word.endswith(_WRITTEN) and not os.path.exists(word))
+    files = (
+        n for n, word in enumerate(words)
+        if n and (word.endswith(_WRITTEN[:2]) or (word.endswith(_WRITTEN) and not os.path.exists(word)))
+    )  # fmt: skip
     if not (at := next(files, 0)):
         return ""
     return shlex.join([*command.split(), *words[:at], *words[at + 1 :], "-o", words[at]])

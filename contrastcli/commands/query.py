@@ -44,14 +44,7 @@ def answer(
 
     With `-` in place of sentences come the answers to those on stdin, in blocks. Raises UsageError and DataError.
     """
-    if vectors and not corpus:
-        raise UsageError("--vectors are those of a corpus", Use("--corpus", "FILE", "name it too:"))
-    if not (len(texts) == 1 if corpus else len(texts) == 2 or tuple(texts) == ("-",)):
-        quoted = shlex.join(["contrast", "query", " ".join(texts), "--corpus", str(corpus)])
-        hint = f"put the text in quotes: {quoted}" if corpus else 'contrast query "a dog runs" "a puppy sprints"'
-        raise UsageError("query takes two sentences, or one and --corpus FILE, or -", hint)
-    if not all(text.strip() for text in texts):
-        raise UsageError("a sentence is blank", "give each sentence as one word of the command line, in quotes")
+    _check(texts, corpus, vectors, model)
     stdin = cast(BufferedIOBase, sys.stdin.buffer)
     # Here, so that torch is loaded only when a model is needed.
     from contrastcli.model import search
@@ -72,6 +65,21 @@ def answer(
     for queries in read_questions(stdin) if texts[0] == "-" else [texts]:
         nearest = [Nearest(text, index.nearest(text, count), ref.name) for text in queries]
         yield as_json_lines(nearest) if json else answers.neighbours(nearest)
+
+
+def _check(texts: Sequence[str], corpus: Path | None, vectors: Sequence[Path], model: str | None) -> None:
+    """Raises UsageError for texts and files that do not go together."""
+    if vectors and not corpus:
+        raise UsageError("--vectors are those of a corpus", Use("--corpus", "FILE", "name it too:"))
+    if not (len(texts) == 1 if corpus else len(texts) == 2 or tuple(texts) == ("-",)):
+        words = ["contrast", "query", *(["--model", model] if model else [])]
+        quoted = shlex.join([*words, " ".join(texts), "--corpus", str(corpus)])
+        nearest_in = f"search a file: {shlex.join([*words, texts[0], '--corpus', 'FILE'])}"
+        two = f"compare two: {shlex.join([*words, *texts[:2], 'ANOTHER TEXT'][: len(words) + 2])}"
+        hint = [f"put the text in quotes: {quoted}"] if corpus else [two, nearest_in]
+        raise UsageError("query takes two sentences, or one and --corpus FILE, or -", hint)
+    if not all(text.strip() for text in texts):
+        raise UsageError("a sentence is blank", "give each sentence as one word of the command line, in quotes")
 
 
 def _files_among(texts: Sequence[str]) -> Iterator[str]:

@@ -15,7 +15,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from contrastcli.boundary import narrate, print_path
-from contrastcli.errors import ContrastError, UsageError
+from contrastcli.data.downloads import Absent, Unreachable
+from contrastcli.errors import ContrastError, DataError, UsageError
 from contrastcli.files import writing_to
 from contrastcli.model.locate import resolve
 from contrastcli.runs.alerts import notice
@@ -221,13 +222,27 @@ def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) 
         # Errors of models come before a run is created.
         if run and status:
             _check_resumable(run, plan)
-        folders = [resolve(model, runs_dir).folder() for model in plan.models]
+        folders = _folders(plan, runs_dir, run if status else None)
         if status is None:
             load_untrained(plan.config.model)
             for folder in folders[1:]:
                 load_encoder(folder)
         run = _write(plan.config, run, runs_dir, name)
     return Run(Path(processes.broadcast(str(run.path) if run else ""))), plan
+
+
+def _folders(plan: Plan, runs_dir: Path, resumed: Run | None) -> list[Path]:
+    """The folders of a plan's models. Raises DataError; of a run to resume they are where they were."""
+    folders = []
+    for model in plan.models:
+        try:
+            folders.append(resolve(model, runs_dir).folder())
+        except Absent as error:
+            if resumed is None or isinstance(error, Unreachable):
+                raise
+            link = f"put it back, or link to it: ln -s FOLDER {shlex.quote(model)}"
+            raise DataError(f"{error.what}, which the run began from", link) from None
+    return folders
 
 
 def _check_resumable(run: Run, plan: Plan) -> None:

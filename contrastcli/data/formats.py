@@ -49,6 +49,7 @@ _NO_TEXT: Mapping[bytes, tuple[str, str]] = {
 }
 """What a file is, and the remedy, by its first bytes, whatever its name says."""
 
+_FROM_PYTHON = "these are objects of Python: write them with json.dumps(row, ensure_ascii=False), a line each"
 _SHOWN_ROWS = 5
 
 
@@ -358,7 +359,7 @@ def _parse(text: str, name: str, number: int, remedy: str = "fix or delete the l
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         what = f"{name}, line {number + error.lineno - 1}: not JSON: {error.msg} (column {error.colno})"
-        raise DataError(what, remedy) from None
+        raise DataError(what, _FROM_PYTHON if re.match(r"[\[{]+'", text) else remedy) from None
     except UnicodeEncodeError:
         raise DataError(f"{name}, line {number}: half of a surrogate pair", r"delete the \ud… escape") from None
     except (RecursionError, ValueError):

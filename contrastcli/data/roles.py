@@ -127,7 +127,8 @@ def _parse_columns(columns: str, frame: Frame, source: str) -> dict[str, str]:
             what = f"data.columns gives the role '{role}' twice"
             raise UsageError(what, "give each role one column", key=COLUMNS)
         if column not in frame.columns:
-            raise DataError(f"{source} has no column '{column}'", nearest(column, frame.columns), key=COLUMNS)
+            what = f"{source} has no column '{column}', but {', '.join([*frame.columns][:_MOST_NAMED])}"
+            raise DataError(what, nearest(column, frame.columns), key=COLUMNS)
         roles[role] = column
     return roles
 

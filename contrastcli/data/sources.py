@@ -4,6 +4,7 @@ Training data may be several sets, each with its weight: `a.csv=2,b.csv`.
 """
 
 import difflib
+import fnmatch
 import os
 import re
 import shlex
@@ -167,9 +168,11 @@ def _near(name: str, split: Split) -> str:
         return f"there is no folder {path.parent} either; a data set of the hub is written hf:owner/name"
     names = sorted(name for name in os.listdir(path.parent) if format_of(Path(name)))
     # Without the endings, which are alike where the names are not.
-    stems = [name.partition(".")[0] for name in names]
-    near = difflib.get_close_matches(path.name.partition(".")[0], stems, cutoff=0.7)
+    stems = [name.partition(".")[0].lower() for name in names]
+    near = difflib.get_close_matches(path.name.partition(".")[0].lower(), stems, cutoff=0.6)
     close = [os.path.join(os.path.dirname(name), one) for one, stem in zip(names, stems, strict=True) if stem in near]
+    if "*" in path.name and (several := fnmatch.filter(names, path.name)):
+        return f"write them with commas: {','.join(os.path.join(os.path.dirname(name), one) for one in several[:20])}"
     if not format_of(path):
         close = difflib.get_close_matches(name.lower(), _NAMES[split], 1) + close
     if close:

@@ -181,8 +181,9 @@ class Run:
             raise DataError(f"run {self.name} has no {which or 'saved'} checkpoint", remedies)
         path = self.checkpoints_dir / name
         if not path.is_dir():
-            others = f"remove {self.checkpoints_path}, which names it: then the newest that is there is used"
-            raise DataError(f"the checkpoint {path} is missing", ["restore it", others])
+            then = "the newest is used" if self.all_checkpoints() else f"contrast train --resume {self.name}"
+            hint = f"restore it, or remove {self.checkpoints_path}, which names it: then {then}"
+            raise DataError(f"the checkpoint {path} is missing", hint)
         return path
 
     def all_checkpoints(self) -> list[Path]:
@@ -351,12 +352,11 @@ def find_run(word: str, directory: Path) -> Run:
     path = directory / word if word == os.path.basename(word) else Path(word)
     # An empty folder is what is left of a run where the disk failed at the end of its removal.
     if word != "last" and os.path.isdir(path) and os.listdir(path) and not any(word in name for name in runs):
-        models = [f"use its model {folder}" for folder in Run(path).all_checkpoints()[-1:]]
         if (path / "config.json").is_file() or path.parent.resolve() != directory.resolve():
             query = ["contrast", "query", "a dog runs", "a puppy sprints", "--model", str(path)]
             remedies = ["name a run: contrast runs lists them", f"use a model: {shlex.join(query)}"]
         else:
-            remedies = [*models, _discard_other(path)]
+            remedies = [*(f"use its model {one}" for one in Run(path).all_checkpoints()[-1:]), _discard_other(path)]
         raise DataError(f"{path} is no run: it has no config.toml", remedies)
     return runs[match_name(word, list(runs), directory, "run", "contrast train --preset starter --no-ui")]
 
@@ -367,7 +367,9 @@ def match_name(word: str, names: Sequence[str], directory: Path, kind: str, comm
     Raises DataError; without any names its hint is the command that makes one of that kind.
     """
     if not names:
-        raise DataError(f"there is no {kind} in {directory}", f"make one: {command}")
+        other = not directory.exists() and (directory.parent / "runs").is_dir()
+        hint = f"name another: contrast --runs-dir {directory.parent / 'runs'}" if other else f"make one: {command}"
+        raise DataError(f"there is no {kind} in {directory}", hint)
     if word == "last":
         return names[0]
     matches = [name for name in names if name == word] or [name for name in names if word and word in name]

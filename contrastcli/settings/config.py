@@ -223,6 +223,12 @@ def conflicts(before: Config, after: Config) -> list[str]:
     return [key for key, value in after.flat().items() if value != old.get(key) and not settings[key].resumable]
 
 
+def changes(before: Config, after: Config) -> list[str]:
+    """The words of a command line that make the first settings the second, which have the same objective."""
+    old, settings = before.flat(), sections.settings_of(after.spec)
+    return [word for key, x in after.flat().items() if x != old.get(key) for word in settings[key].words(spell(x))]
+
+
 def file_layer(path: Path, label: str = "") -> Layer:
     """The settings of a TOML file. Raises DataError if it cannot be read, UsageError if it is not TOML."""
     return table_layer(read_toml(path), label or str(path))

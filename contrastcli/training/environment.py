@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shlex
 import socket
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from contrastcli.files import atomic_write, json_bytes, writing_to
 from contrastcli.model.devices import choose_precision, device_name
 from contrastcli.model.locate import resolve, revision
 from contrastcli.runs.status import Environment
+from contrastcli.settings import config as configs
 from contrastcli.training.plan import Plan
 
 _PACKAGES = ("torch", "numpy", "tokenizers", "safetensors", "transformers", "datasets", "scipy")
@@ -26,7 +28,9 @@ def check_rows(path: Path, plan: Plan) -> None:
     """Raises DataError if a run, whose environment is recorded there, began with other rows."""
     if Environment.read(path).data.get("fingerprint") not in (None, plan.examples.fingerprint):
         what = f"the rows of {plan.examples.source} are not those that the run began with"
-        again = f"contrast train --config {path.with_name('config.toml')}"
+        file = path.with_name("config.toml")
+        changed = configs.changes(configs.resolve([configs.file_layer(file)]), plan.config)
+        again = shlex.join(["contrast", "train", "--config", str(file), *changed])
         raise DataError(what, f"restore them, or start a new run: {again}")
 
 

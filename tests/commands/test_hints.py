@@ -32,7 +32,7 @@ def commands_in(answer: Answer) -> list[list[str]]:
         (("train", "--config", "grid.toml"), ["sweep", "--config", "grid.toml"]),
         (("train", "--config", "grid.toml", "--lr", "1e-4"), ["sweep", "--config", "grid.toml", "--lr", "1e-4"]),
         (("sweep", "--resume", "nothing"), ["sweep", "--preset", "starter", "--grid", "tau=0.05,0.06"]),
-        (("query", "one"), ["query", "a dog runs", "a puppy sprints"]),
+        (("query", "one", "--model", "starter"), ["query", "--model", "starter", "one", "ANOTHER TEXT"]),
         (("watch",), ["train", "--preset", "starter", "--no-ui"]),
         (("query", "a", "b"), ["train", "--preset", "starter", "--no-ui"]),
         (("papers", "table", "simace", "figure-1"), ["papers", "show", "simace", "figure-1"]),
@@ -109,6 +109,24 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("suggest", "tiny/labelled.jsonl", "tiny/backbone"), "did you mean --backbone tiny/backbone?"),
         (("mine", "a.csv", "b.jsonl"), "contrast mine a.csv -o b.jsonl"),
         (("mine", "a.csv", "a.txt"), "such as -o PATH"),
+        (("encode", "a.txt", "vec.npy"), "contrast encode a.txt -o vec.npy"),
+        (
+            ("sweep", "--preset", "starter", "--grid", "tau=0.1", "--seeds", "1,2,3"),
+            "such as --seeds 3: see contrast sweep",
+        ),
+        (("papers", "run", "simace", "table-1", "--scale", "0,1"), "such as --scale 0.1: see contrast papers run"),
+        (("encode", "a.txt", "-o", "v.npy", "--shard", "0/4"), "the first part is --shard 1/4"),
+        (("query", "a", "b", "--model", "simple", "c"), "compare two: contrast query --model simple a b"),
+        (("query", "a b"), "search a file: contrast query 'a b' --corpus FILE"),
+        (train("--data", "CMMOA.csv"), "did you mean comma.csv?"),
+        (train("--data", "*a.*"), "write them with commas: a.txt,comma.csv"),
+        (("data", "same.tsv", "--keep", "500-600"), "the rows are 1 to 2"),
+        (train("--data", "python.jsonl"), "write them with json.dumps(row, ensure_ascii=False), a line each"),
+        (("--runs-dir", "run", "watch"), "name another: contrast --runs-dir runs"),
+        (
+            ("train", "--resume", "simple", "--lr", "0.1", "--no-ui"),
+            "contrast train --no-ui --config runs/simple/config.toml",
+        ),
         (("encode", "a.txt", "v.npy", "--model", "simple"), "contrast encode a.txt --model simple -o v.npy"),
         (("merge", "starter", "simple", "m", "--alpha", "30"), "such as --alpha 0.3: see contrast merge --help"),
         (("eval", "simple", "--format", "json"), "such as --json: see contrast eval --help"),
@@ -145,7 +163,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (train("--data", "tiny/pair.jsonl"), "did you mean tiny/pairs.jsonl?"),
         (train("--data", "-"), "write what is piped to a file, such as rows.csv, and name that"),
         (train(*LABELLED, "--dev", "split:100%"), "write a share below 100 %, such as split:5%"),
-        (train("--data", "xyzzy.csv"), "the folder holds a.txt, b.txt, c.txt, chat.jsonl, comma.csv and 6 more"),
+        (train("--data", "xyzzy.csv"), "the folder holds a.txt, b.txt, c.txt, chat.jsonl, comma.csv and 7 more"),
         (("eval", "simple"), "or measure your own pairs: --data FILE"),
         (train(*LABELLED, "--dev", "sts-b"), "did you mean stsb?"),
         (train(*LABELLED, "--limit", "1"), "read all rows: --limit 0"),
@@ -175,6 +193,7 @@ def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, words: tuple[
         Path(f"{letter}.txt").touch()
     shutil.copytree("tiny/backbone", "several/checkpoint-500")
     Path("same.tsv").write_text("premise\thypothesis\tlabel\nba\tda\te\nfa\tga\te\n")
+    Path("python.jsonl").write_text("{'anchor': 'a', 'positive': 'b'}\n" * 3)
     Path("nested.jsonl").write_text('{"query": {"id": "1", "text": "a b"}, "positive": "c"}\n' * 3)
     Path("chat.jsonl").write_text(
         '{"turns": [{"role": "user", "content": "a b c"}, {"role": "x", "content": "d"}]}\n' * 3

@@ -249,7 +249,8 @@ def test_models_that_differ_are_refused(tiny: Tiny, contrast: Contrast) -> None:
     words = vocabulary["model"]["vocab"]
     words["ba"], words["ben"] = words["ben"], words["ba"]
     Path("other/tokenizer.json").write_text(json.dumps(vocabulary))
-    refuses(contrast("merge", "other", "cls", "merged", "--alpha", 0.5), "the vocabulary is of 65 tokens", hint)
+    for words in (("--alpha", 0.5), ()):
+        refuses(contrast("merge", "other", "cls", "merged", *words), "the vocabulary is of 65 tokens", hint)
     # A bare backbone has no pooling of its own.
     assert contrast("merge", BASE, "cls", "merged", "--alpha", 0.5).code == 0
     assert loaded("merged").contract.pooling == "cls"

@@ -120,6 +120,37 @@ def test_a_resume_that_misses_its_checkpoint_deletes_no_other(contrast: Contrast
     answer = contrast("train", "--resume", "simple", "--max-steps", "6")
     failed(answer, 3, "000099 is missing", f"remove {run.checkpoints_path}")
     assert (run.checkpoints_dir / "000004" / "training").is_dir()
+    shutil.rmtree(run.checkpoints_dir)
+    failed(
+        contrast("query", "a", "b", "--model", "simple"), 3, "000099 is missing", "then contrast train --resume simple"
+    )
+
+
+def test_a_resume_whose_rows_or_model_have_changed_says_what_to_do_with_all_that_was_typed(contrast: Contrast) -> None:
+    shutil.copytree("tiny/backbone", "model")
+    rows = Path("tiny/pairs.jsonl").read_text().splitlines(keepends=True)
+    Path("rows.jsonl").write_text("".join(rows))
+    words = (
+        "train",
+        "--backbone",
+        "./model",
+        "--data",
+        "rows.jsonl",
+        "--objective",
+        "simcse",
+        "--name",
+        "own",
+        "--no-ui",
+    )
+    assert contrast(*words, "--batch-size", "8", "--max-steps", "1", "--dev", "none").code == 0
+    resume = ("train", "--resume", "own", "--max-steps", "3", "--no-ui")
+    Path("rows.jsonl").write_text("".join(rows[:-1]))
+    hint = "contrast train --no-ui --config runs/own/config.toml --max-steps 3"
+    failed(contrast(*resume), 3, "are not those that the run began with", hint)
+    Path("rows.jsonl").write_text("".join(rows))
+    Path("model").rename("model-2")
+    hint = "put it back, or link to it: ln -s FOLDER ./model"
+    failed(contrast(*resume), 3, "'./model', which the run began from", hint)
 
 
 def test_a_model_whose_pickle_holds_more_than_tensors_is_not_read(contrast: Contrast) -> None:

@@ -96,7 +96,8 @@ def test_of_more_shards_than_texts_some_are_empty(contrast: Contrast) -> None:
 
 @pytest.mark.parametrize("shard", ["9/8", "0/8", "3", "3/0", "-1/2", "1/2/3", "a/b", f"1/{10**30}"])
 def test_what_is_no_shard_is_refused_with_one_that_is(contrast: Contrast, shard: str) -> None:
-    refused(contrast(*ENCODE, "--shard", shard), 2, f"--shard is '{shard}'", "--shard 3/8")
+    hint = "the first part is --shard 1/8"
+    refused(contrast(*ENCODE, "--shard", shard), 2, f"--shard is '{shard}'", hint)
 
 
 def kill(place: str) -> None:
