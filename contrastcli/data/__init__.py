@@ -12,6 +12,7 @@ convert.py    rows in another form, several sets as one, and rows held out as de
 findings.py   what is unusual in training rows: texts of the dev set, equal and contradicting rows …
 dev_data.py   dev data, and the metric that fits them
 relevance.py  queries, documents and which are relevant: dev data without scores, suites of retrieval
+beir.py       the same, read from a folder in BEIR's layout
 texts.py      columns of texts by the million, in memory or in temporary files
 tokens.py     tokenizers, tables of token ids and their cache
 batching.py   the order of rows in an epoch, and the chunks of a batch

@@ -1,13 +1,14 @@
 """Dev data, which choose the best checkpoint: scored pairs, or rows without scores for a retrieval metric."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 from msgspec import structs
 
+from contrastcli.data import beir
 from contrastcli.data.batching import Indices
 from contrastcli.data.convert import convert, hold_out, scored
 from contrastcli.data.examples import Examples, ScoredPairs, from_frame, text_key
@@ -56,6 +57,10 @@ def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples
     if dev.data == "none":
         return train, None
     try:
+        if beir.holds(dev.data):
+            made = _read_for_training(dev.data, dev.metric)
+            notes = f"the dev metric is {made} of {dev.data}", *(f"dev data: {note}" for note in made.notes)
+            return replace(train, notes=(*train.notes, *notes)), made
         if dev.data.startswith(SPLIT):
             metric = _metric(dev.metric, train.form, train.source)
             train, rows = hold_out(train, _share(dev.data), seed, math.inf if metric == "spearman" else QUERIES)
@@ -87,6 +92,8 @@ def load_general(dev: Dev, data: Data) -> DevData | None:
         what = f"dev.general is {name}, and without dev data nothing is measured"
         raise UsageError(what, [Use("--dev", "split:5%", "give"), Use("--general", "none")], key="dev.general")
     try:
+        if beir.holds(name):
+            return _read_for_training(name, "auto")
         return None if name == "none" else read_dev(name, data.columns, data.labels, blank=data.blank, by_name=True)
     except DataError as error:
         # Its own remedies, but for those that name other dev data.
@@ -104,12 +111,28 @@ def read_dev(
     *,
     by_name: bool = False,
 ) -> DevData:
-    """The rows of a file or data set with the metric that is meant for them. Raises DataError and UsageError.
+    """The rows of a file or data set, or a folder in BEIR's layout, with the metric that is meant for them.
 
-    With `by_name`, `columns` count only where the names of the columns do not give their roles.
+    Raises DataError and UsageError. With `by_name`, `columns` count only where the names of the columns do not give
+    their roles.
     """
+    if beir.holds(source):
+        return _read_set(source, metric)
     rows, metric = _read_rows(source, columns, labels, metric, blank, by_name=by_name)
     return scored(rows) if metric == "spearman" else _ranked(rows, metric)
+
+
+def _read_for_training(source: str, metric: str) -> Retrieval:
+    """The same as dev data, of which a training measures a part, and not what is kept for a test if it can."""
+    return beir.limited(_read_set(source, metric, ("dev", "test", "train")))
+
+
+def _read_set(source: str, metric: str, splits: Sequence[str] = ("test", "dev", "train")) -> Retrieval:
+    """A folder in BEIR's layout. Raises DataError, and UsageError for a metric of other data."""
+    if metric not in ("auto", *_RANKINGS):
+        what = f"the metric is '{metric}', and {source} holds queries and judgements"
+        raise UsageError(what, f"choose of {', '.join(('auto', *_RANKINGS))}", key="dev.metric")
+    return replace(beir.read_folder(source, splits), metric=_RANKINGS[0] if metric == "auto" else metric)
 
 
 def _read_rows(

@@ -8,13 +8,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from contrastcli.data import hub
+from contrastcli.data import beir, hub
+from contrastcli.data.dev_data import load_dev, read_dev
+from contrastcli.data.examples import Examples
 from contrastcli.data.formats import Frame, read_file
-from contrastcli.errors import DataError
+from contrastcli.data.relevance import Retrieval
+from contrastcli.data.texts import Texts
+from contrastcli.errors import DataError, UsageError
 from contrastcli.evaluation import retrieval
 from contrastcli.evaluation.measure import SuiteResult, measure
 from contrastcli.evaluation.procedure import Options, Subject
 from contrastcli.evaluation.suites import RETRIEVAL
+from contrastcli.settings.sections import Data, Dev
 
 DOCUMENTS = ["red", "green", "blue", "grey"]
 CORPUS = [{"_id": f"d{n}", "title": "" if n else "The", "text": text} for n, text in enumerate(DOCUMENTS)]
@@ -146,7 +151,7 @@ def test_of_the_judgements_test_is_read_else_dev_else_train(tmp_path: Path) -> N
     folder = write_set(tmp_path / "colours", "jsonl")
     relevant = []
     for split in ("test", "dev", "train"):
-        data = retrieval._read_folder(folder)
+        data = beir.read_folder(folder)
         relevant.append([(data.queries[q], data.documents[d]) for q, d, grade in data.judged if grade])
         (folder / "qrels" / f"{split}.tsv").unlink()
     assert relevant[1:] == [[("not judged", "The red")], [("not judged", "green")]]
@@ -205,9 +210,44 @@ def test_a_folder_without_sets_is_refused(tmp_path: Path) -> None:
 def test_a_part_that_is_missing_is_named(tmp_path: Path) -> None:
     (write_set(tmp_path / "colours", "jsonl") / "queries.jsonl").unlink()
     with pytest.raises(DataError, match="colours has no queries"):
-        retrieval._read_folder(tmp_path / "colours")
+        beir.read_folder(tmp_path / "colours")
     for file in (write_set(tmp_path / "blue", "jsonl") / "qrels").iterdir():
         file.unlink()
     with pytest.raises(DataError, match="blue has no qrels") as caught:
-        retrieval._read_folder(tmp_path / "blue")
+        beir.read_folder(tmp_path / "blue")
     assert "qrels/test.tsv with query-id, corpus-id and score" in caught.value.hint
+
+
+def test_a_set_is_dev_data_judged_by_its_own_dev_split(tmp_path: Path) -> None:
+    folder = write_set(tmp_path / "colours", "jsonl")
+    rows = Examples("pairs", {"anchor": Texts.of("ab"), "positive": Texts.of("cd")}, None, "rows")
+    rest, made = load_dev(Dev(data=str(folder)), Data(), rows, 0)
+    assert isinstance(made, Retrieval) and made.queries == ["not judged"] and made.metric == "ndcg@10"
+    assert rest.views == rows.views and any("nDCG@10 of 1 anchors among 4 texts" in note for note in rest.notes)
+    whole = read_dev(str(folder), metric="map")
+    assert isinstance(whole, Retrieval) and whole.queries == ["rouge", "bleu"] and whole.metric == "map"
+    with pytest.raises(UsageError, match=r"the metric is 'accuracy', and .* holds queries and judgements"):
+        read_dev(str(folder), metric="accuracy")
+
+
+def test_of_a_large_set_a_training_measures_a_part_with_all_that_is_relevant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beir, "QUERIES", 10)
+    monkeypatch.setattr(beir, "DOCUMENTS", 25)
+    # Query n has the documents 3n and 3n + 1, and one that no search finds.
+    judged = [row for n in range(30) for row in ((n, -1, 1), (n, 3 * n, 2), (n, 3 * n + 1, 1))]
+    texts = [f"document {n}" for n in range(200)]
+    data = Retrieval([f"query {n}" for n in range(30)], texts, np.array(judged), np.empty((0, 3), np.int64), "set")
+    part = beir.limited(data)
+    assert len(part.queries) == 10 and len(part.documents) == 25 and len(set(part.documents)) == 25
+    found = {(part.queries[q], part.documents[d] if d >= 0 else "", grade) for q, d, grade in part.judged.tolist()}
+    numbers = [int(text.split()[1]) for text in part.queries]
+    assert found == {
+        one
+        for n in numbers
+        for one in ((f"query {n}", "", 1), (f"query {n}", texts[3 * n], 2), (f"query {n}", texts[3 * n + 1], 1))
+    }
+    assert part.notes == ("of 30 queries 10, of 200 documents 25 are used",)
+    assert beir.limited(data).documents == part.documents
+    monkeypatch.setattr(beir, "QUERIES", 30)
+    monkeypatch.setattr(beir, "DOCUMENTS", 200)
+    assert beir.limited(data) is data

@@ -1,0 +1,133 @@
+"""Sets of queries and documents in BEIR's layout, for dev data and the suite of retrieval.
+
+A set is a folder with corpus.jsonl (_id, title, text), queries.jsonl (_id, text) and qrels/test.tsv (query-id,
+corpus-id, score), else dev.tsv, else train.tsv. Each may also be .parquet, as on the hub, or a folder of such files.
+"""
+
+import os
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from contrastcli.data.formats import Frame, format_of
+from contrastcli.data.lines import as_number
+from contrastcli.data.relevance import Retrieval
+from contrastcli.data.sources import open_frame
+from contrastcli.errors import DataError
+from contrastcli.settings.metrics import DOCUMENTS, QUERIES
+
+PARTS = ("corpus", "queries", "qrels")
+_LARGEST_GRADE = 1 << 31
+_HINT = (
+    "put DIR/NAME/corpus.jsonl, queries.jsonl and qrels/test.tsv with query-id, corpus-id and score, or leave out "
+    "--data-dir for NanoBEIR"
+)
+
+
+def holds(name: str | Path, parts: Sequence[str] = PARTS) -> bool:
+    """Whether what has this name is a folder that seems to be a set."""
+    folder = os.path.expanduser(name)
+    return os.path.isdir(folder) and all(any(_named(Path(folder), part)) for part in parts)
+
+
+def _named(folder: Path, *stems: str) -> Iterator[Path]:
+    """What has one of these names in a folder, whatever its suffix; nothing where the folder cannot be read."""
+    return (path for stem in stems for path in sorted(folder.glob(f"{stem}*")) if path.name.partition(".")[0] == stem)
+
+
+def read_folder(name: str | Path, splits: Sequence[str] = ("test", "dev", "train")) -> Retrieval:
+    """A set of a folder, with the first of the splits that its judgements have.
+
+    Raises DataError where a part of it is missing or malformed.
+    """
+    folder, tables = Path(name).expanduser(), []
+    for part in PARTS:
+        path = next(_named(folder, part), None)
+        if path is None or (path.is_dir() and not any(map(format_of, path.iterdir()))):
+            raise DataError(f"{folder} has no {part}", _HINT)
+        split = next(_named(path, *splits), path) if part == "qrels" else path
+        tables.append(open_frame(str(split), "train"))
+    return read(str(folder), *tables)
+
+
+def read(source: str, corpus: Frame, queries: Frame, qrels: Frame) -> Retrieval:
+    """A set from its tables; judgements of texts that it lacks are counted in a note.
+
+    Raises DataError for missing columns, ids that are blank or occur twice, and a set without a relevant document.
+    """
+    titled = (" ".join(words).strip() for words in zip(_cells(corpus, "title"), _cells(corpus, "text"), strict=True))
+    documents, asked = _by_id(corpus, titled), _by_id(queries, _cells(queries, "text"))
+    judgements = list(zip(*(_cells(qrels, column) for column in ("query-id", "corpus-id", "score")), strict=True))
+    rows = [row for row, (query, _, _) in enumerate(judgements) if query in asked]
+    numbers = {name: n for n, name in enumerate(dict.fromkeys(judgements[row][0] for row in rows))}
+    places = {name: n for n, name in enumerate(documents)}
+    # A document with the id of the query has grade 0: it is left out of the ranking.
+    grades = {(numbers[name], places[name]): 0 for name in numbers if name in places}
+    for row in rows:
+        query, document, score = judgements[row]
+        grade = _grade(score, qrels.where(row))
+        if grade > 0 and query != document:
+            # Documents that the corpus lacks are numbered −1, −2 and so on.
+            place = places.setdefault(document, len(documents) - len(places) - 1)
+            grades[numbers[query], place] = grade
+    if not any(grade and place >= 0 for (_, place), grade in grades.items()):
+        raise DataError(f"{source}: no document of the corpus is relevant to a query", "compare the ids with the qrels")
+    judged = np.array(sorted((*pair, grade) for pair, grade in grades.items()), dtype=np.int64)
+    unknown = sum(query not in asked or document not in documents for query, document, _ in judgements)
+    what = (
+        f"{unknown:,} of {len(judgements):,} judgements are of texts that the set lacks; such documents are not found"
+    )
+    notes = (what,) if unknown else ()
+    texts, none = [asked[name] for name in numbers], np.empty((0, 3), dtype=np.int64)
+    return Retrieval(texts, list(documents.values()), judged, none, source, notes=notes)
+
+
+def _by_id(table: Frame, texts: Iterable[str]) -> dict[str, str]:
+    named: dict[str, str] = {}
+    for row, (name, text) in enumerate(zip(_cells(table, "_id"), texts, strict=True)):
+        if not name or name in named:
+            what = f"the _id '{name}' occurs twice" if name else "the _id is blank"
+            raise DataError(f"{table.where(row)}: {what}", "give each text its own _id")
+        named[name] = text
+    return named
+
+
+def _cells(table: Frame, column: str) -> list[str]:
+    """The texts of a column, "" where it is blank; of `title` and `score` also where there is none."""
+    if column not in table.columns:
+        if column in ("title", "score"):
+            return [""] * len(table)
+        raise DataError(f"{table.where(0)}: there is no column '{column}'", _HINT)
+    return ["" if cell is None else str(cell).strip() for cell in table.columns[column]]
+
+
+def _grade(cell: str, where: str) -> int:
+    """A grade of relevance, 1 where none is written."""
+    grade = as_number(cell or 1)
+    if not (grade.is_integer() and abs(grade) < _LARGEST_GRADE):
+        raise DataError(f"{where}: the score is '{cell:.40}'", "a score is a whole number, 0 where nothing is relevant")
+    return int(grade)
+
+
+def limited(data: Retrieval) -> Retrieval:
+    """The same with at most QUERIES queries, and so many documents that all judged ones are there, or DOCUMENTS.
+
+    Both are drawn at random, always alike; a note says of how many.
+    """
+    drawn = random.Random(0)
+    queries = sorted(drawn.sample(range(len(data)), min(len(data), QUERIES)))
+    judged = data.judged[np.isin(data.judged[:, 0], queries)]
+    kept = np.unique(judged[judged[:, 1] >= 0, 1])
+    others = np.setdiff1d(np.arange(len(data.documents)), kept)
+    room = max(0, min(len(others), DOCUMENTS - len(kept)))
+    kept = np.sort(np.append(kept, np.array(drawn.sample(others.tolist(), room), dtype=np.int64)))
+    if len(kept) == len(data.documents) and len(queries) == len(data):
+        return data
+    rows = np.column_stack([np.searchsorted(queries, judged[:, 0]), np.searchsorted(kept, judged[:, 1]), judged[:, 2]])
+    rows[judged[:, 1] < 0, 1] = judged[judged[:, 1] < 0, 1]
+    texts, documents = [data.queries[n] for n in queries], [data.documents[n] for n in kept.tolist()]
+    note = f"of {len(data):,} queries {len(texts):,}, of {len(data.documents):,} documents {len(documents):,} are used"
+    return replace(data, queries=texts, documents=documents, judged=rows, notes=(*data.notes, note))
