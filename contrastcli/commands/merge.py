@@ -107,14 +107,14 @@ def _read_data(
 def _measure(
     mixture: Mixture, models: Mapping[str, ModelRef], alpha: float | None, dev: DevSet, keep: float
 ) -> tuple[list[Row], Row]:
-    """The rows, the base first, and that at `alpha`, or for None the best; of equal ones the first."""
+    """The rows, the base first, and that at `alpha`, or for None the best; of equal ones that with more in general."""
     base, *runs = models
     alphas = [n / 10 for n in range(11)] if alpha is None else sorted({0.0, alpha, 1.0})
     # The mean of several runs is no model yet.
     known = {0.0: base} if len(runs) > 1 else {0.0: base, 1.0: runs[0]}
     trials: list[tuple[float | None, str]] = [(at, known.get(at, "")) for at in alphas]
     trials[1:1] = [(None, run) for run in runs if len(runs) > 1]
-    rows, chosen, highest = list[Row](), 0, -math.inf
+    rows, chosen, highest = list[Row](), 0, (-math.inf, 0.0)
     with console.progress() as advance:
         for step, (at, model) in enumerate(trials):
             advance("measuring", step, len(trials))
@@ -123,7 +123,8 @@ def _measure(
             keeps = dev.keeps_general(keep) if keep else general is None or general.judgement != "worse"
             own = dev.change("last")
             rows.append(Row(at, model, own, general, keeps))
-            after = own.after if keeps and own.after is not None else -math.inf
+            kept = general.after if general and general.after is not None else 0.0
+            after = (own.after if keeps and own.after is not None else -math.inf, kept)
             if after > highest if alpha is None else at == alpha:
                 chosen, highest = step, after
                 dev.keep_best()

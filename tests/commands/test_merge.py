@@ -184,6 +184,15 @@ def test_equal_scores_go_to_the_smaller_alpha(contrast: Contrast) -> None:
     assert answer.out.splitlines()[-1].startswith(f"{BASE} is the best") and not Path("merged").exists()
 
 
+def test_of_equal_scores_the_better_in_general_is_taken(contrast: Contrast) -> None:
+    run = moved("run", by=0.1)
+    Path("dev.csv").write_text("anchor,positive\nba den fir,ba den fir ba\ngo lum sir,go lum sir go\n")
+    general = rated("general.csv", at(0.6, run))
+    told = json.loads(contrast("merge", BASE, run, "best", "--dev", "dev.csv", "--general", general, "--json").out)
+    assert {row["own"]["after"] for row in told["rows"]} == {1.0}
+    assert told["best"]["alpha"] == 0.6 and told["output"] == "best"
+
+
 def test_a_typed_alpha_is_written_and_measured_between_the_two(contrast: Contrast) -> None:
     run = moved("run")
     dev, general = rated("dev.csv", at(0.5, run)), rated("general.csv", BASE)
