@@ -1,7 +1,7 @@
 """Text in: files and data sets become training rows, dev data and batches. No file here knows a model.
 
 sources.py    data by the name that a user types: a path, hf:…, senteval:DIR, starter, stsb
-hub.py        data sets and files of the Hugging Face hub
+hub.py        data sets and files of the Hugging Face hub, and data sets saved to a folder
 downloads.py  downloads from the hub, of models too: progress, and errors in words
 lines.py      bytes as lines of text: their encoding and limits, and cells as numbers
 formats.py    a .csv, .tsv, .jsonl, .parquet … as named columns (a Frame), with lines for errors

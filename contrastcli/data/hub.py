@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face hub: `hf:owner/name[@revision][/file][?config=…&split=…]`."""
+"""Data sets of the Hugging Face hub, `hf:owner/name[@revision][/file][?config=…&split=…]`, and saved to a folder."""
 
 import re
 from contextlib import ExitStack, chdir
@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from contrastcli.data.downloads import Repo, check_reachable, explained, fetch
 from contrastcli.data.formats import Frame, collect, of_batches, read_file
-from contrastcli.errors import DataError, Remedy, UsageError, Use, nearest
+from contrastcli.errors import DataError, Remedy, UsageError, Use, error_text, nearest
 
 PREFIX = "hf:"
 
@@ -19,6 +19,7 @@ _NAME = re.compile(
     r"hf:(?P<repo>\w[\w.-]*/\w[\w.-]*)(@(?P<revision>refs/[^/]+/[^/?]+|[^/?]+))?(/(?P<file>[^?]+))?(\?(?P<query>.*))?"
 )
 _ROWS_AT_ONCE = 1_000
+_SAVED = ("dataset_info.json", "state.json")
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,38 @@ def read(name: str, default_split: str, limit: int = 0) -> Frame:
         _fetch_files(builder, repo)
         builder.download_and_prepare()
         dataset = builder.as_dataset(split=repo.split or default_split)
+    return _frame(dataset, name, limit)
+
+
+def is_saved(folder: Path) -> bool:
+    """Whether `save_to_disk` of `datasets` has written a folder."""
+    return (folder / "dataset_dict.json").is_file() or all(map(Path.is_file, (folder / one for one in _SAVED)))
+
+
+def read_saved(folder: Path, name: str, split: str, limit: int = 0) -> Frame:
+    """The first `limit` rows (0: all) of a folder that `save_to_disk` wrote, of several splits those of one.
+
+    Raises DataError where it is damaged or has no such split.
+    """
+    import datasets
+
+    try:
+        saved = datasets.load_from_disk(str(folder))
+    # Whatever the libraries below raise.
+    except Exception as error:
+        raise DataError(f"{name} cannot be read as a saved data set: {error_text(error)}", "save it again") from None
+    if isinstance(saved, datasets.DatasetDict):
+        if split not in saved:
+            splits = " or ".join(str(Path(name) / one) for one in saved)
+            raise DataError(f"{name} has no split '{split}'", f"name one that it has: {splits}")
+        saved = saved[split]
+    return _frame(saved, name, limit)
+
+
+def _frame(dataset: Any, name: str, limit: int) -> Frame:
+    """The first `limit` rows (0: all) of a `datasets.Dataset`, labels by the names of their classes."""
+    import datasets
+
     classes = {column: kind.names for column, kind in dataset.features.items() if isinstance(kind, datasets.ClassLabel)}
     return collect(of_batches(dataset.iter(_ROWS_AT_ONCE), dataset.column_names, classes), name, limit)
 

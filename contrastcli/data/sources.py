@@ -135,7 +135,7 @@ def open_frame(name: str, split: Split, limit: int = 0) -> Frame:
     path = Path(os.path.expanduser(name))
     # Path.is_dir raises OSError for a name that is too long.
     if os.path.isdir(path):
-        return _read_folder(path, name, limit)
+        return hub.read_saved(path, name, split, limit) if hub.is_saved(path) else _read_folder(path, name, limit)
     if not os.path.exists(path):
         raise DataError(f"there is no file or folder {name}", _near(name, split))
     return read_file(path, name, limit)

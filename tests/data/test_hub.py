@@ -3,9 +3,11 @@
 import json
 from pathlib import Path
 
+import datasets
 import pytest
 
 from contrastcli.data import hub
+from contrastcli.data.sources import open_dev
 from contrastcli.errors import DataError, UsageError
 from support.tables import load
 
@@ -141,3 +143,22 @@ def test_an_unreachable_hub_is_an_error_after_one_request(monkeypatch: pytest.Mo
     with pytest.raises(DataError) as caught:
         load("hf:owner/name", "supcon")
     assert "HF_HUB_OFFLINE=1" in caught.value.hint
+
+
+def test_a_data_set_that_was_saved_to_a_folder_is_read_as_it_is(tmp_path: Path) -> None:
+    labels = datasets.ClassLabel(names=["entailment", "contradiction"])
+    kinds = datasets.Features(premise=datasets.Value("string"), hypothesis=datasets.Value("string"), label=labels)
+    rows = {"premise": ["a", "b"], "hypothesis": ["c", "d"], "label": [0, 1]}
+    saved = datasets.Dataset.from_dict(rows, features=kinds)
+    saved.save_to_disk(str(tmp_path / "one"))
+    assert load(str(tmp_path / "one"), "softmax").labels == [0, 2]
+    lists = datasets.Dataset.from_dict({"query": ["a"], "pos": [["b", "c"]]})
+    datasets.DatasetDict(train=saved, other=lists).save_to_disk(str(tmp_path / "two"))
+    assert load(str(tmp_path / "two"), "softmax").views["anchor"] == ["a", "b"]
+    assert load(str(tmp_path / "two" / "other"), "simcse").views == {"anchor": ["a", "a"], "positive": ["b", "c"]}
+    with pytest.raises(DataError, match="has no split 'validation'") as caught:
+        open_dev(str(tmp_path / "two"))
+    assert caught.value.hint == f"name one that it has: {tmp_path}/two/train or {tmp_path}/two/other"
+    next((tmp_path / "one").glob("*.arrow")).write_bytes(b"")
+    with pytest.raises(DataError, match="one cannot be read as a saved data set"):
+        load(str(tmp_path / "one"), "softmax")
