@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastcli.data.forms import DELIMITERS, FORMATS, LARGEST_JSON, LISTED, LONGEST
+from contrastcli.data.forms import DELIMITERS, FORMATS, LARGEST_JSON, LISTED, LONGEST, OTHER_SUFFIXES
 from contrastcli.data.lines import BYTES_OF_A_ROW, Decoder, Lines, as_number, limit_memory, without_blank_end
 from contrastcli.data.texts import Column, read_columns
 from contrastcli.errors import DataError, error_text
@@ -107,9 +107,9 @@ def _numbered(unit: str, numbers: Sequence[int]) -> str:
 
 def format_of(path: Path) -> str:
     """The format of a file by its name, or "" for an unknown one."""
-    name = path.name.lower()
-    suffix = Path(name.removesuffix(".gz")).suffix
-    known = suffix in FORMATS and not (suffix == ".parquet" and name.endswith(".gz"))
+    ending = Path(path.name.lower().removesuffix(".gz")).suffix
+    suffix = OTHER_SUFFIXES.get(ending, ending)
+    known = suffix in FORMATS and not (suffix == ".parquet" and path.suffix.lower() == ".gz")
     return suffix if known else ""
 
 

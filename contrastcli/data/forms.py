@@ -16,6 +16,9 @@ FORMATS: Mapping[str, str] = {
 }
 """The content of a file, by its suffix; each but parquet also compressed, as .gz."""
 
+OTHER_SUFFIXES: Mapping[str, str] = {".ndjson": ".jsonl", ".jsonlines": ".jsonl", ".tab": ".tsv", ".pq": ".parquet"}
+"""Other endings of the same formats."""
+
 DELIMITERS: Mapping[str, str] = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 """What may separate the fields of a .csv and .tsv; that of the first line is found out."""
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from contrastcli.data.downloads import Absent, Repo, Unreachable, check_reachable, fetch
-from contrastcli.data.forms import FORMATS
+from contrastcli.data.forms import FORMATS, OTHER_SUFFIXES
 from contrastcli.errors import ContrastError, DataError, Remedy, Use
 from contrastcli.files import cache_dir
 from contrastcli.runs.directory import Run, find_run, list_runs
@@ -52,7 +52,7 @@ class ModelRef:
             return folder
         if os.path.isfile(os.path.expanduser(self.name)):
             hint: list[Remedy] = [Use("--data", self.name, "as data:"), "name the model's folder, with its config.json"]
-            is_data = self.name.endswith((*FORMATS, ".gz"))
+            is_data = self.name.endswith((*FORMATS, *OTHER_SUFFIXES, ".gz"))
             if self.name.endswith(".zip"):
                 hint[1:] = [f"unpack it and name the folder: {shlex.join(['unzip', self.name, '-d', self.name[:-4]])}"]
             raise DataError(f"'{self.name}' is a file, and a model is a folder", hint if is_data else hint[1:])

@@ -4,7 +4,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from contrastcli.data.forms import FORMATS
+from contrastcli.data.forms import FORMATS, OTHER_SUFFIXES
 from contrastcli.errors import ContrastError
 from contrastcli.model.locate import ModelRef
 from contrastcli.runs.directory import list_runs
@@ -33,7 +33,11 @@ def complete_path(typed: str) -> Choices:
 
 def data_files() -> Choices:
     """The files of data in the working folder."""
-    return [(name, about) for name, about in complete_path("") if name.removesuffix(".gz").endswith(tuple(FORMATS))]
+    return [
+        (name, about)
+        for name, about in complete_path("")
+        if name.removesuffix(".gz").endswith((*FORMATS, *OTHER_SUFFIXES))
+    ]
 
 
 def complete_sets(typed: str) -> Choices:
