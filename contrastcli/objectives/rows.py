@@ -84,27 +84,27 @@ class Rows:
     def negatives(self, rows: Tensor, columns: Sequence[str]) -> Tensor:
         """A mask of each row's negatives among the texts of the columns: (n,) indices → (n, M) bool, M texts in all.
 
-        All texts but the row's own in the first column, and those `left_out` for its anchor or its positive. With
-        `mask_duplicates` pairs that share a text, as do two answers to a question, are no negatives of each other
-        either, unless labels or scores tell which pairs are positive.
+        All texts but the row's own in the first column, those `left_out` for its anchor or its positive, and those of
+        pairs that are `alike`.
         """
         texts = torch.cat([self.ids[column] for column in columns])  # (M,)
         valid = (torch.arange(len(texts), device=texts.device) != rows[:, None]) & (texts >= 0)
         anchors, positives = (self.ids[view][rows] for view in ("anchor", "positive"))
         valid &= ~self.left_out(anchors, texts) & ~self.left_out(positives, texts)
-        if self.mask_duplicates and self.label is None and self.score is None:
-            other = (anchors[:, None] != self.ids["anchor"]) & (positives[:, None] != self.ids["positive"])  # (n, N)
-            every = torch.ones_like(other)
-            valid &= torch.cat([other if one in ("anchor", "positive") else every for one in columns], dim=1)
+        if self.mask_duplicates:
+            alike = self.alike(rows)
+            none = torch.zeros_like(alike)
+            valid &= ~torch.cat([alike if one in ("anchor", "positive") else none for one in columns], dim=1)
         return valid
 
-    def true_negatives(self, rows: Tensor, columns: Sequence[str]) -> Tensor:
-        """As `negatives`, without further positives of a row's anchor, which labels and scores tell."""
-        valid, anchors = self.negatives(rows, columns), self.ids["anchor"]
-        # Labelled and scored rows have one column of others.
-        if self.label is not None or self.score is not None:
-            valid[:, : len(anchors)] &= ~((anchors[rows, None] == anchors) & self.positives())
-        return valid
+    def alike(self, rows: Tensor) -> Tensor:
+        """Which positive pairs share a text with those of rows, as two answers to a question do: (n,) → (n, N) bool.
+
+        None without `mask_duplicates`.
+        """
+        anchors, positives = self.ids["anchor"], self.ids["positive"]
+        shared = (anchors[rows, None] == anchors) | (positives[rows, None] == positives)
+        return shared & self.positives() if self.mask_duplicates else torch.zeros_like(shared)
 
     def left_out(self, own: Tensor, texts: Tensor) -> Tensor:
         """Which texts are no negatives of texts of their own: with `mask_duplicates` equal ones, and excluded pairs.

@@ -137,7 +137,7 @@ def _blocks(
     everything = torch.cat([views[name] for name in compared])  # (M, d)
     for start in range(0, len(anchors), BLOCK):
         block = anchors[start : start + BLOCK]
-        is_negative = rows.true_negatives(block, compared)
+        is_negative = rows.negatives(block, compared)
         angle = torch.rad2deg(torch.arccos(cosines(views["anchor"][block], everything).clamp(-1, 1))).cpu()
         yield slice(start, start + BLOCK), angle, is_negative[:, :others], is_negative
 

@@ -29,9 +29,9 @@ def contrast_by_loops(
 ) -> Callable[[], float]:
     """Instance discrimination at τ = 0.2."""
     ids, label = numbers(rows.ids), rows.labels().tolist()
-    return lambda: discrimination_by_loops(
-        vectors(views), ids, label, heads["projection"], kind, margin, 0.2, hard_negatives, rows.mask_duplicates
-    )
+    excluded = [(first, second) for first, second in rows.excluded.tolist()]
+    how = kind, margin, 0.2, hard_negatives, rows.mask_duplicates, excluded
+    return lambda: discrimination_by_loops(vectors(views), ids, label, heads["projection"], *how)
 
 
 @every_weighing
@@ -59,8 +59,9 @@ def test_masked_duplicates_leave_the_negatives_and_their_count(hard_negatives: H
 @every_weighing
 def test_an_anchor_without_negatives_counts_as_zero_and_leaves_the_others_alone(hard_negatives: HardNegatives) -> None:
     views, layers = batch("anchor", "positive", rows=2, width=6), heavy(heads(6))
-    ids = {"anchor": torch.tensor([1, 1]), "positive": torch.tensor([2, 1])}  # row 1 only repeats row 0's anchor
-    rows = Rows(ids, torch.tensor([0, 0]), mask_duplicates=True)
+    ids = {"anchor": torch.tensor([1, 3]), "positive": torch.tensor([2, 4])}
+    # Row 1 has no text that is a negative of row 0, and not the other way round.
+    rows = Rows(ids, torch.tensor([0, 0]), mask_duplicates=True, excluded=torch.tensor([[1, 3], [2, 4]]))
     loss, _ = CONTRAST(views, rows, layers, hard_negatives=hard_negatives)
     assert loss > 0
     check(loss, contrast_by_loops(views, rows, layers, hard_negatives), views)

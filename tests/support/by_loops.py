@@ -5,7 +5,7 @@ Labels are 0 entailment, 1 neutral, 2 contradiction.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from torch import nn
 
@@ -121,7 +121,9 @@ def discrimination_by_loops(
     tau: float,
     hard_negatives: str,
     mask: bool,
+    excluded: Collection[tuple[int, int]] = (),
 ) -> float:
+    """`excluded` are pairs of a text and one that is no negative of it."""
     size = len(label)
     texts = [*ids["anchor"], *ids["positive"]]
     first, second = linears(projection)
@@ -132,7 +134,11 @@ def discrimination_by_loops(
             continue
         for anchor, partner in [(i, i + size), (i + size, i)]:
             taken = {texts[anchor], texts[partner]} if mask else set()
-            rest = [j for j in range(2 * size) if j not in (anchor, partner) and texts[j] not in taken]
+            taken |= {other for own, other in excluded if own in (texts[anchor], texts[partner])}
+            # Another entailed pair that shares a text is none either.
+            shares = [any(ids[v][j] == ids[v][i] for v in ("anchor", "positive")) for j in range(size)]
+            apart = [j for j in range(size) if j != i and not (mask and shares[j] and label[j] == 0)]
+            rest = [j for one in apart for j in (one, one + size) if texts[j] not in taken]
             own = math.exp(similarity_of(z[anchor], z[partner], kind, margin) / tau)
             others = weighed_by_loops([similarity_of(z[anchor], z[j], kind) for j in rest], tau, hard_negatives)
             losses.append(-math.log(own / (own + others)))

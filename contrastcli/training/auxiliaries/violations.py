@@ -36,7 +36,7 @@ def hardest_negatives(views: Mapping[str, Tensor], rows: Rows) -> tuple[Tensor, 
     found = []
     for block in torch.split(anchors, BLOCK):
         cosine = vectors[block] @ vectors[count:].T
-        found.append(cosine.masked_fill(~rows.true_negatives(block, columns), -1).max(dim=1))
+        found.append(cosine.masked_fill(~rows.negatives(block, columns), -1).max(dim=1))
     closest, hardest = (torch.cat(parts) for parts in zip(*found, strict=True))
     positives = (vectors[:count] * vectors[count : 2 * count]).sum(dim=1)[anchors]
     negatives = torch.cat([rows.ids[name] for name in columns])[hardest]
