@@ -163,6 +163,9 @@ def nearest(word: str, known: Iterable[str], command: str = "", remark: str = ""
     close = [name for name in plain if name.endswith(f".{last}") or f"{name}-".startswith((f"{word}-", f"{word} "))]
     within = [name for name in plain if len(parts[name]) > 1 and parts[name] <= parts[word]]
     close = close or sorted(within, key=lambda name: -len(parts[name]))
+    inside = [plain[name] for name in plain if word in name]
+    if not close and 2 < len(inside) <= _MOST_LISTED:
+        return f"several have that: {', '.join(inside)}"
     tails = {name.rpartition(".")[2]: name for name in plain}
     close = close or [tails[tail] for tail in difflib.get_close_matches(last, tails, 1, _SURE)]
     # A part of several names means none of them.

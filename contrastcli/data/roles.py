@@ -300,7 +300,9 @@ def label_names(text: str) -> dict[str, int]:
     for name in names.values():
         if name.lower() not in _LABEL_WORDS:
             what = f"data.labels: there is no label '{name}'"
-            raise UsageError(what, _naming(sorted(names), {}), key=_LABELS_KEY)
+            turned = Use("--labels", join_items(f"{value}={word}" for word, value in names.items()), "write")
+            is_turned = {*map(str.lower, names)} <= _LABEL_WORDS.keys()
+            raise UsageError(what, turned if is_turned else _naming(sorted(names), {}), key=_LABELS_KEY)
     return {word.lower(): _LABEL_WORDS[name.lower()] for word, name in names.items()}
 
 

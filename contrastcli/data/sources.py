@@ -25,6 +25,7 @@ from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.settings import sections
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Blank
+from contrastcli.settings.setting import join_items
 
 STARTER = Path(__file__).parent.parent / "starter"
 """The texts of the package: nli.tsv to train on, dev.tsv with scored pairs."""
@@ -90,11 +91,18 @@ def load_rows(name: str, columns: str = "", blank: Blank = "error") -> Examples:
 
 def load_sentences(name: str, columns: str = "", blank: Blank = "error") -> Examples:
     """The sentences of a file or data set, one for each row. Raises DataError if it holds other rows."""
-    examples = load_rows(name, columns, blank)
+    frame = open_frame(name, "train")
+    longest = sorted(frame.columns, key=lambda column: -frame.columns[column].sizes.sum())
+    choices = [Use("--columns", join_items([f"text={column}"]), "choose one:") for column in longest[:3]]
+    try:
+        examples = from_frame(frame, columns, "", name, blank=blank, texts_only=True)
+    except DataError as error:
+        # Pairs are of no use here; a first line that is a row is told first.
+        if error.key == COLUMNS and len(choices) > 1 and isinstance(error.remedies[0], Use):
+            raise DataError(error.what, choices, key=COLUMNS) from None
+        raise
     if examples.form != "sentences":
-        what = f"{name} holds {FORMS[examples.form]}"
-        remedies = Use("--columns", "text=COLUMN", "choose one:"), "give sentences: one a line"
-        raise DataError(what, remedies, key=COLUMNS)
+        raise DataError(f"{name} holds {FORMS[examples.form]}", choices, key=COLUMNS)
     return examples
 
 

@@ -108,7 +108,8 @@ def find(name: str) -> Preset:
     for path in (folder() / f"{name}.toml", folder() / "sweeps" / f"{name}.toml"):
         if path.stem == name and path.is_file():
             return _shipped(path)
-    raise UsageError(f"there is no preset '{name}'", nearest(name, [*names(), *sweep_names()], "contrast presets"))
+    known = nearest(name, [*names(), *sweep_names()], "contrast presets")
+    raise UsageError(f"there is no preset '{name}'", f"--config {name}" if name.endswith(".toml") else known)
 
 
 def stack(preset: Preset) -> list[Layer]:

@@ -109,6 +109,18 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("suggest", "tiny/labelled.jsonl", "tiny/backbone"), "did you mean --backbone tiny/backbone?"),
         (("mine", "a.csv", "b.jsonl"), "contrast mine a.csv -o b.jsonl"),
         (("mine", "a.csv", "a.txt"), "such as -o PATH"),
+        (train("--data", "same.tsv", "--labels", "e=0,n=1"), "write --labels 0=e,1=n"),
+        (
+            ("encode", "titles.csv", "-o", "v.npy"),
+            "choose one: --columns text=title, or choose one: --columns text=body",
+        ),
+        (
+            ("encode", "same.tsv", "-o", "v.npy"),
+            "choose one: --columns text=premise, or choose one: --columns text=hypothesis",
+        ),
+        (("presets", "show", "bert-base"), "several have that: aoe-"),
+        (("config", "show", "--preset", "my.toml"), "--config my.toml"),
+        (("data", "same.tsv", "--output", "x.csv"), "did you mean --clean VALUE?"),
         (("encode", "a.txt", "vec.npy"), "contrast encode a.txt -o vec.npy"),
         (
             ("sweep", "--preset", "starter", "--grid", "tau=0.1", "--seeds", "1,2,3"),
@@ -163,7 +175,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (train("--data", "tiny/pair.jsonl"), "did you mean tiny/pairs.jsonl?"),
         (train("--data", "-"), "write what is piped to a file, such as rows.csv, and name that"),
         (train(*LABELLED, "--dev", "split:100%"), "write a share below 100 %, such as split:5%"),
-        (train("--data", "xyzzy.csv"), "the folder holds a.txt, b.txt, c.txt, chat.jsonl, comma.csv and 7 more"),
+        (train("--data", "xyzzy.csv"), "the folder holds a.txt, b.txt, c.txt, chat.jsonl, comma.csv and 8 more"),
         (("eval", "simple"), "or measure your own pairs: --data FILE"),
         (train(*LABELLED, "--dev", "sts-b"), "did you mean stsb?"),
         (train(*LABELLED, "--limit", "1"), "read all rows: --limit 0"),
@@ -193,6 +205,7 @@ def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, words: tuple[
         Path(f"{letter}.txt").touch()
     shutil.copytree("tiny/backbone", "several/checkpoint-500")
     Path("same.tsv").write_text("premise\thypothesis\tlabel\nba\tda\te\nfa\tga\te\n")
+    Path("titles.csv").write_text("title,body\na,b\nc,d\n")
     Path("python.jsonl").write_text("{'anchor': 'a', 'positive': 'b'}\n" * 3)
     Path("nested.jsonl").write_text('{"query": {"id": "1", "text": "a b"}, "positive": "c"}\n' * 3)
     Path("chat.jsonl").write_text(

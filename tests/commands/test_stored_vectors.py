@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -142,10 +141,11 @@ def test_vectors_that_are_not_the_corpus_s_are_refused_with_what_makes_them(cont
         answer = contrast(*QUERY, "--vectors", name)
         failed(answer, 3, what, "contrast encode tiny/sentences.jsonl -o ")
         before = Path(name).read_bytes() if name != "none.npy" else b""
-        hinted = shlex.split(answer.err.splitlines()[-1].removeprefix("hint: contrast "))
+        command, _, then = answer.err.splitlines()[-1].partition("; then ")
+        hinted = shlex.split(command.removeprefix("hint: contrast "))
         contrast(*hinted)
         assert name == "none.npy" or Path(name).read_bytes() == before, "it was written over"
-        again = contrast(*QUERY, "--vectors", hinted[hinted.index("-o") + 1])
+        again = contrast(*QUERY, *shlex.split(then))
         assert neighbours(again) == neighbours(contrast(*QUERY))
 
 
@@ -172,7 +172,7 @@ def test_the_hint_repeats_what_decides_on_the_rows(contrast: Contrast) -> None:
     Path("faq.csv").write_text("id,body\n7,ba den\n8,\n9,go\n")
     words = ("--corpus", "faq.csv", *MODEL, "--columns", "text=body", "--blank", "drop", "--dim", "8")
     answer = contrast("query", "go", *words, "--vectors", "v.npy")
-    hint = re.sub("hint: contrast ", "", answer.err.splitlines()[-1])
+    hint = answer.err.splitlines()[-1].removeprefix("hint: contrast ").partition("; then --vectors v.npy")[0]
     assert contrast(*shlex.split(hint)).code == 0
     answer = contrast("query", "go", *words, "--vectors", "v.npy", "-k", "1")
     assert answer.code == 0 and answer.out.split()[:3] == ["1.0000", "0.0°", "9"]
