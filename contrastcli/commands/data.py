@@ -21,7 +21,7 @@ from contrastcli.data.examples import Examples, from_frame
 from contrastcli.data.findings import Finding, Keyed, contradicting, languages, leaks, near, repeated, same
 from contrastcli.data.formats import Frame
 from contrastcli.data.forms import FORMS, KINDS, LONGEST
-from contrastcli.data.roles import listed
+from contrastcli.data.roles import are_lists, listed
 from contrastcli.data.sources import open_frame, read_sets
 from contrastcli.data.writing import WRITERS, check_rows_output
 from contrastcli.errors import DataError, UsageError, Use, nearest
@@ -149,6 +149,8 @@ def inspect(
     if clean:
         check_rows_output(clean, source)
     frame = open_frame(source, "train")
+    if clean and clean.suffix != ".jsonl":
+        _check_lists(frame, columns, clean)
     dropped, kept = (_read_words(words, len(frame)) for words in (drop, keep))
     seen = _look(frame, columns, labels, source, dev)
     if model:
@@ -168,6 +170,14 @@ def inspect(
         raise DataError(f"{source}: {len(frame) - len(reasons)} rows would remain", Use("--keep", "KIND", "keep some:"))
     _write(clean, seen, reasons)
     return msgspec.structs.replace(result, output=str(clean), kept=len(frame) - len(reasons))
+
+
+def _check_lists(frame: Frame, columns: str, clean: Path) -> None:
+    """Raises UsageError where texts are lists, which only a .jsonl holds."""
+    for name, role in listed(frame, columns):
+        if role and are_lists(frame.columns[name]):
+            what = f"the texts of '{name}' are lists, which a {clean.suffix} does not hold"
+            raise UsageError(what, Use("--clean", str(clean.with_suffix(".jsonl")), "write"))
 
 
 def _list_columns(source: str, columns: str) -> Inspected:

@@ -96,6 +96,19 @@ def test_values_stay_values_where_the_format_has_them(contrast: Contrast) -> Non
     assert Path("clean.csv").read_text().splitlines()[2] == 'text number 1,"[""a"", 1]",1'
 
 
+def test_several_positives_of_a_row_are_looked_at_and_stay_with_it(contrast: Contrast) -> None:
+    rows = [{"query": f"question {n}", "pos": [f"answer {n}", f"other {n}"], "neg": ["no"]} for n in range(9)]
+    rows[3]["pos"] = ["the same answer", "the same answer."]
+    rows[7] = {**rows[2], "pos": ["other 2"]}
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    answer = contrast("data", "rows.jsonl", "--clean", "clean.jsonl")
+    assert answer.code == 0 and "9 rows with lists in 'pos' are 17 rows" in answer.err
+    # A row repeats another, and is no repetition of itself.
+    kept = [json.loads(line) for line in Path("clean.jsonl").read_text().splitlines()]
+    assert kept == [row for number, row in enumerate(rows) if number != 7]
+    refused(contrast("data", "rows.jsonl", "--clean", "c.csv"), 2, "'pos' are lists, which a .csv", "--clean c.jsonl")
+
+
 def test_kinds_and_rows_are_kept_and_left_out_by_name(contrast: Contrast) -> None:
     write("rows.csv", [*ROWS, *PLANTED["same"], *PLANTED["near"]])
     contrast("data", "rows.csv", "--clean", "clean.jsonl", "--keep", "near,5", "--drop", "1")
