@@ -25,6 +25,7 @@ COLUMNS = "data.columns"
 
 _LABEL_WORDS = {word: label for label, name in enumerate(LABELS) for word in (name, name[0])}
 _NUMBERED = re.compile(r"(negative|hard_neg|negative_score|neg_score)_(\d+)")
+_LIST_AS_TEXT = re.compile(r"""\[\s*(["']).*\1\s*\]""", re.DOTALL)
 _LABELS_KEY = "data.labels"
 _LABELS_EXAMPLE = "0=entailment,1=neutral,2=contradiction"
 _LONGEST_NAME = 50
@@ -207,6 +208,12 @@ def texts(frame: Frame, column: str) -> Texts:
         what = f"the column '{column}' holds {cells[others[0]]!r:.40}, which is not text"
         hint = "write sentences as text, or choose another column: --columns anchor=a,positive=b"
         raise _bad_rows(frame, others, what, _taken_out(frame, column) or hint, COLUMNS)
+    heads = [cell for cell in cells[:_MOST_SEARCHED] if cell]
+    if heads and all(_LIST_AS_TEXT.fullmatch(cast(str, cell)) for cell in heads):
+        what = f"{frame.files[0].name}: the column '{column}' holds lists written as text, such as {heads[0]:.40}"
+        raise DataError(
+            what, "write the rows as .jsonl, where a list is one: df.to_json(…, orient='records', lines=True)"
+        )
     long = [row for row in np.flatnonzero(cells.sizes > LONGEST).tolist() if len(cast(str, cells[row])) > LONGEST]
     if long:
         what = f"the sentence in the column '{column}' is longer than {LONGEST:,} characters"

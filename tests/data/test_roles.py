@@ -370,6 +370,16 @@ def test_each_positive_of_a_list_is_a_row_with_its_score_and_the_negatives(tmp_p
         load_examples(Data(train=str(path)), ("triplets",), ())
 
 
+@pytest.mark.parametrize("cell", ["['b', \"c\", 'd']", '["b"]', "[ 'a\\nb' ]"])
+def test_lists_that_a_program_wrote_as_text_are_no_texts(tmp_path: Path, cell: str) -> None:
+    rows = ["anchor\tpositive", *(f"{number}\t{cell}" for number in range(5))]
+    (path := tmp_path / "a.tsv").write_text("\n".join(rows) + "\n")
+    with pytest.raises(DataError, match="the column 'positive' holds lists written as text"):
+        load_examples(Data(train=str(path)), ANY, ())
+    path.write_text("\n".join([*rows, "6\tno list"]) + "\n")
+    assert load_examples(Data(train=str(path)), ANY, ()).views["positive"][5] == "no list"
+
+
 @pytest.mark.parametrize("suffix", ["json", "jsonl"])
 def test_a_row_may_be_a_list_of_its_texts(tmp_path: Path, suffix: str) -> None:
     lines = ['["a", "p", "b"]', '["d", "q", "e"]']
