@@ -209,7 +209,8 @@ def report(made: Mined, output: Path) -> None:
     if left := made.of - made.rows:
         narrate(f"{left:,} rows have fewer and were left out; {_MORE}")
     if made.too_close:
-        close = f"of {made.too_close:,} rows the nearest candidate is too close to be a negative"
+        rows = f"{made.too_close:,} row{'s'[: made.too_close - 1]}"
+        close = f"of {rows} the nearest candidate is too close to be a negative"
         narrate(f"{close} (--show 20 prints such); --ranks, --below, --margin and --guard decide")
     narrate(f"mean cosine to the anchor: positive {made.cosine_positive:.4f}, negative {made.cosine_negative:.4f}")
     words = ["--objective", "kl" if made.teacher else "simcse", "--backbone", made.model, "--data", str(output)]
