@@ -432,7 +432,8 @@ def remedy(error: click.ClickException, context: click.Context) -> str:
         return f"put it before the command: {mistyped.moved(words, name, not general.is_flag, command)}"
     param = getattr(error, "param", None) or next((one for one in params if name in one.opts), None)
     if not isinstance(param, click.Option):
-        return mistyped.usage(command)
+        place = (params.index(param), param.make_metavar(context)) if param and words else None
+        return mistyped.with_word(words, command, *place) if place else mistyped.usage(command)
     whole = mistyped.with_output(words, command) if param.name == "output" else ""
     return whole or f"such as {_example(param, words)}: see {command} --help"
 

@@ -139,6 +139,12 @@ def with_output(words: Sequence[str], command: str) -> str:
     return shlex.join([*command.split(), *words[:at], *words[at + 1 :], "-o", words[at]])
 
 
+def with_word(words: Sequence[str], command: str, at: int, missing: str) -> str:
+    """A command line with the name of what is missing in its place."""
+    before, after = shlex.join(words[:at]), shlex.join(words[at:])
+    return " ".join(filter(None, [command, before, missing.partition("|")[0].strip("[]. "), after]))
+
+
 def moved(words: Sequence[str], name: str, takes_value: bool, command: str) -> str:
     """A command line whose option of all commands, with its value if it has one, stands in front of the command."""
     at = next(n for n, word in enumerate(words) if word.partition("=")[0] == name)
