@@ -129,7 +129,7 @@ def number(
 
 
 def with_output(words: Sequence[str], command: str) -> str:
-    """A command line whose last word is that of the file to write, or "" where none has the ending of one."""
+    """A command line with the file to write behind -o, or "" where no word has the ending of one."""
     files = (
         n for n, word in enumerate(words)
         if n and (word.endswith(_WRITTEN[:2]) or (word.endswith(_WRITTEN) and not os.path.exists(word)))

@@ -232,7 +232,7 @@ def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) 
 
 
 def _folders(plan: Plan, runs_dir: Path, resumed: Run | None) -> list[Path]:
-    """The folders of a plan's models. Raises DataError; of a run to resume they are where they were."""
+    """The folders of a plan's models. Raises DataError, which for a run to resume says to put a model back."""
     folders = []
     for model in plan.models:
         try:

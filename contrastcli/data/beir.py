@@ -16,14 +16,14 @@ from contrastcli.data.formats import Frame, format_of
 from contrastcli.data.lines import as_number
 from contrastcli.data.relevance import Retrieval
 from contrastcli.data.sources import open_frame
-from contrastcli.errors import DataError
+from contrastcli.errors import DataError, Use
 from contrastcli.settings.metrics import DOCUMENTS, QUERIES
 
 PARTS = ("corpus", "queries", "qrels")
 _LARGEST_GRADE = 1 << 31
 _HINT = (
-    "put DIR/NAME/corpus.jsonl, queries.jsonl and qrels/test.tsv with query-id, corpus-id and score, or leave out "
-    "--data-dir for NanoBEIR"
+    "put there corpus.jsonl, queries.jsonl and qrels/test.tsv with query-id, corpus-id and score",
+    Use("--data-dir", verb="for NanoBEIR leave out"),
 )
 
 

@@ -111,8 +111,9 @@ def _roles_by_name(frame: Frame, source: str, given: Mapping[str, str]) -> dict[
 def _parse_columns(columns: str, frame: Frame, source: str) -> dict[str, str]:
     roles: dict[str, str] = {}
     names = [name.strip() for name in split_items(columns)]
-    if len(names) in (2, 3) and {*names} <= frame.columns.keys():
-        written = join_items(map("=".join, zip(("anchor", "positive", "negative"), names, strict=False)))
+    if len(names) < 4 and {*names} <= frame.columns.keys():
+        roles_of_all = ("anchor", "positive", "negative") if names[1:] else ("text",)
+        written = join_items(map("=".join, zip(roles_of_all, names, strict=False)))
         raise UsageError(f"data.columns is {columns!r}", Use("--columns", written, "write"), key=COLUMNS)
     items = _parse_items(COLUMNS, columns, "anchor=a,positive=b")
     for key, column in items.items():
@@ -211,9 +212,8 @@ def texts(frame: Frame, column: str) -> Texts:
     heads = [cell for cell in cells[:_MOST_SEARCHED] if cell]
     if heads and all(_LIST_AS_TEXT.fullmatch(cast(str, cell)) for cell in heads):
         what = f"{frame.files[0].name}: the column '{column}' holds lists written as text, such as {heads[0]:.40}"
-        raise DataError(
-            what, "write the rows as .jsonl, where a list is one: df.to_json(…, orient='records', lines=True)"
-        )
+        hint = "write the rows as .jsonl, where a list is one: df.to_json(…, orient='records', lines=True)"
+        raise DataError(what, hint)
     long = [row for row in np.flatnonzero(cells.sizes > LONGEST).tolist() if len(cast(str, cells[row])) > LONGEST]
     if long:
         what = f"the sentence in the column '{column}' is longer than {LONGEST:,} characters"
@@ -237,8 +237,9 @@ def _taken_out(frame: Frame, column: str) -> str:
 
 
 def are_lists(cells: Column[object]) -> bool:
-    """Whether a column has lists among its cells."""
-    return any(isinstance(cell, list) for cell in cells.take(~cells.is_text))
+    """Whether a column has lists among its cells, but of the turns of a chat or other objects."""
+    lists = (cell for cell in cells.take(~cells.is_text) if isinstance(cell, list))
+    return any(not any(isinstance(one, dict) for one in cell) for cell in lists)
 
 
 def one_each(frame: Frame, columns: Sequence[str], score: str | None) -> Frame:

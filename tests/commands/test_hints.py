@@ -118,6 +118,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
             ("encode", "same.tsv", "-o", "v.npy"),
             "choose one: --columns text=premise, or choose one: --columns text=hypothesis",
         ),
+        (("encode", "titles.csv", "-o", "v.npy", "--columns", "body"), "write --columns text=body"),
         (("presets", "show", "bert-base"), "several have that: aoe-"),
         (("config", "show", "--preset", "my.toml"), "--config my.toml"),
         (("data", "same.tsv", "--output", "x.csv"), "did you mean --clean VALUE?"),
@@ -156,6 +157,10 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("mine", "a.csv", "-o", "b.jsonl", "--ranks", "50-10"), "the nearest and the farthest rank as 10-50"),
         (("query", "a", "b", "--model", "tiny/Backbone"), "did you mean 'tiny/backbone'?"),
         (train("--data", "chat.jsonl"), 'jq -c \'{anchor: .["turns"][0]["content"], positive: .["turns"][1]['),
+        (
+            train("--data", "chat.jsonl", "--columns", "text=turns"),
+            'jq -c \'{anchor: .["turns"][0]["content"], positive',
+        ),
         (train("--data", "nested.jsonl"), """jq -c '.["query"] = .["query"]["text"]' nested.jsonl > texts.jsonl"""),
         (train("--data", "same.tsv", "--labels", "0=no,1=yes"), "for each …: --labels '0=…,1=…'"),
         (("query", "a", "--corpus", "x.txt", "--top", "3"), "did you mean -k VALUE?"),
