@@ -211,7 +211,9 @@ def launch(run: Run, arguments: Sequence[str], command: Sequence[str] = CONTRAST
         if run.alive_path.exists() and run.status().state in IN_PROGRESS:
             raise InUse(f"a process is starting in {run.path}", f"contrast watch {run.name} shows it")
         pid = start_detached([*command, *arguments], run.log_path)
-        atomic_write(run.alive_path, msgspec.json.encode(Writer(socket.gethostname(), pid, time.time())))
+        # It trains; where the disk is full it will say so itself.
+        with contextlib.suppress(OSError):
+            atomic_write(run.alive_path, msgspec.json.encode(Writer(socket.gethostname(), pid, time.time())))
     return pid
 
 

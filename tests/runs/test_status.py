@@ -1,5 +1,6 @@
 """The state of a run, and the process that trains it: locks, stopping, waiting, launching."""
 
+import errno
 import os
 import socket
 import subprocess
@@ -353,6 +354,17 @@ def test_a_launched_process_that_still_loads_is_starting(run: Run) -> None:
     assert run.status().state == "starting"
     psutil.Process(pid).kill()
     assert wait_for_end(run, timeout=30.0).state == "killed"
+
+
+def test_a_process_that_was_launched_is_not_given_up_for_want_of_room(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(process, "atomic_write", full)
+    pid = launch(run, [], command=[sys.executable, "-c", "import time; time.sleep(60)"])
+    psutil.Process(pid).kill()
 
 
 def test_nothing_is_launched_into_a_run_in_progress(run: Run) -> None:
