@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -55,8 +55,8 @@ def encode_file(
     check_output(output, "vectors", (*HEADERS, ".parquet"))
     number, parts = _parse_shard(shard)
     if " " in source and not format_of(Path(source)) and not os.path.exists(source):
-        words = (shlex.quote(source), shlex.quote(str(output)))
-        raise DataError(f"there is no file {source}", "echo {} | contrast encode - -o {}".format(*words))
+        options = {"--model": model, "--dim": dim, "--as": kind, "--dtype": dtype, "--precision": precision}
+        raise DataError(f"there is no file {source}", _echoed(source, output, options))
     ref = resolve(model, runs_dir)
     rows = load_sentences(source, columns, blank) if source != "-" else _read_stdin(columns, blank)
     texts = rows.views["anchor"]
@@ -77,6 +77,13 @@ def encode_file(
         narrate(compare_to_fp32(encoder, texts, dtype))
     where = f", rows {part.start + 1:,} to {part.stop:,} of {len(texts):,}" if parts > 1 else ""
     narrate(f"wrote {output}: {len(part):,} vectors of {encoder.width}{where}")
+
+
+def _echoed(text: str, output: Path, options: Mapping[str, object]) -> str:
+    """The command that encodes a text, with the options that have a value."""
+    words = [word for option, value in options.items() if value for word in (option, value)]
+    command = shlex.join(map(str, ("contrast", "encode", "-", "-o", output, *words)))
+    return f"echo {shlex.quote(text)} | {command}"
 
 
 def _read_stdin(columns: str, blank: Blank) -> Examples:

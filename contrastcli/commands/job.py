@@ -96,6 +96,9 @@ def make_sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
             raise UsageError("a resumed sweep has its grid and settings", hint)
         return sweeps.find_sweep(job.resume, directory)
     preset = _preset(job)
+    for key, text in job.typed.values.items():
+        if "," in str(text) and sections.find_setting(key, key).kind in (int, float):
+            raise UsageError(f"{key} has several values ({job.typed.sources[key]})", f"--grid {key}={text}")
     points = {**preset.grid, **sweeps.parse(axes, job.typed)}
     return sweeps.make(presets.stack(preset), job.typed, points, job.seeds or preset.seeds, job.name, directory)
 
@@ -113,7 +116,8 @@ def check_training(job: Job, directory: Path, detach: bool, after: Run | None) -
         raise UsageError("--seeds trains one run after another, here", hint)
     stated = {"--preset": job.preset, "--config": job.file, "--name": job.name}
     if job.resume is not None and (given := [option for option, value in stated.items() if value is not None]):
-        raise UsageError("a resumed run has settings and a name already", f"leave out {' and '.join(given)}")
+        start = f", or to start it where there is none: --resume-or-start {job.name}" if job.name == job.resume else ""
+        raise UsageError("a resumed run has settings and a name already", f"leave out {' and '.join(given)}{start}")
     if job.resume_or_start is not None and (job.resume, job.name, job.seeds) != (None, None, None):
         raise UsageError("--resume-or-start names one run", "leave out --resume, --name and --seeds")
     if detach and job.json:

@@ -177,8 +177,14 @@ def _near(name: str, split: Split) -> str:
     names = sorted(name for name in os.listdir(path.parent) if format_of(Path(name)))
     # Without the endings, which are alike where the names are not.
     stems = [name.partition(".")[0].lower() for name in names]
-    near = difflib.get_close_matches(path.name.partition(".")[0].lower(), stems, cutoff=0.6)
-    close = [os.path.join(os.path.dirname(name), one) for one, stem in zip(names, stems, strict=True) if stem in near]
+    near, nearer = (difflib.get_close_matches(path.name.partition(".")[0].lower(), stems, 9, at) for at in (0.6, 0.7))
+    # Of another ending only what is nearer.
+    alike = [(one, near if one.endswith(path.suffix) else nearer) for one in names]
+    close = [
+        os.path.join(os.path.dirname(name), one)
+        for (one, known), stem in zip(alike, stems, strict=True)
+        if stem in known
+    ]
     if "*" in path.name and (several := fnmatch.filter(names, path.name)):
         return f"write them with commas: {','.join(os.path.join(os.path.dirname(name), one) for one in several[:20])}"
     if not format_of(path):

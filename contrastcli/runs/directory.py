@@ -368,7 +368,7 @@ def match_name(word: str, names: Sequence[str], directory: Path, kind: str, comm
     """
     if not names:
         other = not directory.exists() and (directory.parent / "runs").is_dir()
-        hint = f"name another: contrast --runs-dir {directory.parent / 'runs'}" if other else f"make one: {command}"
+        hint = f"did you mean --runs-dir {directory.parent / 'runs'}?" if other else f"make one: {command}"
         raise DataError(f"there is no {kind} in {directory}", hint)
     if word == "last":
         return names[0]

@@ -109,6 +109,11 @@ def parse(assignments: Sequence[str], typed: Layer) -> dict[str, tuple[Value, ..
         setting = sections.find_setting(key, f"--grid {key}")
         if (listed := _written_out(values, setting.kind)) != values:
             raise UsageError(f"--grid {assignment} is not a list", f"write --grid {key}={listed}", key=key)
+        if values.count(":") == 1 and setting.kind is float:
+            some = values.replace(":", ",")
+            raise UsageError(
+                f"--grid {assignment} has no step", f"write --grid {key}={some}, or FIRST:LAST:STEP", key=key
+            )
         grid[key] = *grid.get(key, ()), *(setting.parse(value.strip(), f"--grid {key}") for value in values.split(","))
     return grid
 
