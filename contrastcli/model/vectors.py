@@ -66,7 +66,7 @@ class Joined:
 
     def __getitem__(self, rows: slice | Sequence[int] | NDArray[np.int64]) -> Stored:
         """The rows of a slice or with these numbers (n,), in memory: (n, ·)."""
-        numbers = np.arange(len(self))[rows] if isinstance(rows, slice) else np.asarray(rows)
+        numbers = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows)
         taken = np.empty((len(numbers), *self.shape[1:]), self.dtype)
         for first, part in zip(self._starts, self._parts, strict=False):
             own = (first <= numbers) & (numbers < first + len(part))
@@ -149,9 +149,8 @@ def stored_vectors(
     like = {one.dtype: one for one in (quantise(zeros, dtype) for dtype in get_args(Dtype))}.get(stored.dtype)
     is_one_kind = len({(part.dtype, part.shape[1:]) for part in parts}) == 1
     if like is None or stored.shape != (len(texts), like.shape[1]) or not is_one_kind:
-        what = (
-            f"{' × '.join(map(str, stored.shape))} numbers of type {stored.dtype}" if is_one_kind else "several types"
-        )
+        numbers = f"{' × '.join(map(str, stored.shape))} numbers of type {stored.dtype}"
+        what = numbers if is_one_kind else "several types"
         raise DataError(f"{name} holds {what}, no vectors of {encoder.width} for each of {len(texts):,} texts", remedy)
     step = -(-len(texts) // _COMPARED)
     least = check_own(stored[::step], encoder, texts[::step], name, remedy)
