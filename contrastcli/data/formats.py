@@ -52,7 +52,6 @@ _NO_TEXT: Mapping[bytes, tuple[str, str]] = {
 _FROM_PYTHON = "these are objects of Python: write them with json.dumps(row, ensure_ascii=False), a line each"
 _SHOWN_ROWS = 5
 
-
 Records = Iterator[tuple[int, Sequence[object] | DataError]]
 """Rows, or what is wrong with them, each with the number of its first line. The first are the names of the columns."""
 

@@ -92,18 +92,22 @@ def load_rows(name: str, columns: str = "", blank: Blank = "error") -> Examples:
 def load_sentences(name: str, columns: str = "", blank: Blank = "error") -> Examples:
     """The sentences of a file or data set, one for each row. Raises DataError if it holds other rows."""
     frame = open_frame(name, "train")
-    longest = sorted(frame.columns, key=lambda column: -frame.columns[column].sizes.sum())
-    choices = [Use("--columns", join_items([f"text={column}"]), "choose one:") for column in longest[:3]]
     try:
         examples = from_frame(frame, columns, "", name, blank=blank, texts_only=True)
     except DataError as error:
         # Pairs are of no use here; a first line that is a row is told first.
-        if error.key == COLUMNS and len(choices) > 1 and isinstance(error.remedies[0], Use):
-            raise DataError(error.what, choices, key=COLUMNS) from None
+        if error.key == COLUMNS and len(frame.columns) > 1 and isinstance(error.remedies[0], Use):
+            raise DataError(error.what, _choices(frame), key=COLUMNS) from None
         raise
     if examples.form != "sentences":
-        raise DataError(f"{name} holds {FORMS[examples.form]}", choices, key=COLUMNS)
+        raise DataError(f"{name} holds {FORMS[examples.form]}", _choices(frame), key=COLUMNS)
     return examples
+
+
+def _choices(frame: Frame) -> list[Use]:
+    """The columns that sentences may be read from, that with the most text first."""
+    longest = sorted(frame.columns, key=lambda column: -frame.columns[column].sizes.sum())
+    return [Use("--columns", join_items([f"text={column}"]), "choose one:") for column in longest[:3]]
 
 
 def load_documents(name: str, columns: str = "", blank: Blank = "error") -> Examples:
