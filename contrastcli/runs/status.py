@@ -232,7 +232,7 @@ def state_of(events: Digest, writer: Writer | None, alive: Path, config: Path) -
         return next((state for state in _ENDS if state == events.done.status), "failed")
     if is_gone:
         # A process that is not killed removes the file.
-        return "failed" if started and not alive.exists() else "killed"
+        return "failed" if (started or events.opened) and not alive.exists() else "killed"
     if not is_fresh:
         return "silent"
     return "queued" if isinstance(events.last, Queued) else "running" if has_begun else "starting"

@@ -38,9 +38,9 @@ def test_a_run_without_a_process_is_starting_until_the_grace_is_over(run: Run) -
     assert run.status().state == "killed"
 
 
-def test_a_run_whose_process_could_not_write_its_first_event_was_killed(run: Run) -> None:
+def test_a_run_whose_process_could_not_write_its_first_event_has_failed(run: Run) -> None:
     run.events_path.touch()
-    assert run.status().state == "killed"
+    assert run.status().state == "failed"
     beat(run, this_process())
     assert run.status().state == "starting"
 
