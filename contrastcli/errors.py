@@ -163,7 +163,7 @@ def nearest(word: str, known: Iterable[str], command: str = "", remark: str = ""
     close = [name for name in plain if name.endswith(f".{last}") or f"{name}-".startswith((f"{word}-", f"{word} "))]
     within = [name for name in plain if len(parts[name]) > 1 and parts[name] <= parts[word]]
     close = close or sorted(within, key=lambda name: -len(parts[name]))
-    inside = [plain[name] for name in plain if word in name]
+    inside = [plain[name] for name in plain if word and word in name]
     if not close and 2 < len(inside) <= _MOST_LISTED:
         return f"several have that: {', '.join(inside)}"
     tails = {name.rpartition(".")[2]: name for name in plain}
