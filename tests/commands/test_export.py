@@ -215,7 +215,8 @@ def test_folders_next_to_an_export_stay(tiny: Tiny, tmp_path: Path) -> None:
     assert all((tmp_path / name / "thesis.tex").exists() for name in (".dest.draft", ".dest.former"))
 
 
-@pytest.mark.parametrize("overwrite", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("overwrite", [False, True])
 def test_of_several_exports_to_one_folder_one_wins_whole(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overwrite: bool
 ) -> None:

@@ -281,6 +281,7 @@ def test_a_requeued_command_may_name_a_run_or_preset_and_take_the_values_of_the_
     refused(contrast(*words, "--margin", "6"), 2, "a resumed run cannot change objective.margin", "leave that")
 
 
+@pytest.mark.slow
 def test_two_requeued_jobs_do_not_train_one_run(contrast: Contrast) -> None:
     words = train(*LABELLED, *REQUEUED)
     command = [*COMMAND, *words, "--max-steps", "0", "--epochs", "100000"]

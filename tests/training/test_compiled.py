@@ -43,12 +43,13 @@ CASES: dict[str, tuple[str, dict[str, object]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "case", "most"),
     [
         ("gpu", "masked tokens", 2),
-        pytest.param("gpu", "two encoders", 2, marks=pytest.mark.slow),
-        pytest.param("cpu", "masked tokens", 6, marks=pytest.mark.slow),
+        ("gpu", "two encoders", 2),
+        ("cpu", "masked tokens", 6),
     ],
 )
 def test_layers_of_all_batches_are_few_programs(

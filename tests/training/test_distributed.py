@@ -225,6 +225,7 @@ def test_the_script_of_a_job_of_several_tasks_is_one_process(monkeypatch: pytest
     assert distributed.world() == World()
 
 
+@pytest.mark.slow
 def test_a_lost_process_ends_the_run_with_its_reason(tiny: Tiny, tmp_path: Path) -> None:
     run = tiny.run(tmp_path, "simcse", "triplets", train__max_steps=10_000, train__epochs=10_000, dev__every=20_000)
     port = free_port()

@@ -54,7 +54,17 @@ def masked_loss(trainer: Trainer, mlm: MaskedTokens, batch: Batch, chunks: Seque
     return torch.nn.functional.cross_entropy(torch.cat(logits), torch.cat(targets))
 
 
-@pytest.mark.parametrize("case", list(cases()), ids=case_id)
+OTHER_SIMILARITY = "objective__similarity"
+"""The setting of a case whose similarity is not the objective's own."""
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=[pytest.mark.slow] if OTHER_SIMILARITY in case[2] else [], id=case_id(case))
+        for case in cases()
+    ],
+)
 def test_cached_and_kept_gradients_are_those_of_one_graph(tiny: Tiny, tmp_path: Path, case: Case) -> None:
     objective, form, changes = case
     trainer = trainer_of(tiny, tmp_path, objective, form, **changes)

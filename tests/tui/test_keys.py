@@ -102,7 +102,7 @@ def type_ahead(pilot: Pilot[None], text: str, seconds: float) -> None:
         pilot.app.post_message(key)
 
 
-SPEEDS = pytest.mark.parametrize("seconds", [0.005, 0.031, 0.15])
+SPEEDS = pytest.mark.parametrize("seconds", [0.005, pytest.param(0.031, marks=pytest.mark.slow), 0.15])
 
 
 class Held:
