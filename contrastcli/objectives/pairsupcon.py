@@ -54,7 +54,8 @@ def pairsupcon(views: Views, rows: Rows, heads: nn.ModuleDict, settings: PairSup
         logits = pairwise(z[anchors], z, similarity) / tau  # (n, 2N)
         valid = (places - anchors[:, None]) % size != 0
         valid &= ~here.left_out(texts[anchors], texts) & ~here.left_out(texts[partners], texts)
-        valid &= ~here.alike(anchors % size).repeat(1, 2)
+        if here.mask_duplicates:
+            valid &= ~here.alike(anchors % size).repeat(1, 2)
         positive = paired(z[anchors], z[partners], similarity, settings.margin) / tau
         return discrimination(positive, negative_mass(logits, valid, settings.hard_negatives))
 

@@ -84,8 +84,8 @@ class Rows:
     def negatives(self, rows: Tensor, columns: Sequence[str]) -> Tensor:
         """A mask of each row's negatives among the texts of the columns: (n,) indices → (n, M) bool, M texts in all.
 
-        All texts but the row's own in the first column, those `left_out` for its anchor or its positive, and those of
-        pairs that are `alike`.
+        All texts but the row's own in the first column, those `left_out` for its anchor or its positive, and with
+        `mask_duplicates` those of pairs that are `alike`.
         """
         texts = torch.cat([self.ids[column] for column in columns])  # (M,)
         valid = (torch.arange(len(texts), device=texts.device) != rows[:, None]) & (texts >= 0)
@@ -98,13 +98,9 @@ class Rows:
         return valid
 
     def alike(self, rows: Tensor) -> Tensor:
-        """Which positive pairs share a text with those of rows, as two answers to a question do: (n,) → (n, N) bool.
-
-        None without `mask_duplicates`.
-        """
+        """Which positive pairs share a text with those of rows, as two answers to a question do: (n,) → (n, N) bool."""
         anchors, positives = self.ids["anchor"], self.ids["positive"]
-        shared = (anchors[rows, None] == anchors) | (positives[rows, None] == positives)
-        return shared & self.positives() if self.mask_duplicates else torch.zeros_like(shared)
+        return ((anchors[rows, None] == anchors) | (positives[rows, None] == positives)) & self.positives()
 
     def left_out(self, own: Tensor, texts: Tensor) -> Tensor:
         """Which texts are no negatives of texts of their own: with `mask_duplicates` equal ones, and excluded pairs.
