@@ -254,7 +254,8 @@ def _join() -> World:
     joined, ended = World(dist.get_rank(), dist.get_world_size()), Event()
     watch = Thread(target=_watch, args=(joined, ended), name="watch", daemon=True)
     watch.start()
-    atexit.register(watch.join, BEAT_SECONDS)
+    # A thread that waits for the store's answer while Python ends aborts the process.
+    atexit.register(watch.join, PATIENT_BEATS * BEAT_SECONDS)
     atexit.register(ended.set)
     return joined
 

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -59,13 +60,15 @@ def run_of(tiny: Tiny, folder: Path, case: str) -> Run:
     return run
 
 
-def start(runs: list[Run], rank: int, port: int, by: str = "torchrun", **variables: str) -> subprocess.Popen[str]:
+def start(
+    runs: list[Run], rank: int, port: int, by: str = "torchrun", script: str = train_runs.__file__, **variables: str
+) -> subprocess.Popen[str]:
     """One of two processes, as torchrun or srun starts them."""
     ranks = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
     if by == "srun":
         ranks = {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank), "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    command = [sys.executable, train_runs.__file__, *(str(run.path) for run in runs)]
+    command = [sys.executable, script, *(str(run.path) for run in runs)]
     environment = os.environ | ranks | address | variables
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
 
@@ -266,3 +269,33 @@ def test_the_main_process_may_mine_for_as_long_as_it_takes(tiny: Tiny, tmp_path:
     environment = os.environ | {"BEAT_SECONDS": "0.1", "MINING_SECONDS": "5"}
     subprocess.run([*command, train_runs.__file__, str(run.path)], env=environment, check=True, timeout=120)
     assert run.status().state == "finished"
+
+
+ENDS_FIRST = """
+import os, signal, time
+from contrastcli.training import distributed
+
+class Late:
+    def __del__(self, sleep=time.sleep):
+        sleep(2)
+
+distributed.BEAT_SECONDS = 0.1
+late = Late()
+distributed.world().wait()
+if os.environ["RANK"] == "0":
+    os.kill(os.getpid(), signal.SIGSTOP)
+time.sleep(0.5)
+"""
+"""Process 0, which has the store, stands still, while the other one ends, for which Python takes two seconds."""
+
+
+@pytest.mark.slow
+def test_a_process_ends_well_where_the_store_answers_late(tmp_path: Path) -> None:
+    script, port = tmp_path / "ends_first.py", free_port()
+    script.write_text(ENDS_FIRST)
+    first, other = (start([], rank, port, script=str(script)) for rank in (0, 1))
+    os.waitid(os.P_PID, first.pid, os.WSTOPPED | os.WNOWAIT)
+    time.sleep(1.5)
+    first.send_signal(signal.SIGCONT)
+    errors = [process.communicate(timeout=60)[1] for process in (first, other)]
+    assert [first.returncode, other.returncode] == [0, 0], errors
