@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -23,24 +23,32 @@ _OTHER_SCRIPT = re.compile(rb"[\x80-\xff]{5}")
 # Two letters of Western languages in UTF-16.
 _UTF16 = re.compile(rb"(?P<little>[^\0]\0[^\0]\0)|\0[^\0]\0[^\0]")
 _NOT_ASCII = re.compile(r".{,20}[^\0-\x7f].{,20}")
+_ENCODINGS = ["cp932", "cp1251", "gb18030", "cp949", "big5", "cp1250", "cp1253", "cp1254", "cp1255", "cp1256", "koi8_r"]
+"""Those that spreadsheets and older programs write, with the names that iconv has for them too."""
+_LINES_THAT_TELL = 500
 
 Lines = Iterator[tuple[int, str]]
 """Lines with their line ends, counted from 1."""
 
 
 class Decoder:
-    """Lines of bytes as text: UTF-8, UTF-16 with its mark, or Windows-1252 where the first line that tells is that.
+    """Lines of bytes as text: UTF-16 with its mark, or each of them UTF-8 or else Windows-1252.
 
-    `name` is that of the source in errors, `encoding` a note on it, "" for UTF-8 without a mark. With `strict` it is
-    UTF-8 alone.
+    `name` is that of the source in errors. With `strict` it is UTF-8 alone.
     """
 
     def __init__(self, name: str, *, strict: bool = False) -> None:
         self.name = name
         self._strict = strict
-        self.encoding = ""
-        # The first line that only UTF-8, and the first that only Windows-1252 can be.
-        self._utf8 = self._windows = 0
+        self._marked = self._windows = ""
+        self._has_utf8 = False
+        self._raws: Iterator[bytes] = iter(())
+
+    @property
+    def encoding(self) -> str:
+        """A note on the encoding of the lines until here, "" for UTF-8 without a mark."""
+        unicode = self._marked or "UTF-8" * (self._has_utf8 and self._windows != "")
+        return " and ".join(filter(None, [unicode, self._windows]))
 
     def lines(self, source: BinaryIO | Sequence[bytes], first: int = 1, longest: int = LONGEST) -> Lines:
         """The lines, numbered from `first`. They end at line feeds only: other separators occur within sentences.
@@ -51,12 +59,13 @@ class Decoder:
         start = next(raws, b"")
         raws = chain([start] if start else [], raws)
         if first == 1 and start.startswith(codecs.BOM_UTF8):
-            self.encoding, self._utf8 = "UTF-8 with its mark", 1
+            self._marked = "UTF-8 with its mark"
         elif first == 1 and start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            self.encoding, raws = "UTF-16", self._from_utf16(raws, longest)
+            self._marked, raws = "UTF-16", self._from_utf16(raws, longest)
         elif first == 1 and (order := _UTF16.match(start)):
             codec = "utf-16-le" if order["little"] else "utf-16-be"
-            self.encoding, raws = f"{codec.upper()} without its mark", self._from_utf16(raws, longest, codec)
+            self._marked, raws = f"{codec.upper()} without its mark", self._from_utf16(raws, longest, codec)
+        self._raws = raws
         for number, raw in enumerate(raws, first):
             if len(raw) > longest:
                 what = f"{self.name}, line {number}: longer than {longest:,} bytes"
@@ -68,21 +77,18 @@ class Decoder:
             yield number, text
 
     def _decode(self, raw: bytes, number: int) -> str:
-        """Raises DataError for bytes that are neither, and where both encodings occur."""
+        """Raises DataError for bytes that are neither."""
         try:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            self._windows = self._windows or number
-            text = "" if self._utf8 or self._strict or _OTHER_SCRIPT.search(raw) else raw.decode("cp1252", "replace")
+            text = "" if self._strict or _OTHER_SCRIPT.search(raw) else raw.decode("cp1252", "replace")
             if not text or "\ufffd" in text:
-                raise self._error(number, f"not UTF-8 (byte 0x{raw[error.start]:02x})") from None
-            if self._windows == number and (found := _NOT_ASCII.search(text)):
-                self.encoding = f"Windows-1252, as in line {number}: '{found[0].strip()}'"
+                what = f"{self.name}, line {number}: not UTF-8 (byte 0x{raw[error.start]:02x})"
+                raise DataError(what, self._conversion(raw, number)) from None
+            if not self._windows and (found := _NOT_ASCII.search(text)):
+                self._windows = f"Windows-1252, as in line {number}: '{found[0].strip()}'"
             return text
-        if not text.isascii():
-            self._utf8 = self._utf8 or number
-            if self._windows:
-                raise self._error(number, f"UTF-8, which line {self._windows} is not")
+        self._has_utf8 = self._has_utf8 or not text.isascii()
         return text
 
     def _from_utf16(self, parts: Iterable[bytes], longest: int, codec: str = "utf-16") -> Iterator[bytes]:
@@ -99,17 +105,23 @@ class Decoder:
         except UnicodeError:
             raise DataError(f"{self.name}: damaged UTF-16", "copy or save it again") from None
 
-    def _error(self, number: int, what: str) -> DataError:
-        plain = Path(self.name.removesuffix(".gz"))
+    def _conversion(self, raw: bytes, number: int) -> str:
+        """A hint with the command that converts from the likely encoding, and what a line is in it."""
+        from charset_normalizer import from_bytes
+
+        likely = from_bytes(b"".join([raw, *islice(self._raws, _LINES_THAT_TELL)]), cp_isolation=_ENCODINGS).best()
+        codec = likely.encoding if likely else "cp1251"
+        found = _NOT_ASCII.search(raw.decode(codec, "replace"))
+        convert = f"iconv -f {codec.replace('_', '-')} -t utf-8"
         if self.name == "stdin":
-            hint = "convert it in the pipe, such as from cp1251: … | iconv -f cp1251 -t utf-8 | contrast …"
-            return DataError(f"stdin, line {number}: {what}", hint)
-        source, target = shlex.quote(self.name), shlex.quote(str(plain.with_stem(f"{plain.stem}-utf8")))
-        convert = "iconv -f cp1251 -t utf-8"
-        convert = f"gzip -dcf {source} | {convert}" if self.name.endswith(".gz") else f"{convert} {source}"
-        hint = f"give it in UTF-8; from another encoding, such as cp1251: {convert} > {target}, and use {target}"
-        mixed = "its lines are in two encodings: save all of them as UTF-8"
-        return DataError(f"{self.name}, line {number}: {what}", mixed if self._utf8 and self._windows else hint)
+            convert = f"… | {convert} | contrast …"
+        else:
+            plain, source = Path(self.name.removesuffix(".gz")), shlex.quote(self.name)
+            target = shlex.quote(str(plain.with_stem(f"{plain.stem}-utf8")))
+            convert = f"gzip -dcf {source} | {convert}" if self.name.endswith(".gz") else f"{convert} {source}"
+            convert = f"{convert} > {target}, and use {target}"
+        text = f"it may be {codec}, where line {number} has '{found[0].strip()}'" if found else "give it in UTF-8"
+        return f"{text}: {convert}"
 
 
 def as_number(cell: Any) -> float:

@@ -87,6 +87,10 @@ def test_texts_that_stand_for_none_are_named_and_left_out_with_the_blank_ones(co
 
 SPREADSHEETS: dict[str, tuple[bytes, str]] = {
     "Excel's CSV UTF-8": (codecs.BOM_UTF8 + TABLE.encode(), "fields separated by semicolons; UTF-8 with its mark"),
+    "two encodings": (
+        f"{TABLE}für;UTF-8\n".encode("cp1252") + TABLE.splitlines()[-1].encode(),
+        "fields separated by semicolons; UTF-8 and Windows-1252, as in line 3: ",
+    ),
     "Excel's CSV": (TABLE.encode("cp1252"), "fields separated by semicolons; Windows-1252, as in line 3: "),
     "Excel's Unicode": (TABLE.replace(";", "\t").encode("utf-16"), "fields separated by tabs; UTF-16"),
     "bars": (TABLE.replace(";", "|").encode(), "fields separated by vertical bars"),
