@@ -53,21 +53,33 @@ def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]
         what = f"{source}: '{roles['sentence']}' makes rows of one sentence, '{roles['anchor']}' makes pairs"
         raise DataError(what, Use("--columns", _spelled(sentence=roles["sentence"]), "choose one:"), key=COLUMNS)
     in_order = sorted(roles, key=lambda role: (len(role), role))  # negative_2 before negative_10
+    # Who gives an anchor among other columns means pairs.
+    is_half = "anchor" in given and len(frame.columns) > 1
     for form, needed in SHAPES:
-        if set(needed) <= {_kind(role) for role in roles}:
+        if set(needed) <= {_kind(role) for role in roles} and not (is_half and needed == ("anchor",)):
             return form, {role: roles[role] for kind in (*needed, "id") for role in in_order if _kind(role) == kind}
-    names = ", ".join([f"'{column}'" for column in frame.columns][:_MOST_NAMED])
-    names += f" and {len(frame.columns) - _MOST_NAMED:,} more" if len(frame.columns) > _MOST_NAMED else ""
-    longest = sorted(frame.columns, key=lambda column: -frame.columns[column].sizes.sum())[:2]
-    likely = [column for column in frame.columns if column in longest]
-    pairs = [Use("--columns", _spelled(anchor=likely[0], positive=likely[1]), "for pairs")] if likely[1:] else []
-    sentences = Use("--columns", _spelled(text=longest[0]), "for sentences")
-    nested = next(filter(None, (_taken_out(frame, column) for column in longest)), "")
+    raise _without_form(frame, given, source)
+
+
+def _without_form(frame: Frame, given: Mapping[str, str], source: str) -> DataError:
+    """The error for rows that are neither sentences nor pairs, with the likely columns of both."""
+    half = {role: column for role, column in given.items() if role in ("anchor", "positive")}
+    free = [column for column in frame.columns if column not in half.values()]
+    longest = sorted(free, key=lambda column: -frame.columns[column].sizes.sum())[: 2 - len(half)]
+    likely = iter([column for column in free if column in longest])
+    pair = {role: column for role in ("anchor", "positive") if (column := half.get(role) or next(likely, ""))}
+    texts = [*half.values(), *longest]
+    pairs = [Use("--columns", _spelled(**pair), "for pairs")] if len(pair) == 2 else []
+    sentences = Use("--columns", _spelled(text=texts[0]), "for sentences")
+    nested = next(filter(None, (_taken_out(frame, column) for column in texts)), "")
     hint: list[Remedy] = [nested] if nested else [*pairs, sentences, f"name the columns {_NAMED}"]
     if any(len(column) > _LONGEST_NAME or math.isfinite(as_number(column)) for column in frame.columns):
         above = f"write one above it, for pairs: sed -i '1i anchor,positive' {source}; names are {_NAMED}, or any other"
         hint = [f"if the first line is a row, {above}", *hint[:-1]]
-    raise DataError(f"{source}: its columns {names} make neither sentences nor pairs", hint, key=COLUMNS)
+    names = ", ".join([f"'{column}'" for column in frame.columns][:_MOST_NAMED])
+    names += f" and {len(frame.columns) - _MOST_NAMED:,} more" if len(frame.columns) > _MOST_NAMED else ""
+    what = "data.columns gives half of a pair" if half else f"its columns {names} make neither sentences nor pairs"
+    return DataError(f"{source}: {what}", hint, key=COLUMNS)
 
 
 def listed(frame: Frame, columns: str) -> Iterator[tuple[str, str]]:

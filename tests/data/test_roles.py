@@ -101,6 +101,8 @@ BAD_COLUMNS = {
     ),
     "a sentence as header": ("ba " * 20, "", DataError, "make neither", "write one above it"),
     "a positive alone": ("positive|x", "", DataError, "'positive', 'x' make neither", "anchor=positive,positive=x"),
+    "an anchor alone": ("x|y", "anchor=y", DataError, "half of a pair", "anchor=y,positive=x, or for sentences"),
+    "a positive alone of others": ("x|y", "positive=y,id=x", DataError, "half of a pair", "anchor=x,positive=y"),
     "one column": ("foo", "", DataError, "its columns 'foo' make neither", "for sentences --columns text=foo"),
     "three of a role": ("Label|LABEL|anchor", "", DataError, "'Label' and 'LABEL' could both be", "label=Label"),
     "a sentence and an anchor": ("text|anchor", "", DataError, "'text' makes rows of one sentence", "sentence=text"),
