@@ -131,8 +131,9 @@ def open_dev(name: str) -> Frame:
     try:
         return hub.read(_STSB, "validation")
     except DataError as error:
+        others = Use("--dev", "starter", "take the package's pairs:"), Use("--dev", "FILE", "give")
         folder = "name SentEval's folder before the command: CONTRAST_SENTEVAL=DIR"
-        raise DataError(f"stsb: {error.what}", [Use("--dev", "FILE", "give"), folder]) from None
+        raise DataError(f"stsb: {error.what}", [*others, folder]) from None
 
 
 def open_frame(name: str, split: Split, limit: int = 0) -> Frame:
