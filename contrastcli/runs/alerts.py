@@ -18,6 +18,9 @@ _GPU_SAMPLES = 12
 
 _AGAIN = "stop it: contrast stop, and start again with a lower --lr"
 
+NOTHING_TO_GAIN = 0.995
+"""A dev score before training that leaves no room for a better one."""
+
 WEBHOOK_SECONDS = 5.0
 """How long a webhook may take to answer."""
 
@@ -59,6 +62,10 @@ class Rules:
             text = f"the embeddings collapse: their effective rank, of {event.width}, fell below a tenth of what it was"
             yield "rank", f"{text}: {self._rank:.0f} → {event.rank:.1f}", f"{_AGAIN}, or a higher --tau"
         if not event.step:
+            if (event.score or 0.0) > NOTHING_TO_GAIN:
+                hint = "give harder ones with --dev FILE, or more texts to rank with --set dev.corpus=FILE"
+                text = f"the dev data cannot show a gain: their score is {score(event.score)} before training"
+                yield "ceiling", text, hint
             return
         if event.general and event.general.judgement == "worse":
             hint = f"{_AGAIN}; or after it: {self._merge}"

@@ -38,6 +38,11 @@ def test_a_dev_score_that_no_longer_improves_is_said_once() -> None:
     assert raised(Rules(Alerts(evaluations=4)), *again) == []
 
 
+def test_dev_data_that_leave_nothing_to_gain_are_said_at_the_start() -> None:
+    assert raised(Rules(Alerts()), evaluated(0, 1.0), evaluated(10, 1.0, best=True)) == [("ceiling", 0)]
+    assert raised(Rules(Alerts()), evaluated(0, 0.99), evaluated(10, 1.0, best=True)) == []
+
+
 @pytest.mark.parametrize("score", [0.35, -0.2, None])
 def test_a_collapse_is_said_with_the_best_score(score: float | None) -> None:
     rules = Rules(Alerts())
