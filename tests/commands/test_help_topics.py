@@ -3,6 +3,7 @@
 import re
 import shlex
 import tomllib
+from importlib.resources import files
 from textwrap import dedent
 from typing import Any
 
@@ -21,6 +22,12 @@ from support.command import Contrast, refused
 NAMES = sorted(topics.topics())
 EXAMPLE = re.compile(r"^ .*$", re.M)
 """A line that is not wrapped: a command, a file."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_source_of_a_topic_is_wrapped_for_who_edits_it(name: str) -> None:
+    lines = (files("contrastcli") / "help" / f"{name}.txt").read_text().splitlines()
+    assert [line for line in lines if len(line) > 100 and not line.startswith("  ")] == []
 
 
 def error_codes(kind: type[errors.ContrastError] = errors.ContrastError) -> set[int]:
