@@ -1,10 +1,17 @@
-"""`python -m contrastcli` is `contrast`."""
+"""`python -m contrastcli` is `contrast`: what may be interrupted from its first import, and click's errors as ours."""
+
+from __future__ import annotations
 
 import os
 import shlex
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from contrastcli import boundary
+
+if TYPE_CHECKING:
+    import click
 
 
 def main() -> int:
@@ -46,7 +53,6 @@ def _without_click(error: BaseException) -> BaseException:
     import click
 
     from contrastcli.errors import UsageError
-    from contrastcli.options import remedy
 
     if isinstance(error, click.Abort):
         click.echo(err=True)  # ends the line of the question
@@ -56,8 +62,58 @@ def _without_click(error: BaseException) -> BaseException:
     if not isinstance(error, click.ClickException):
         return error
     context = getattr(error, "ctx", None)
-    hint = remedy(error, context) if context else "see contrast --help"
+    hint = _remedy(error, context) if context else "see contrast --help"
     return UsageError(error.format_message().rstrip("."), hint)
+
+
+def _remedy(error: click.ClickException, context: click.Context) -> str:
+    """What to type instead, for an error of click in a command."""
+    import click
+
+    from contrastcli.commands import mistyped
+    from contrastcli.options import WORDS
+
+    command, words = context.command_path, context.meta[WORDS]
+    name, params = getattr(error, "option_name", ""), context.command.get_params(context)
+    if isinstance(error, click.NoSuchOption) and (hint := _elsewhere(context, words, name)):
+        return hint
+    param = getattr(error, "param", None) or next((one for one in params if name in one.opts), None)
+    if not isinstance(param, click.Option):
+        place = (params.index(param), param.make_metavar(context)) if param and words else None
+        return mistyped.with_word(words, command, *place) if place else mistyped.usage(command)
+    whole = mistyped.with_output(words, command) if param.name == "output" else ""
+    return whole or f"such as {_example(param, words)}: see {command} --help"
+
+
+def _elsewhere(context: click.Context, words: Sequence[str], name: str) -> str:
+    """What to type where other commands have an option, those of the group first; "" where none has it."""
+    from contrastcli.commands import mistyped
+
+    for group in (context.command, context.find_root().command):
+        commands = {"": group, **getattr(group, "commands", {})}
+        each = ((whose, param) for whose, one in commands.items() for param in one.get_params(context))
+        if having := [(whose, param) for whose, param in each if name in param.opts]:
+            whose, param = having[0]
+            takes_value = not getattr(param, "is_flag", False)
+            below = [whose for whose, _ in having] if group is context.command else []
+            return mistyped.elsewhere(words, name, takes_value, context.command_path, below, whose)
+    return ""
+
+
+def _example(param: click.Option, words: Sequence[str]) -> str:
+    """The option with a value that it may have, near to the one among the words; with its kind where any may do."""
+    import click
+
+    from contrastcli.commands import mistyped
+
+    if isinstance(param.type, click.Choice):
+        return mistyped.choice(words, param.opts, str(param.default), param.type.choices)
+    value: object = param.metavar or param.type.name.upper()
+    if isinstance(param.type, click.IntRange | click.FloatRange):
+        is_count = isinstance(param.type, click.IntRange)
+        usual = (param.default, *(param.type.max, param.type.min)[:: -1 if is_count else 1])
+        value = mistyped.number(words, param.opts, usual, is_count, param.type.max == 1)
+    return f"{param.opts[0]} {'last' if param.name in ('resume', 'model', 'resume_or_start') else value}"
 
 
 if __name__ == "__main__":

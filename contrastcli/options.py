@@ -1,7 +1,6 @@
-"""Click's types and decorators: what commands share, options that are made from the settings, and errors of click."""
+"""Click's types and decorators: what commands share, and options that are made from the settings."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -421,30 +420,3 @@ class SettingOption(click.Option):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         return [CompletionItem(choice) for choice in self.setting.choices if choice.startswith(incomplete)]
-
-
-def remedy(error: click.ClickException, context: click.Context) -> str:
-    """What to type instead, for an error of click in a command."""
-    command, words = context.command_path, context.meta[WORDS]
-    before = {name: param for param in context.find_root().command.params for name in param.opts}
-    name, params = getattr(error, "option_name", ""), context.command.get_params(context)
-    if isinstance(error, click.NoSuchOption) and isinstance(general := before.get(name), click.Option):
-        return f"put it before the command: {mistyped.moved(words, name, not general.is_flag, command)}"
-    param = getattr(error, "param", None) or next((one for one in params if name in one.opts), None)
-    if not isinstance(param, click.Option):
-        place = (params.index(param), param.make_metavar(context)) if param and words else None
-        return mistyped.with_word(words, command, *place) if place else mistyped.usage(command)
-    whole = mistyped.with_output(words, command) if param.name == "output" else ""
-    return whole or f"such as {_example(param, words)}: see {command} --help"
-
-
-def _example(param: click.Option, words: Sequence[str]) -> str:
-    """The option with a value that it may have, near to the one among the words; with its kind where any may do."""
-    if isinstance(param.type, click.Choice):
-        return mistyped.choice(words, param.opts, str(param.default), param.type.choices)
-    value: object = param.metavar or param.type.name.upper()
-    if isinstance(param.type, click.IntRange | click.FloatRange):
-        is_count = isinstance(param.type, click.IntRange)
-        usual = (param.default, *(param.type.max, param.type.min)[:: -1 if is_count else 1])
-        value = mistyped.number(words, param.opts, usual, is_count, param.type.max == 1)
-    return f"{param.opts[0]} {'last' if param.name in ('resume', 'model', 'resume_or_start') else value}"

@@ -145,12 +145,26 @@ def with_word(words: Sequence[str], command: str, at: int, missing: str) -> str:
     return " ".join(filter(None, [command, before, missing.partition("|")[0].strip("[]. "), after]))
 
 
-def moved(words: Sequence[str], name: str, takes_value: bool, command: str) -> str:
-    """A command line whose option of all commands, with its value if it has one, stands in front of the command."""
+def elsewhere(
+    words: Sequence[str], name: str, takes_value: bool, command: str, below: Sequence[str], whose: str
+) -> str:
+    """A hint with the command line for an option that those `below` a group have, else one `whose` it is.
+
+    Without a name it belongs to all commands, and stands before them.
+    """
     at = next(n for n, word in enumerate(words) if word.partition("=")[0] == name)
     size = 2 if takes_value and "=" not in words[at] else 1
+    option, others = words[at : at + size], [*words[:at], *words[at + size :]]
     program, *rest = command.split()
-    return shlex.join([program, *words[at : at + size], *rest, *words[:at], *words[at + size :]])
+    if below:
+        meant = next((word for word in others if word in below), below[0])
+        behind = [word for word in others if word != meant]
+        return f"did you mean {shlex.join([program, *rest, meant, *behind, *option])}?"
+    if whose and rest[-1] in _DELETING:
+        return ""
+    if whose:
+        return f"contrast {whose} has it; without it: {shlex.join([program, *rest, *others])}"
+    return f"put it before the command: {shlex.join([program, *option, *rest, *others])}"
 
 
 def usage(command: str) -> str:
