@@ -1,6 +1,6 @@
 """Files as named columns, read strictly: an error names the file and the line.
 
-Two published forms are recognised by their content: STS-B (tabs, no header) and SICK (tabs, in a .txt).
+Two published forms are recognised by their content: STS-B (tabs, no header), and SICK and NLI (tabs, in a .txt).
 """
 
 import csv
@@ -21,8 +21,8 @@ from typing import Any, BinaryIO, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastcli.data.forms import DELIMITERS, FORMATS, LARGEST_JSON, LISTED, LONGEST, OTHER_SUFFIXES
-from contrastcli.data.lines import BYTES_OF_A_ROW, Decoder, Lines, as_number, limit_memory, without_blank_end
+from contrastcli.data.forms import DELIMITERS, FORMATS, LARGEST_JSON, LISTED, LONGEST, NAMES, OTHER_SUFFIXES
+from contrastcli.data.lines import BYTES_OF_A_ROW, Decoder, Lines, as_number, limit_memory, sentences, without_blank_end
 from contrastcli.data.texts import Column, read_columns
 from contrastcli.errors import DataError, error_text
 from contrastcli.files import check_regular
@@ -33,8 +33,6 @@ UNPACKED_BYTES = 1 << 26
 """What the rows of a compressed file may take, however small it is; of a .parquet eight times that."""
 MOST_EXPANSION = 50
 """Bytes for each byte of a larger file; text takes fewer than 20."""
-
-_SICK_HEADER = "pair_ID\tsentence_A\tsentence_B\t"
 
 _LIST = re.compile(r"\s*\[\s*(\{|$)")
 _STATED = re.compile(r"sep=([^\r\n])\r?\n?")
@@ -116,7 +114,7 @@ def read_file(path: Path, name: str, limit: int = 0, *, strict: bool = False) ->
     """The first `limit` rows of a file (0: all), with `strict` in UTF-8. Raises DataError, which calls it `name`."""
     suffix = format_of(path)
     if not suffix:
-        known = f"known: {' '.join(FORMATS)}, and .gz of each but .parquet"
+        known = f"give it the ending of what it holds: {' '.join(FORMATS)}, and .gz of each but .parquet"
         raise DataError(f"{name} has an unknown format", _TO_CSV if path.suffix.lower() in _WORKBOOKS else known)
     try:
         check_regular(path)
@@ -175,8 +173,8 @@ def _read_text(suffix: str, lines: Lines, name: str, limit: int) -> Frame:
         rows = _csv(lines, name, delimiter)
         if delimiter != usual:
             notes.append(f"fields separated by {DELIMITERS.get(delimiter, delimiter)}")
-    elif suffix == ".txt" and not first[1].startswith(_SICK_HEADER):
-        rows = chain([(1, ["sentence"])], ((number, [text.rstrip("\r\n")]) for number, text in lines))
+    elif suffix == ".txt" and sum(name in NAMES for name in first[1].lower().split("\t")) < 2:
+        rows = sentences(lines, notes)
     return collect(rows, name, limit, unit, notes)
 
 

@@ -155,3 +155,12 @@ def without_blank_end(lines: Lines, name: str) -> Lines:
         yield from blank
         blank.clear()
         yield line
+
+
+def sentences(lines: Lines, notes: list[str]) -> Iterator[tuple[int, Sequence[str]]]:
+    """Lines as rows of one column, below its name; a note where one looks like a row of a table."""
+    yield 1, ["sentence"]
+    for number, text in lines:
+        if "\t" in text and not notes:
+            notes.append(f"one sentence a line, though line {number} has a TAB; a table is a .tsv")
+        yield number, [text.rstrip("\r\n")]

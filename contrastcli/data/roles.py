@@ -28,7 +28,7 @@ _NUMBERED = re.compile(r"(negative|hard_neg|negative_score|neg_score)_(\d+)")
 _LIST_AS_TEXT = re.compile(r"""\[\s*(["']).*\1\s*\]""", re.DOTALL)
 _LABELS_KEY = "data.labels"
 _LABELS_EXAMPLE = "0=entailment,1=neutral,2=contradiction"
-_LONGEST_NAME = 50
+_LONGEST_NAME, _MOST_WORDS = 50, 4
 _SHOWN_VALUES, _MOST_SEARCHED, _MOST_NAMED = 3, 1_000, 20
 _MISSING = ("N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null")
 """What spreadsheets and programs write into a cell without a value."""
@@ -58,28 +58,36 @@ def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]
     for form, needed in SHAPES:
         if set(needed) <= {_kind(role) for role in roles} and not (is_half and needed == ("anchor",)):
             return form, {role: roles[role] for kind in (*needed, "id") for role in in_order if _kind(role) == kind}
-    raise _without_form(frame, given, source)
+    raise _without_form(frame, roles, given, source)
 
 
-def _without_form(frame: Frame, given: Mapping[str, str], source: str) -> DataError:
+def _without_form(frame: Frame, roles: Mapping[str, str], given: Mapping[str, str], source: str) -> DataError:
     """The error for rows that are neither sentences nor pairs, with the likely columns of both."""
-    half = {role: column for role, column in given.items() if role in ("anchor", "positive")}
-    free = [column for column in frame.columns if column not in half.values()]
+    half = {role: column for role, column in roles.items() if role in ("anchor", "positive")}
+    free = [column for column in frame.columns if column not in roles.values()]
     longest = sorted(free, key=lambda column: -frame.columns[column].sizes.sum())[: 2 - len(half)]
     likely = iter([column for column in free if column in longest])
     pair = {role: column for role in ("anchor", "positive") if (column := half.get(role) or next(likely, ""))}
-    texts = [*half.values(), *longest]
-    pairs = [Use("--columns", _spelled(**pair), "for pairs")] if len(pair) == 2 else []
+    texts = [*half.values(), *longest] or [*frame.columns]
+    pairs = [Use("--columns", _spelled(**pair | {**roles}), "for pairs")] if len(pair) == 2 else []
     sentences = Use("--columns", _spelled(text=texts[0]), "for sentences")
     nested = next(filter(None, (_taken_out(frame, column) for column in texts)), "")
     hint: list[Remedy] = [nested] if nested else [*pairs, sentences, f"name the columns {_NAMED}"]
-    if any(len(column) > _LONGEST_NAME or math.isfinite(as_number(column)) for column in frame.columns):
-        above = f"write one above it, for pairs: sed -i '1i anchor,positive' {source}; names are {_NAMED}, or any other"
-        hint = [f"if the first line is a row, {above}", *hint[:-1]]
-    names = ", ".join([f"'{column}'" for column in frame.columns][:_MOST_NAMED])
-    names += f" and {len(frame.columns) - _MOST_NAMED:,} more" if len(frame.columns) > _MOST_NAMED else ""
-    what = "data.columns gives half of a pair" if half else f"its columns {names} make neither sentences nor pairs"
+    if any(_is_cell(column) for column in frame.columns):
+        names = {1: ("text",), 3: ("anchor", "positive", "negative")}.get(len(frame.columns), ("anchor", "positive"))
+        header = ("\\t" if source.endswith(".tsv") else ",").join(names)
+        above = f"write one above it: sed -i '1i {header}' {shlex.quote(source)}; names are {_NAMED}, or any other"
+        hint = [f"if the first line is a row, {above}"]
+    shown = ", ".join([f"'{column}'" for column in frame.columns][:_MOST_NAMED])
+    shown += f" and {len(frame.columns) - _MOST_NAMED:,} more" if len(frame.columns) > _MOST_NAMED else ""
+    what = f"its columns {shown} make neither sentences nor pairs"
+    what = "data.columns gives half of a pair" if half.keys() & given else what
     return DataError(f"{source}: {what}", hint, key=COLUMNS)
+
+
+def _is_cell(name: str) -> bool:
+    """Whether the name of a column is rather a text or a number: the first line is a row."""
+    return len(name) > _LONGEST_NAME or len(name.split()) > _MOST_WORDS or math.isfinite(as_number(name))
 
 
 def listed(frame: Frame, columns: str) -> Iterator[tuple[str, str]]:
@@ -234,18 +242,27 @@ def texts(frame: Frame, column: str) -> Texts:
 
 
 def _taken_out(frame: Frame, column: str) -> str:
-    """A hint with the command that makes texts of a column of JSON objects, or of a chat's lists of them; else ""."""
+    """A hint with the command that makes texts of a column of JSON, or pairs of its lists; "" for other columns.
+
+    It knows objects, a chat's turns, SQuAD's paragraphs, and lists of texts that mean the same.
+    """
     file, cells = frame.files[0].name, frame.columns[column]
     cell = next((cell for cell in cells[:_MOST_SEARCHED] if isinstance(cell, dict | list) and cell), None)
-    is_chat = isinstance(cell, list)
     inner = cell[0] if isinstance(cell, list) else cell
     found = {key: value for key, value in inner.items() if isinstance(value, str)} if isinstance(inner, dict) else {}
-    if not found or not file.endswith(".jsonl"):
+    place = f'.["{column}"]'
+    if isinstance(inner, str) and len(frame.columns) == 1:
+        made = f"{place} | .[0] as $first | .[1:][] | [$first, .]"
+    elif "qas" in (inner or ()):
+        made = f'{place}[] | .["context"] as $text | .["qas"][] | {{anchor: .["question"], positive: $text}}'
+    elif found:
+        key = max(found, key=lambda key: len(found[key]))
+        first, second, whole = (f'{place}{turn}["{key}"]' for turn in ("[0]", "[1]", ""))
+        made = f"{{anchor: {first}, positive: {second}}}" if isinstance(cell, list) else f"{place} = {whole}"
+    else:
         return ""
-    key = max(found, key=lambda key: len(found[key]))
-    parts = [f'.["{column}"]{place}["{key}"]' for place in ("[0]", "[1]", "")]
-    made = f"{{anchor: {parts[0]}, positive: {parts[1]}}}" if is_chat else f'.["{column}"] = {parts[2]}'
-    return f"take the texts out of it: jq -c {shlex.quote(made)} {shlex.quote(file)} > texts.jsonl"
+    rows = ".data[]? // .[]? | " if file.endswith(".json") else ""
+    return f"take the texts out of it: jq -c {shlex.quote(rows + made)} {shlex.quote(file)} > texts.jsonl"
 
 
 def are_lists(cells: Column[object]) -> bool:
@@ -356,5 +373,7 @@ def _naming(words: Sequence[str], names: Mapping[str, int]) -> Remedy:
         return "write a label into each row, or delete it"
     if [*words] == ["0", "1", "2"]:
         return Use("--labels", _LABELS_EXAMPLE, "explain the labels:")
+    if [*words] == ["0", "1"] and not names:
+        return Use("--labels", "0=contradiction,1=entailment", "if 1 says that the two mean the same:")
     items = [*(f"{word}={LABELS[label]}" for word, label in names.items()), *(f"{word}=…" for word in words)]
     return Use("--labels", join_items(items[:_MOST_NAMED]), f"with {', '.join(LABELS[:2])} or {LABELS[2]} for each …:")

@@ -1,6 +1,7 @@
 """A hint is the command that solves the problem: each is typed as it stands, where its error was met."""
 
 import errno
+import json
 import re
 import shlex
 import shutil
@@ -180,8 +181,13 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
             train("--data", "chat.jsonl", "--columns", "text=turns"),
             'jq -c \'{anchor: .["turns"][0]["content"], positive',
         ),
+        (train("--data", "alike.jsonl"), """jq -c '.["set"] | .[0] as $first | .[1:][] | [$first, .]' alike.jsonl"""),
+        (
+            train("--data", "squad.json"),
+            '.["paragraphs"][] | .["context"] as $text | .["qas"][] | {anchor: .["question"]',
+        ),
         (train("--data", "nested.jsonl"), """jq -c '.["query"] = .["query"]["text"]' nested.jsonl > texts.jsonl"""),
-        (train("--data", "same.tsv", "--labels", "0=no,1=yes"), "for each …: --labels '0=…,1=…'"),
+        (train("--data", "same.tsv", "--labels", "0=no,1=yes"), "the same: --labels 0=contradiction,1=entailment"),
         (("query", "a", "--corpus", "x.txt", "--top", "3"), "did you mean -k VALUE?"),
         (("eval", "simple", "--dev", "faq.csv"), "did you mean --data VALUE?"),
         (("compare", "simple", "e", "--data", "faq.csv"), "did you mean --dev VALUE?"),
@@ -203,7 +209,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (train("--data", "tiny/pair.jsonl"), "did you mean tiny/pairs.jsonl?"),
         (train("--data", "-"), "write what is piped to a file, such as rows.csv, and name that"),
         (train(*LABELLED, "--dev", "split:100%"), "write a share below 100 %, such as split:5%"),
-        (train("--data", "xyzzy.csv"), "the folder holds a.txt, b.txt, c.txt, chat.jsonl, comma.csv and 8 more"),
+        (train("--data", "xyzzy.csv"), "the folder holds a.txt, alike.jsonl, b.txt, c.txt, chat.jsonl and 10 more"),
         (("eval", "simple"), "or measure your own pairs: --data FILE"),
         (train(*LABELLED, "--dev", "sts-b"), "did you mean stsb?"),
         (train(*LABELLED, "--limit", "1"), "read all rows: --limit 0"),
@@ -239,6 +245,9 @@ def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, words: tuple[
     Path("chat.jsonl").write_text(
         '{"turns": [{"role": "user", "content": "a b c"}, {"role": "x", "content": "d"}]}\n' * 3
     )
+    Path("alike.jsonl").write_text('{"set": ["a b", "c d", "e f"]}\n' * 3)
+    squad = {"title": "t", "paragraphs": [{"context": "c", "qas": [{"question": "q"}]}]}
+    Path("squad.json").write_text(json.dumps({"data": [squad] * 3}))
     Path("comma.csv").write_text('sentence1,sentence2,score\nba,da,"0,5"\nfa,ga,"1"\n')
     answer = contrast(*words)
     assert answer.code in (2, 3) and answer.out == ""

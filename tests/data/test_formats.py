@@ -235,6 +235,17 @@ def test_the_published_form_of_sick_is_known_by_its_header(read: Read) -> None:
     assert frame.columns["relatedness_score"] == ["4.5"]
 
 
+def test_the_published_form_of_nli_is_known_by_its_header(read: Read) -> None:
+    header = "gold_label\tsentence1_parse\tsentence1\tsentence2\n"
+    assert read("snli_1.0_dev.txt", f"{header}neutral\t(a)\ta\tb\n".encode()).columns["gold_label"] == ["neutral"]
+
+
+def test_a_sentence_with_a_tab_is_told(read: Read) -> None:
+    frame = read("a.txt", b"one\ntwo\tthree\nfour\tfive\n")
+    assert list(frame.columns["sentence"]) == ["one", "two\tthree", "four\tfive"]
+    assert frame.notes == ("a.txt was read as: one sentence a line, though line 2 has a TAB; a table is a .tsv",)
+
+
 def test_parquet_gives_columns_and_the_names_of_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     datasets = pytest.importorskip("datasets")
     from pyarrow import parquet
