@@ -79,8 +79,14 @@ def _remedy(error: click.ClickException, context: click.Context) -> str:
         return hint
     param = getattr(error, "param", None) or next((one for one in params if name in one.opts), None)
     if not isinstance(param, click.Option):
-        place = (params.index(param), param.make_metavar(context)) if param and words else None
-        return mistyped.with_word(words, command, *place) if place else mistyped.usage(command)
+        if param is None or not words:
+            return mistyped.usage(command)
+        if isinstance(param.type, click.Choice):
+            return f"one of {', '.join(param.type.choices)}, as in {command} {param.type.choices[0]}"
+        arguments = [one for one in params if isinstance(one, click.Argument)]
+        # Of any number, what stands for the last may be meant: a name that is no path.
+        missing = arguments[-1] if param.nargs < 0 and "/" not in words[len(arguments) - 2] else param
+        return mistyped.with_word(words, command, params.index(missing), missing.make_metavar(context))
     whole = mistyped.with_output(words, command) if param.name == "output" else ""
     return whole or f"such as {_example(param, words)}: see {command} --help"
 

@@ -1,7 +1,11 @@
 """Click's types and decorators: what commands share, and options that are made from the settings."""
 
 import math
+import shlex
+from collections.abc import Sequence
 from dataclasses import fields
+from functools import partial
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -342,7 +346,8 @@ class Command(click.Command):
             with augment_usage_errors(ctx):
                 rest = super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            unknown, hint = mistyped.our_options(words, known, ctx.command_path)
+            fits = partial(self._takes, ctx)
+            unknown, hint = mistyped.our_options(words, known, ctx.command_path, fits)
             if error.option_name not in unknown:
                 raise
             kind, names = "is no option" if len(unknown) == 1 else "are no options", "', '".join(unknown)
@@ -351,9 +356,18 @@ class Command(click.Command):
             data = ",".join(ctx.params.get("data__train") or ())
             place = mistyped.in_its_place(words, rest, known, data, ctx.find_object(Path) or Path())
             is_one = sum(isinstance(param, click.Argument) for param in self.params) == 1
-            usual = f"one at a time: {ctx.command_path} {rest[0]}" if is_one else mistyped.usage(ctx.command_path)
+            with_options = [rest[0], *dropwhile(lambda word: not word.startswith("-"), words)]
+            alone = f"one at a time: {ctx.command_path} {shlex.join(with_options)}"
+            usual = alone if is_one else mistyped.usage(ctx.command_path)
             raise UsageError(f"'{rest[0]}' was not expected", f"did you mean {place}?" if place else usual)
         return rest
+
+    def _takes(self, ctx: click.Context, words: Sequence[str]) -> bool:
+        """Whether a command line without options that it lacks has no more words than the command takes."""
+        try:
+            return not self.make_parser(ctx).parse_args([*words])[1]
+        except click.ClickException:
+            return True
 
     def invoke(self, ctx: click.Context) -> Any:
         with shown_by(progress):

@@ -4,7 +4,7 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 from itertools import pairwise, takewhile
 from pathlib import Path
@@ -19,27 +19,54 @@ _WRITTEN = ".npy", ".safetensors", ".parquet", ".jsonl", ".csv"
 _DELETING = "rm", "prune"
 
 
-def our_options(words: Sequence[str], known: Collection[str], command: str) -> tuple[list[str], str]:
-    """Options of other software among the words of a command, and a hint: `known` ones, or what the table says."""
+def our_options(
+    words: Sequence[str], known: Collection[str], command: str, fits: Callable[[Sequence[str]], bool]
+) -> tuple[list[str], str]:
+    """Options of other software among the words of a command, and a hint: `known` ones, or what the table says.
+
+    `fits` says whether a command takes so many words.
+    """
     typed = dict.fromkeys(word.partition("=")[0] for word in words if re.match(r"--|-[a-z]$", word))
-    ours = {word: meant for word in typed if word not in known and (meant := _our_option(word, known, command))}
-    options = ", ".join(meant for meant in ours.values() if meant.startswith("-"))
+    values = {word: value_of(words, [word]) for word in typed if word not in known}
+    ours = {word: meant for word, value in values.items() if (meant := _our_option(word, known, command, value))}
+    options = " and ".join(meant for meant in ours.values() if meant.startswith("-"))
     parts = [word.partition("=") for word in words]
-    rest = [value if ours.get(name) == "VALUE" else name + equals + value for name, equals, value in parts]
-    alone = shlex.join([*command.split(), *filter(None, rest)])
+    rest = [
+        *filter(None, (value if ours.get(name) == "VALUE" else name + equals + value for name, equals, value in parts))
+    ]
+    alone = shlex.join([*command.split(), *rest])
+    for option in [] if fits(rest) else [option for option, to in ours.items() if to == "VALUE"]:
+        alone = f"one alone: {_without(words, option, command)}"
     hints = [alone if to == "VALUE" else f"{word}: {to}" for word, to in ours.items() if not to.startswith("-")]
     question = f"did you mean {options}? " if options else ""
     return list(ours), (question + "; ".join(dict.fromkeys(hints))).strip()
 
 
-def _our_option(word: str, known: Collection[str], command: str) -> str:
+def _without(words: Sequence[str], option: str, command: str) -> str:
+    """A command line without an option and its value."""
+    at = next(n for n, word in enumerate(words) if word.partition("=")[0] == option)
+    return shlex.join([*command.split(), *words[:at], *words[at + (1 if "=" in words[at] else 2) :]])
+
+
+def _our_option(word: str, known: Collection[str], command: str, value: str) -> str:
+    """Our option for one of other software, with what was typed behind it where that is a value."""
     ours = our_name(word, "train" if "--set" in known else command.partition(" ")[2])
     name, comma, remark = ours.partition(", ")
     if " " in name or name == "VALUE":
         return ours
     every = sections.all_settings()
-    words = every[name].words("VALUE") if name in every else [name, "VALUE"]
-    return " ".join(words) + comma + remark if words[0] in known and words[0] != word else ""
+    value = "" if value.startswith("-") else value
+    known_values = _objectives() if name == "objective.name" else every[name].choices if name in every else ()
+    plain = value or word.strip("-")
+    meant = plain if plain in known_values else our_name(plain, "" if name == "objective.name" else name)
+    if meant in known_values:
+        value, comma = meant, ""
+    elif comma or not value:
+        value = "VALUE"
+    elif name == "--name":  # no path
+        value = Path(value).name
+    words = every[name].words(value) if name in every else [name, value]
+    return shlex.join(words) + (comma and comma + remark) if words[0] in known and words[0] != word else ""
 
 
 def in_its_place(words: Sequence[str], rest: Sequence[str], known: Collection[str], data: str, directory: Path) -> str:
@@ -54,16 +81,22 @@ def in_its_place(words: Sequence[str], rest: Sequence[str], known: Collection[st
         to = "--backbone" if "--backbone" in known and os.path.isdir(word) else "--model"
         if "-o" in known and "-o" not in words and os.path.splitext(word)[1] in _WRITTEN:
             to = "-o"
+        elif os.path.isfile(word):
+            to = ""
         return f"{to} {word}" if to in known else ""
     if "=" in word:
         return f"--grid {word}" if "--grid" in known else _assigned(word)
     if word in presets.names():
         return f"--preset {word}"
-    if our_name(word) in {spec.name for spec in catalogue.all_objectives()}:
+    if our_name(word) in _objectives():
         return f"--objective {our_name(word)}"
     run, every = Run(directory / word), ",".join(filter(None, [data, *rest]))
     of_run = f"--resume {word}" if "--resume" in known else f"--config {shlex.quote(str(run.config_path))}"
     return of_run if run.exists() else f"--data {shlex.quote(every)}"
+
+
+def _objectives() -> set[str]:
+    return {spec.name for spec in catalogue.all_objectives()}
 
 
 def _continued(words: Sequence[str], rest: Sequence[str]) -> str:
@@ -112,8 +145,8 @@ def choice(words: Sequence[str], names: Sequence[str], usual: str, known: Sequen
     """The option with the one of its values that is meant by what was typed, or is nearest to it."""
     typed = value_of(words, names) or usual
     meant = our_name(typed, names[0])
-    near = meant if meant in known else get_close_matches(typed, known, 1, 0)[0]
-    return meant if meant.startswith("--") else f"{names[0]} {near}"
+    near = [meant] if meant in known else get_close_matches(typed.lower(), known, 1, 0.5)
+    return meant if meant.startswith("--") else f"{names[0]} {next(iter(near), usual)}"
 
 
 def number(

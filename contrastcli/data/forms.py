@@ -53,6 +53,7 @@ _NAMES_OF_ROLES: Mapping[Role, tuple[str, ...]] = {
         "chosen",
         "output",
         "passage",
+        "doc",
         "document",
         "response",
         "pos",

@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from itertools import chain
 from typing import cast
 
@@ -135,7 +136,11 @@ def _parse_columns(columns: str, frame: Frame, source: str) -> dict[str, str]:
         roles_of_all = ("anchor", "positive", "negative") if names[1:] else ("text",)
         written = join_items(map("=".join, zip(roles_of_all, names, strict=False)))
         raise UsageError(f"data.columns is {columns!r}", Use("--columns", written, "write"), key=COLUMNS)
-    items = _parse_items(COLUMNS, columns, "anchor=a,positive=b")
+    turned = columns.replace(":", "=")
+    with_colons = (
+        "=" not in columns and {item.partition("=")[2] for item in split_items(turned)} <= frame.columns.keys()
+    )
+    items = _parse_items(COLUMNS, columns, turned if with_colons else "anchor=a,positive=b")
     for key, column in items.items():
         role = _role_of(key)
         exchanged = key in frame.columns and column not in frame.columns and _role_of(column)
@@ -149,10 +154,21 @@ def _parse_columns(columns: str, frame: Frame, source: str) -> dict[str, str]:
             what = f"data.columns gives the role '{role}' twice"
             raise UsageError(what, "give each role one column", key=COLUMNS)
         if column not in frame.columns:
-            what = f"{source} has no column '{column}', but {', '.join([*frame.columns][:_MOST_NAMED])}"
-            raise DataError(what, nearest(column, frame.columns), key=COLUMNS)
+            raise _without_column(column, items, frame, source)
         roles[role] = column
     return roles
+
+
+def _without_column(column: str, items: Mapping[str, str], frame: Frame, source: str) -> DataError:
+    """The error for a column that is not there, with all `items` as they are meant where that is clear."""
+    lower = {name.lower(): name for name in frame.columns}
+    near = {role: get_close_matches(name.lower(), lower, 1) for role, name in items.items()}
+    meant = {role: items[role] if items[role] in frame.columns else lower[one] for role in near for one in near[role]}
+    hint: Hint = nearest(column, frame.columns)
+    if len(items) > 1 and meant.keys() == items.keys():
+        hint = Use("--columns", _spelled(**meant), "write")
+    what = f"{source} has no column '{column}', but {', '.join([*frame.columns][:_MOST_NAMED])}"
+    return DataError(what, hint, key=COLUMNS)
 
 
 def for_corpus(columns: str) -> tuple[str, str]:
@@ -168,7 +184,7 @@ def _parse_items(key: str, text: str, example: str) -> dict[str, str]:
     for item in split_items(text):
         name, _, value = (part.strip() for part in item.partition("="))
         if not (name and value):
-            raise UsageError(f"{key} is {text!r}", f"write it as {example}", key=key)
+            raise UsageError(f"{key} is {text!r}", Use(f"--{key.partition('.')[2]}", example, "write it as"), key=key)
         if name in items:
             raise UsageError(f"{key} gives '{name}' twice", f"write it as {example}", key=key)
         items[name] = value

@@ -172,10 +172,21 @@ def _open_stsb(folder: Path, split: Split, limit: int = 0) -> Frame:
     raise DataError(f"there is no file {paths[0]}", "give the folder that SentEval's data was unpacked to")
 
 
-def _near(name: str, split: Split) -> str:
-    """A hint for a missing path: a name that means data, or files with similar names in its folder."""
+def _meant(name: str, split: Split) -> str:
+    """A hint for what is no path: stdin, several files, a share of the rows; else ""."""
     if name == "-":
         return "write what is piped to a file, such as rows.csv, and name that"
+    if (several := name.split())[1:] and all(map(os.path.exists, several)):
+        return f"write them with commas: {','.join(several)}"
+    if split != "train" and (share := re.fullmatch(r"(0?\.\d+)|(\d+)%", name)):
+        return f"use --dev {SPLIT}{share[2] or format(100 * float(share[1]), 'g')}%"
+    return ""
+
+
+def _near(name: str, split: Split) -> str:
+    """A hint for a missing path: a name that means data, or files with similar names in its folder."""
+    if meant := _meant(name, split):
+        return meant
     path = Path(os.path.expanduser(name))
     if not os.path.isdir(path.parent):
         return f"there is no folder {path.parent} either; a data set of the hub is written hf:owner/name"

@@ -13,6 +13,7 @@ from typing import Any
 from contrastcli.errors import UsageError, nearest
 from contrastcli.runs.results import ScoreName
 from contrastcli.settings.metrics import RANKINGS, metric_title
+from contrastcli.settings.other_names import our_name
 from contrastcli.settings.outside import load_outside
 
 
@@ -257,8 +258,10 @@ def check_suites(words: str) -> tuple[Suite, ...]:
     known = {suite.name: suite for suite in suites_with(names)}
     for name in names:
         if name not in known:
-            broken = outside_suites()[1].get(name)
-            raise broken or UsageError(f"there is no suite '{name}'", nearest(name, all_suites()))
+            broken, ours = outside_suites()[1].get(name), our_name(name, "--suite")
+            is_ours = ours.partition(" ")[0] in all_suites()
+            hint = f"did you mean --suite {ours}?" if is_ours else nearest(name, all_suites())
+            raise broken or UsageError(f"there is no suite '{name}'", hint)
     return tuple(known[name] for name in names)
 
 

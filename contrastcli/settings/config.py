@@ -6,6 +6,8 @@ Values are stacked in layers, later ones above: defaults, the user's file, `cont
 
 from __future__ import annotations
 
+import json
+import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -172,7 +174,11 @@ def _unused(key: str, spec: Spec, layer: Layer) -> str:
     sections.find_setting(key, source)
     if layer.strict:
         what = f"the objective '{spec.name}' has no setting '{key}'"
-        raise UsageError(what, f"it has {', '.join(spec.describe()) or 'none'}", key=key, source=source)
+        others = [one.name for one in catalogue.all_objectives() if key.partition(".")[2] in one.describe()]
+        other = [Use("--objective", others[0], "take one that has it:")] if others else []
+        raise UsageError(
+            what, [*other, f"leave it out: it has {', '.join(spec.describe()) or 'none'}"], key=key, source=source
+        )
     return f"{key} is not used: '{spec.name}' has no such setting ({source})"
 
 
@@ -247,8 +253,23 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise DataError(what, "give the path of a TOML file, or use --preset") from None
     except (ValueError, RecursionError) as error:
         what = f"{path} is not TOML: {error_text(error)}"
-        fix = "write all of it as TOML" if path.suffix in (".json", ".yaml", ".yml") else "fix that line"
-        raise UsageError(what, f"{fix}; contrast presets show starter prints an example") from None
+        raise UsageError(
+            what, _as_toml(path) or "fix that line; contrast presets show starter prints an example"
+        ) from None
+
+
+def _as_toml(path: Path) -> str:
+    """A hint with the command that makes TOML of a file of YAML or JSON; "" for other files."""
+    kind = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}.get(path.suffix)
+    if kind is None:
+        return ""
+    target = path.with_suffix(".toml")
+    source, made = (json.dumps(str(one)) for one in (path, target))
+    read = f"json.load(open({source}))"
+    if kind == "yaml":  # where 1e-4 is a text
+        read = f'yaml.safe_load(re.sub(r"\\b(\\d+)e-", r"\\1.0e-", open({source}).read()))'
+    code = f'import {kind}, re, tomli_w; tomli_w.dump({read}, open({made}, "wb"))'
+    return f"make TOML of it: python -c {shlex.quote(code)}; then --config {shlex.quote(str(target))}"
 
 
 def table_layer(tables: Mapping[str, Any], label: str) -> Layer:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache, partial
 from itertools import chain
 from types import MappingProxyType
@@ -18,7 +19,8 @@ from typing import Annotated, Any, Literal, TypedDict, Unpack, cast, get_args, g
 import msgspec
 from msgspec import NODEFAULT, Meta, structs
 
-from contrastcli.errors import UsageError
+from contrastcli.errors import Hint, UsageError, Use
+from contrastcli.settings.other_names import our_name
 
 Value = str | int | float | bool
 
@@ -184,7 +186,11 @@ class Setting:
             if isinstance(value, str) and self.kind in (int, float) and self.kind(value) is not None:
                 hint += ", without quotes"
         said = self.shown(value) if isinstance(value, str) else value
-        raise UsageError(f"{self.key} is {said!r}", hint, key=self.key, source=source)
+        meant = our_name(str(value), self.key)
+        near = [meant] if meant in self.choices else get_close_matches(str(value).lower(), self.choices, 1)
+        uses = [Use(option, text, "use") for option, text in map(self.words, near)]
+        remedies: Hint = [*uses, f"another: {hint}"] if uses else hint
+        raise UsageError(f"{self.key} is {said!r}", remedies, key=self.key, source=source)
 
     def parse(self, text: str, source: str = "") -> Value:
         """The value of a flag or an environment variable. Raises UsageError as `check` does."""

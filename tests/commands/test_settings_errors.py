@@ -2,6 +2,9 @@
 
 import os
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -103,7 +106,11 @@ def test_a_malformed_settings_file_is_named(contrast: Contrast, case: str) -> No
 @pytest.mark.parametrize("file", ["mine.json", "mine.yaml", "mine.yml"])
 def test_settings_in_another_format_are_written_again(contrast: Contrast, file: str) -> None:
     Path(file).write_text('{"train": {"lr": 1e-4}}' if file == "mine.json" else "train:\n  lr: 1e-4\n")
-    refused(contrast("train", "--config", file), 2, f"{file} is not TOML", "write all of it as TOML; contrast presets")
+    answer = contrast("train", "--config", file)
+    refused(answer, 2, f"{file} is not TOML", "make TOML of it: python -c")
+    hint = answer.err.partition("make TOML of it: python ")[2].partition("; then --config mine.toml")[0]
+    subprocess.run([sys.executable, *shlex.split(hint)], check=True)
+    assert re.search(r"^train.lr +0.0001 ", contrast("config", "show", "--config", "mine.toml").out, re.M)
 
 
 def test_a_variable_with_a_bad_value_is_named(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,10 +155,8 @@ def test_a_word_without_an_option_is_answered_with_the_option(contrast: Contrast
 
 
 def test_other_software_s_options_are_known_to_every_command(contrast: Contrast) -> None:
-    refused(
-        contrast("query", "a", "--corpus", "x.txt", "--top-k", "3"), 2, "no option '--top-k'", "did you mean -k VALUE?"
-    )
-    refused(contrast("mine", "x.csv", "-o", "y.csv", "--num_negatives", "3"), 2, "--num_negatives", "mean -n VALUE?")
+    refused(contrast("query", "a", "--corpus", "x.txt", "--top-k", "3"), 2, "no option '--top-k'", "did you mean -k 3?")
+    refused(contrast("mine", "x.csv", "-o", "y.csv", "--num_negatives", "3"), 2, "--num_negatives", "mean -n 3?")
 
 
 def test_several_sets_may_be_given_one_by_one(contrast: Contrast) -> None:
