@@ -209,6 +209,7 @@ def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) 
     """Check all that training needs, and write the run; None for one that has finished. Raises ContrastError."""
     from contrastcli.model.folder import load_encoder
     from contrastcli.training.distributed import world
+    from contrastcli.training.environment import check_rows
     from contrastcli.training.plan import make_plan
     from contrastcli.training.setup import load_untrained
 
@@ -216,6 +217,7 @@ def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) 
     plan = make_plan(config)
     status = run.status() if run and run.exists() else None
     if run and status and status.state == "finished" and plan.steps <= status.steps:
+        check_rows(run.environment_path, plan)
         by = "--max-steps" if plan.steps == plan.config.train.max_steps else "--epochs"
         narrate(f"{run.name} has finished its {status.steps:,} steps; to extend it: {by} N")
         return None

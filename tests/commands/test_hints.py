@@ -97,6 +97,10 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("query", "a b", "c", "--freeze", "3"), "contrast train has it; without it: contrast query 'a b' c"),
         (("compare", "one", "--lr=3", "two"), "contrast train has it; without it: contrast compare one two"),
         (("runs", "--json"), "did you mean contrast runs list --json?"),
+        (
+            ("train", "--resume", "simple", "--data", "more/rows.tsv", "--no-ui"),
+            "or start a new run: contrast train --no-ui",
+        ),
         (("merge", "tiny/backbone", "simple"), "contrast merge tiny/backbone simple DEST"),
         (("completion", "powershell"), "one of bash, fish, zsh, as in contrast completion bash"),
         (("encode", "a.txt", "b.txt", "-o", "x.npy"), "one at a time: contrast encode b.txt -o x.npy"),
@@ -261,6 +265,9 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
 def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, words: tuple[str, ...], hint: str) -> None:
     Path("quoted.toml").write_text('[train]\nlr = "1e-5"\n')
     Path("vec.npy").touch()
+    Path("more").mkdir()
+    others = (f"ba {n}\tda {n}\t{'enc'[n % 3]}\n" for n in range(200))
+    Path("more/rows.tsv").write_text("".join(["premise\thypothesis\tlabel\n", *others]))
     for letter in "abcdefg":
         Path(f"{letter}.txt").touch()
     shutil.copytree("tiny/backbone", "several/checkpoint-500")
