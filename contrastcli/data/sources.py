@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
+from msgspec import structs
+
 from contrastcli.data import hub
 from contrastcli.data.convert import adapt, join
 from contrastcli.data.examples import Examples, from_frame
@@ -25,7 +27,7 @@ from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.settings import sections
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Blank
-from contrastcli.settings.setting import join_items
+from contrastcli.settings.setting import join_items, split_items
 
 STARTER = Path(__file__).parent.parent / "starter"
 """The texts of the package: nli.tsv to train on, dev.tsv with scored pairs."""
@@ -67,15 +69,24 @@ def load_examples(data: sections.Data, needs: tuple[Form, ...], labels: tuple[in
     try:
         if not data.train:
             raise DataError("there is no training data", Use("--data", "FILE, hf:owner/name or starter", "give"))
-        sets = [_load_set(name, data, needs, labels) for name, _ in read_sets(data.train)]
+        named = {item.partition("=")[2].strip() for item in split_items(data.columns)}
+        names, sets, is_used = [name for name, _ in read_sets(data.train)], list[Examples](), False
+        for name in names:
+            frame = open_frame(name, "train", data.limit)
+            # Of several sets it is for those that have such columns.
+            is_meant = len(names) == 1 or bool(named & frame.columns.keys())
+            of_set = data if is_meant or (name == names[-1] and not is_used) else structs.replace(data, columns="")
+            sets.append(_load_set(frame, name, of_set, needs, labels))
+            is_used = is_used or is_meant
         return join(sets, data.train) if len(sets) > 1 else sets[0]
     except (DataError, UsageError) as error:
         error.key = error.key or "data.train"
         raise
 
 
-def _load_set(name: str, data: sections.Data, needs: tuple[Form, ...], labels: tuple[int, ...]) -> Examples:
-    frame = open_frame(name, "train", data.limit)
+def _load_set(
+    frame: Frame, name: str, data: sections.Data, needs: tuple[Form, ...], labels: tuple[int, ...]
+) -> Examples:
     with_scores = "scored" in needs
     if name.startswith(SENTEVAL) and not with_scores:
         pairs = from_frame(frame, "anchor=sentence1,positive=sentence2", "", name, blank=data.blank)

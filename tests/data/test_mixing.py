@@ -52,6 +52,17 @@ def test_sets_of_several_forms_become_one(tiny: Tiny) -> None:
     assert (form, [*views]) == ("pairs", ["anchor", "positive"]) and views["positive"][160] == views["anchor"][160]
 
 
+def test_columns_are_for_the_sets_that_have_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.tsv").write_text("anchor\tpositive\nba\tda\nfa\tga\n")
+    Path("b.tsv").write_text("Frage\tAntwort\nka\tla\nma\tna\n")
+    rows = load_examples(Data(train="a.tsv,b.tsv", columns="anchor=Frage,positive=Antwort"), ("pairs",), ())
+    assert list(rows.views["positive"]) == ["da", "ga", "la", "na"]
+    Path("b.tsv").write_text("question\tanswer\nka\tla\nma\tna\n")
+    with pytest.raises(DataError, match="has no column 'Frage'"):
+        load_examples(Data(train="a.tsv,b.tsv", columns="anchor=Frage,positive=Antwort"), ("pairs",), ())
+
+
 def test_a_set_in_another_form_is_converted_or_refused(tiny: Tiny) -> None:
     form, views, sets = joined(tiny, "labelled", "triplets", needs=("labelled",))
     assert (form, sets, len(views["anchor"])) == ("labelled", (160, 320), 480)
