@@ -35,26 +35,34 @@ def our_options(
         *filter(None, (value if ours.get(name) == "VALUE" else name + equals + value for name, equals, value in parts))
     ]
     alone = shlex.join([*command.split(), *rest])
-    for option in [] if fits(rest) else [option for option, to in ours.items() if to == "VALUE"]:
-        alone = f"one alone: {_without(words, option, command)}"
+    if not fits(rest):
+        without = _without(words, [option for option, to in ours.items() if to == "VALUE"])
+        alone = f"one alone: {shlex.join([*command.split(), *without])}"
     hints = [alone if to == "VALUE" else f"{word}: {to}" for word, to in ours.items() if not to.startswith("-")]
+    if {*ours.values()} == {"leave it out"}:
+        hints = [f"leave it out: {shlex.join([*command.split(), *_without(words, ours)])}"]
     question = f"did you mean {options}? " if options else ""
     return list(ours), (question + "; ".join(dict.fromkeys(hints))).strip()
 
 
-def _without(words: Sequence[str], option: str, command: str) -> str:
-    """A command line without an option and its value."""
-    at = next(n for n, word in enumerate(words) if word.partition("=")[0] == option)
-    return shlex.join([*command.split(), *words[:at], *words[at + (1 if "=" in words[at] else 2) :]])
+def _without(words: Sequence[str], options: Collection[str]) -> list[str]:
+    """The words without some options and what stands behind each."""
+    kept = []
+    for before, word in pairwise(["", *words]):
+        is_value = before in options and not word.startswith("-")
+        kept += [word] * (word.partition("=")[0] not in options and not is_value)
+    return kept
 
 
 def _our_option(word: str, known: Collection[str], command: str, value: str) -> str:
     """Our option for one of other software, with what was typed behind it where that is a value."""
     ours = our_name(word, "train" if "--set" in known else command.partition(" ")[2])
+    every = sections.all_settings()
+    keys = {re.sub(r"\W|_", "", key): key for key in every if "--set" in known}
+    ours = keys.get(re.sub(r"\W|_", "", word), ours)
     name, comma, remark = ours.partition(", ")
     if " " in name or name == "VALUE":
         return ours
-    every = sections.all_settings()
     value = "" if value.startswith("-") else value
     known_values = _objectives() if name == "objective.name" else every[name].choices if name in every else ()
     plain = value or word.strip("-")

@@ -156,11 +156,11 @@ def test_an_unknown_topic_names_the_nearest(asked: tuple[str, ...], what: str, h
 @pytest.mark.parametrize(
     ("option", "hint"),
     [
-        ("--learning-rate", "did you mean --lr VALUE?"),
-        ("--epochs_num", "did you mean --epochs VALUE?"),
-        ("--model", "did you mean --backbone VALUE?"),
-        ("--eval-steps", "did you mean --set dev.every=VALUE?"),
-        ("--output-dir", "did you mean --name VALUE?"),
+        ("--learning-rate", "did you mean --lr 0.1?"),
+        ("--epochs_num", "did you mean --epochs 0.1?"),
+        ("--model", "did you mean --backbone 0.1?"),
+        ("--eval-steps", "did you mean --set dev.every=0.1?"),
+        ("--output-dir", "did you mean --name 0.1?"),
         ("--bach-size", "see"),
         ("--warmup_steps", "did you mean --warmup VALUE, a share of the steps?"),
         ("--scale", "did you mean --tau VALUE, 1 divided by the scale?"),
@@ -202,7 +202,9 @@ def test_a_word_has_the_meaning_of_its_place(contrast: Contrast, place: str, nam
     words = [word for others in names.values() for word in others]
     assert len(words) == len(set(words)) and {our_name(word, place) for word in words} == names.keys()
     group = {"contrast": (), "config": ("config",), "help": ("help",), "runs": ("runs",)}.get(place)
-    for word in words if not place.startswith("--") else ():
+    if setting := all_settings().get(place):
+        assert names.keys() <= {*setting.choices}
+    for word in words if setting is None and not place.startswith("--") else ():
         typed = (place, f"--{word}=1") if group is None else (*group, word)
         refused(contrast(*typed), 2, f"'--{word}'" if group is None else f"'{word}'")
         assert not re.search("hint: (see|known|such)", contrast(*typed).err), "it is not answered"
