@@ -186,11 +186,21 @@ class Setting:
             if isinstance(value, str) and self.kind in (int, float) and self.kind(value) is not None:
                 hint += ", without quotes"
         said = self.shown(value) if isinstance(value, str) else value
-        meant = our_name(str(value), self.key)
-        near = [meant] if meant in self.choices else get_close_matches(str(value).lower(), self.choices, 1)
-        uses = [Use(option, text, "use") for option, text in map(self.words, near)]
+        uses = [Use(option, text, "use") for option, text in map(self.words, self._meant(str(value)))]
         remedies: Hint = [*uses, f"another: {hint}"] if uses else hint
         raise UsageError(f"{self.key} is {said!r}", remedies, key=self.key, source=source)
+
+    def _meant(self, typed: str) -> list[str]:
+        """What is meant by a text that is no value: by its name elsewhere, with a decimal comma, in percent; if any."""
+        meant, words = our_name(typed, self.key), typed.replace(",", ".")
+        if self.choices:
+            return [meant] if meant in self.choices else get_close_matches(typed.lower(), self.choices, 1)
+        with suppress(ValueError):
+            if self.kind is float and "at most 1" in self.bounds and 1 < float(words.removesuffix("%")) <= 50:
+                return [spell(float(words.removesuffix("%")) / 100)]
+            if self.kind is float and words != typed and math.isfinite(float(words)):
+                return [words]
+        return []
 
     def parse(self, text: str, source: str = "") -> Value:
         """The value of a flag or an environment variable. Raises UsageError as `check` does."""
