@@ -98,8 +98,7 @@ def parse(assignments: Sequence[str], typed: Layer) -> dict[str, tuple[Value, ..
     grid: dict[str, tuple[Value, ...]] = {}
     for assignment in assignments:
         key, equals, values = assignment.partition("=")
-        flag = f"--{key.strip().replace('_', '-')}"
-        key = next((one.key for one in sections.all_settings().values() if one.flag == flag), key.strip())
+        key = sections.key_of(key)
         if not equals or not values.strip():
             raise UsageError(f"--grid {assignment} has no values", f"write --grid {key or 'KEY'}=VALUE,VALUE")
         if key in typed.values:
@@ -135,7 +134,9 @@ def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str
     Raises UsageError.
     """
     if SEED in grid:
-        raise UsageError("a grid has no seeds", "give their number, --seeds N, and the first one, --seed S")
+        seeds_of = sorted(int(seed) for seed in grid[SEED])
+        asked = f"--seeds {len(seeds_of)} --seed {seeds_of[0]}"
+        raise UsageError("a grid has no seeds", f"give their number and the first one, out of the grid: {asked}")
     # As part of the grid, typed settings are not reset by a grid over objectives.
     settings = [sections.find_setting(key, source) for key, source in typed.sources.items()]
     fixed = {setting.key: (typed.read(setting),) for setting in settings if setting.section == "objective"}

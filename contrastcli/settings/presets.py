@@ -20,7 +20,7 @@ from msgspec import Meta
 from contrastcli.errors import UsageError, nearest
 from contrastcli.settings import config as configs
 from contrastcli.settings.config import Config, Layer
-from contrastcli.settings.sections import OBJECTIVE, find_setting, settings_of
+from contrastcli.settings.sections import OBJECTIVE, find_setting, key_of, settings_of
 from contrastcli.settings.setting import Value, spell
 
 Grid = Mapping[str, tuple[Value, ...]]
@@ -141,6 +141,8 @@ def read(path: Path, label: str = "") -> Preset:
         # Without quotes, a key with a dot is a table in TOML.
         if isinstance(values, dict):
             entries["grid"] |= {f"{name}.{key}": listed for key, listed in entries["grid"].pop(name).items()}
+        elif (key := key_of(name)) != name:
+            entries["grid"][key] = entries["grid"].pop(name)
     try:
         head = msgspec.convert(entries, _Head)
         base = Preset()

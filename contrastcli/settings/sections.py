@@ -350,6 +350,12 @@ def masked(word: str) -> str:
     return f"{key}={setting.shown(value)}" if setting and setting.secret else word
 
 
+def key_of(word: str) -> str:
+    """The key of the setting whose option is called that, such as `tau` or `batch-size`; else the word."""
+    flag = f"--{word.strip().replace('_', '-')}"
+    return next((one.key for one in all_settings().values() if one.flag == flag), word.strip())
+
+
 def find_setting(key: str, source: str = "") -> Setting:
     """The setting with that key, of any objective. Raises UsageError, with the source of the key."""
     known = all_settings()
