@@ -9,6 +9,7 @@ import io
 import json
 import math
 import re
+import shlex
 import zlib
 from array import array
 from collections import Counter
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.data.forms import DELIMITERS, FORMATS, LARGEST_JSON, LISTED, LONGEST, NAMES, OTHER_SUFFIXES
-from contrastcli.data.lines import BYTES_OF_A_ROW, Decoder, Lines, as_number, limit_memory, sentences, without_blank_end
+from contrastcli.data.lines import BYTES_OF_A_ROW, Decoder, Lines, as_number, likely_header, limit_memory, sentences
 from contrastcli.data.texts import Column, read_columns
 from contrastcli.errors import DataError, error_text
 from contrastcli.files import check_regular
@@ -142,8 +143,7 @@ def read_stream(
 ) -> Frame:
     """The first `limit` rows (0: all) of text in the format of a suffix, of at most that memory (0: any)."""
     decoder = Decoder(name, strict=strict)
-    lines = decoder.lines(stream, longest=LARGEST_JSON if suffix == ".json" else LONGEST)
-    lines = without_blank_end(limit_memory(lines, memory, name) if memory else lines, name)
+    lines = decoder.all_lines(stream, memory, LARGEST_JSON if suffix == ".json" else LONGEST)
     frame = _read_text(suffix, lines, name, limit)
     form = "; ".join(filter(None, [*frame.notes, decoder.encoding]))
     return replace(frame, notes=(f"{name} was read as: {form}",) if form else ())
@@ -217,7 +217,9 @@ def _header(rows: Records, name: str) -> list[str]:
     if len(set(header)) < len(header):
         repeated = Counter(header).most_common(1)[0][0]
         what = f"{name}, line {line or 1}: the column '{repeated}' occurs twice"
-        raise DataError(what, "give each column its own name")
+        likely = likely_header(len(header), name)
+        command = f", such as: sed -i '{line}s/.*/{likely}/' {shlex.quote(name)}" if line and likely else ""
+        raise DataError(what, f"give each column its own name{command}")
     return header
 
 

@@ -60,6 +60,8 @@ class Decoder:
         raws = chain([start] if start else [], raws)
         if first == 1 and start.startswith(codecs.BOM_UTF8):
             self._marked = "UTF-8 with its mark"
+        elif first == 1 and start.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+            self._marked, raws = "UTF-32", self._from_utf16(raws, longest, "utf-32")
         elif first == 1 and start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             self._marked, raws = "UTF-16", self._from_utf16(raws, longest)
         elif first == 1 and (order := _UTF16.match(start)):
@@ -75,6 +77,11 @@ class Decoder:
                 what = f"{self.name}, line {number}: holds a NUL byte"
                 raise DataError(what, "is it a text file? Delete the byte if so")
             yield number, text
+
+    def all_lines(self, source: BinaryIO, memory: int = 0, longest: int = LONGEST) -> Lines:
+        """The lines, but for blank ones at the end, which take at most that memory (0: any). Raises DataError."""
+        lines = self.lines(source, longest=longest)
+        return _without_blank_end(limit_memory(lines, memory, self.name) if memory else lines, self.name)
 
     def _decode(self, raw: bytes, number: int) -> str:
         """Raises DataError for bytes that are neither."""
@@ -132,6 +139,12 @@ def as_number(cell: Any) -> float:
         return math.nan
 
 
+def likely_header(columns: int, name: str) -> str:
+    """The names that so many columns of a file may have, as sed writes them into a line; "" for other tables."""
+    names = {1: ("text",), 2: ("anchor", "positive"), 3: ("anchor", "positive", "negative")}.get(columns, ())
+    return ("\\t" if name.endswith(".tsv") else ",").join(names)
+
+
 def limit_memory(lines: Lines, memory: int, name: str, row_bytes: int = BYTES_OF_A_ROW) -> Lines:
     """The lines. Raises DataError where they take more memory: a small compressed file may unpack without end."""
     for number, text in lines:
@@ -142,7 +155,7 @@ def limit_memory(lines: Lines, memory: int, name: str, row_bytes: int = BYTES_OF
         yield number, text
 
 
-def without_blank_end(lines: Lines, name: str) -> Lines:
+def _without_blank_end(lines: Lines, name: str) -> Lines:
     """The lines up to the last that is not blank. Raises DataError where very many in a row are."""
     blank: list[tuple[int, str]] = []
     for line in lines:

@@ -57,6 +57,7 @@ GOOD: dict[str, tuple[str, bytes, dict[str, list[object]]]] = {
     "json": ("a.json", b'[{"anchor": "one", "positive": "eins"},\n {"anchor": "two", "positive": "zwei"}]', PAIRS),
     "json under data": ("a.json", b'{"data": [{"text": "one"}], "version": 1}', {"text": ["one"]}),
     "another suffix": ("a.tab", b"anchor\tpositive\none\teins\ntwo\tzwei\n", PAIRS),
+    "UTF-32": ("a.tsv", "anchor\tpositive\none\teins\ntwo\tzwei\n".encode("utf-32"), PAIRS),
     "another of lines": ("a.ndjson", b'{"anchor": "one", "positive": "eins"}\n["two", "zwei"]\n', PAIRS),
     "a suffix in capitals": ("A.TSV", b"anchor\tpositive\none\teins\ntwo\tzwei\n", PAIRS),
 }
