@@ -113,7 +113,8 @@ def _example(param: click.Option, words: Sequence[str]) -> str:
     from contrastcli.commands import mistyped
 
     if isinstance(param.type, click.Choice):
-        return mistyped.choice(words, param.opts, str(param.default), param.type.choices)
+        usual = next((one for one in param.type.choices if one == param.default), param.type.choices[0])
+        return mistyped.choice(words, param.opts, str(usual), param.type.choices)
     value: object = param.metavar or param.type.name.upper()
     if isinstance(param.type, click.IntRange | click.FloatRange):
         is_count = isinstance(param.type, click.IntRange)

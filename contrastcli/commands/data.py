@@ -29,6 +29,7 @@ from contrastcli.files import replaced, writing_to
 from contrastcli.model.locate import ModelRef, resolve
 from contrastcli.runs.results import Found, Inspected, Lengths, Neighbour, Odd
 from contrastcli.runs.text import excerpt
+from contrastcli.settings.other_names import our_name
 from contrastcli.show import console
 
 if TYPE_CHECKING:
@@ -201,7 +202,9 @@ def _read_words(words: str, rows: int) -> set[str | int]:
             read.add(int(word) if word.isdecimal() else word)
     for one in read:
         if isinstance(one, str) and one not in KINDS:
-            raise UsageError(f"'{one}' is neither a kind of rows nor the number of one", nearest(one, KINDS))
+            raise UsageError(
+                f"'{one}' is neither a kind of rows nor the number of one", nearest(our_name(one, "--drop"), KINDS)
+            )
         if isinstance(one, int) and not 1 <= one <= rows:
             raise UsageError(f"there is no row {one:,}", f"the rows are 1 to {rows:,}")
     return read

@@ -164,7 +164,7 @@ def number(
     typed = value_of(words, names)
     if is_count and "," in typed:
         return typed.count(",") + 1
-    share = as_number(typed.replace(",", "."))
+    share = as_number(typed.replace(",", ".").removesuffix("%"))
     share = share if share <= 1 else share / 100
     return share if is_share and 0.05 <= share <= 1 else next(one for one in usual if isinstance(one, int | float))
 

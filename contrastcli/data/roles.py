@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from contrastcli.data.formats import Frame
 from contrastcli.data.forms import LABELS, LONGEST, NAMES, SHAPES
-from contrastcli.data.lines import as_number
+from contrastcli.data.lines import as_number, likely_header
 from contrastcli.data.texts import Column, Texts, read_columns
 from contrastcli.errors import DataError, Hint, Remedy, UsageError, Use, nearest
 from contrastcli.settings.objective import Form
@@ -75,8 +75,7 @@ def _without_form(frame: Frame, roles: Mapping[str, str], given: Mapping[str, st
     nested = next(filter(None, (_taken_out(frame, column) for column in texts)), "")
     hint: list[Remedy] = [nested] if nested else [*pairs, sentences, f"name the columns {_NAMED}"]
     if any(_is_cell(column) for column in frame.columns):
-        names = {1: ("text",), 3: ("anchor", "positive", "negative")}.get(len(frame.columns), ("anchor", "positive"))
-        header = ("\\t" if source.endswith(".tsv") else ",").join(names)
+        header = likely_header(len(frame.columns), source) or "anchor,positive,…"
         above = f"write one above it: sed -i '1i {header}' {shlex.quote(source)}; names are {_NAMED}, or any other"
         hint = [f"if the first line is a row, {above}"]
     shown = ", ".join([f"'{column}'" for column in frame.columns][:_MOST_NAMED])
@@ -391,5 +390,8 @@ def _naming(words: Sequence[str], names: Mapping[str, int]) -> Remedy:
         return Use("--labels", _LABELS_EXAMPLE, "explain the labels:")
     if [*words] == ["0", "1"] and not names:
         return Use("--labels", "0=contradiction,1=entailment", "if 1 says that the two mean the same:")
+    near = {word: get_close_matches(word, LABELS, 1) for word in words}
+    if not names and all(near.values()):
+        return Use("--labels", join_items(f"{word}={close[0]}" for word, close in near.items()), "explain the labels:")
     items = [*(f"{word}={LABELS[label]}" for word, label in names.items()), *(f"{word}=…" for word in words)]
     return Use("--labels", join_items(items[:_MOST_NAMED]), f"with {', '.join(LABELS[:2])} or {LABELS[2]} for each …:")

@@ -272,7 +272,8 @@ def check_tasks(words: str, suites: Sequence[Suite]) -> tuple[str, ...]:
     for name in names:
         if name not in known and all(suite.tasks or suite is OWN for suite in suites):
             what = f"there is no task '{name}' in {', '.join(suite.name for suite in suites)}"
-            raise UsageError(what, nearest(name, known) if known else "leave out --task: --data names what is measured")
+            near = nearest(our_name(name, "--task"), known)
+            raise UsageError(what, near if known else "leave out --task: --data names what is measured")
     return names
 
 

@@ -51,7 +51,9 @@ class ModelRef:
         if (folder := self._on_disk()) is not None:
             return folder
         if os.path.isfile(os.path.expanduser(self.name)):
-            hint: list[Remedy] = [Use("--data", self.name, "as data:"), "name the model's folder, with its config.json"]
+            above = next((str(one) for one in Path(self.name).parents if Run(one).exists()), "")
+            its_folder = f"name the run: {above}" if above else "name the model's folder, with its config.json"
+            hint: list[Remedy] = [Use("--data", self.name, "as data:"), its_folder]
             is_data = self.name.endswith((*FORMATS, *OTHER_SUFFIXES, ".gz"))
             if self.name.endswith(".zip"):
                 hint[1:] = [f"unpack it and name the folder: {shlex.join(['unzip', self.name, '-d', self.name[:-4]])}"]

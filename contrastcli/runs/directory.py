@@ -323,9 +323,8 @@ def run_name(name: str | None, config: Config, directory: Path, title: str = "")
             hint = "use letters, digits and . _ - = + , @ and begin with a letter or digit; 'last' means the newest run"
             raise UsageError(f"a run cannot be named '{name}'", hint)
         return name
-    backbone = re.split(r"[/\\]", config.model.backbone.rstrip("/\\"))[-1].lower()
-    backbone = re.sub(r"[^a-z0-9.]+", "-", backbone).strip("-.")
-    words = [time.strftime("%Y-%m-%d-%H%M"), title or config.spec.name, backbone]
+    backbone = re.sub(r"[^a-z0-9.]+", "-", re.split(r"[/\\]", config.model.backbone.rstrip("/\\"))[-1].lower())
+    words = [time.strftime("%Y-%m-%d-%H%M"), title or config.spec.name, backbone.strip("-.")]
     while True:
         name = "-".join(word for word in [*words, os.urandom(2).hex()] if word)
         if not (directory / name).exists():
@@ -334,9 +333,8 @@ def run_name(name: str | None, config: Config, directory: Path, title: str = "")
 
 def list_runs(directory: Path) -> list[Run]:
     """All runs of a directory, the newest first."""
-    folders = directory.iterdir() if directory.is_dir() else ()
     runs = []
-    for run in map(Run, folders):
+    for run in map(Run, directory.iterdir() if directory.is_dir() else ()):
         # Another process may delete it meanwhile.
         with contextlib.suppress(OSError):
             if run.exists() and not run.path.name.startswith("."):
@@ -353,8 +351,10 @@ def find_run(word: str, directory: Path) -> Run:
     # An empty folder is what is left of a run where the disk failed at the end of its removal.
     if word != "last" and os.path.isdir(path) and os.listdir(path) and not any(word in name for name in runs):
         if (path / "config.json").is_file() or path.parent.resolve() != directory.resolve():
-            query = ["contrast", "query", "a dog runs", "a puppy sprints", "--model", str(path)]
-            remedies = ["name a run: contrast runs lists them", f"use a model: {shlex.join(query)}"]
+            above = Run(path.parent.parent)
+            named = f"the run: {above.name}" if above.exists() else "a run: contrast runs lists them"
+            query = shlex.join(["contrast", "query", "a dog runs", "a puppy sprints", "--model", str(path)])
+            remedies = [f"name {named}", f"use a model: {query}"]
         else:
             remedies = [*(f"use its model {one}" for one in Run(path).all_checkpoints()[-1:]), _discard_other(path)]
         raise DataError(f"{path} is no run: it has no config.toml", remedies)

@@ -176,9 +176,8 @@ def _unused(key: str, spec: Spec, layer: Layer) -> str:
         what = f"the objective '{spec.name}' has no setting '{key}'"
         others = [one.name for one in catalogue.all_objectives() if key.partition(".")[2] in one.describe()]
         other = [Use("--objective", others[0], "take one that has it:")] if others else []
-        raise UsageError(
-            what, [*other, f"leave it out: it has {', '.join(spec.describe()) or 'none'}"], key=key, source=source
-        )
+        what = f"{what}, but {', '.join(spec.describe()) or 'none'}"
+        raise UsageError(what, ["leave it out", *other], key=key, source=source)
     return f"{key} is not used: '{spec.name}' has no such setting ({source})"
 
 

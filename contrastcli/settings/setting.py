@@ -181,6 +181,8 @@ class Setting:
             if "\0" not in str(checked) and (not self.choices or checked in self.choices):
                 return checked
         hint = f"{self.key} ({self.help}) must be {self.expected}"
+        if isinstance(value, list | tuple):
+            hint += f"; for several: contrast sweep --grid {self.key}={','.join(map(str, value))}"
         # A flag with a number is none of text here.
         with suppress(ValueError):
             if isinstance(value, str) and self.kind in (int, float) and self.kind(value) is not None:
@@ -200,7 +202,8 @@ class Setting:
                 return [spell(float(words.removesuffix("%")) / 100)]
             if self.kind is float and words != typed and math.isfinite(float(words)):
                 return [words]
-        return []
+        begin = re.match(r"[\d.]+(e-?\d+)?", typed) if self.kind is float else None
+        return [begin[0]] if begin and typed[begin.end() :].isalpha() else []
 
     def parse(self, text: str, source: str = "") -> Value:
         """The value of a flag or an environment variable. Raises UsageError as `check` does."""

@@ -97,6 +97,20 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("query", "a b", "c", "--freeze", "3"), "contrast train has it; without it: contrast query 'a b' c"),
         (("compare", "one", "--lr=3", "two"), "contrast train has it; without it: contrast compare one two"),
         (("runs", "--json"), "did you mean contrast runs list --json?"),
+        (("runs", "log", "simple", "--to", "comet"), "such as --to tensorboard: see"),
+        (("runs", "log", "simple"), "such as --to tensorboard: see"),
+        (("merge", "tiny/backbone", "simple", "m", "--alpha", "50%"), "such as --alpha 0.5: see"),
+        (("mine", "comma.csv", "-o", "x.jsonl", "--ranks", "10:50"), "the farthest rank as 10-50;"),
+        (
+            ("data", "titles.csv", "--columns", "anchor=title,positive=body", "--drop", "dupes"),
+            "did you mean 'repeated'?",
+        ),
+        (("eval", "simple", "--task", "STSBenchmark"), "did you mean 'STS-B'?"),
+        (("sweep", "--config", "seeds.toml"), "out of the grid: --seeds 2 --seed 1"),
+        (("train", "--config", "several.toml"), "for several: contrast sweep --grid objective.tau=0.05,0.06"),
+        (train(*LABELLED, "--lr", "3e-5x"), "use --lr 3e-5, or another: "),
+        (train("--data", "words.tsv"), "explain the labels: --labels contradicts=contradiction,entails=entailment"),
+        (train("--data", "twice.csv"), "such as: sed -i '1s/.*/anchor,positive/' twice.csv"),
         (("train", "--dev.every", "50", "--dev-metric", "map"), "--set dev.every=50 and --set dev.metric=map?"),
         (
             ("train", "--resume", "simple", "--data", "more/rows.tsv", "--no-ui"),
@@ -243,7 +257,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (train("--data", "tiny/pair.jsonl"), "did you mean tiny/pairs.jsonl?"),
         (train("--data", "-"), "write what is piped to a file, such as rows.csv, and name that"),
         (train(*LABELLED, "--dev", "split:100%"), "write a share below 100 %, such as split:5%"),
-        (train("--data", "xyzzy.csv"), "the folder holds a.txt, alike.jsonl, b.txt, c.txt, chat.jsonl and 10 more"),
+        (train("--data", "xyzzy.csv"), "the folder holds a.txt, alike.jsonl, b.txt, c.txt, chat.jsonl and 12 more"),
         (("eval", "simple"), "or measure your own pairs: --data FILE"),
         (train(*LABELLED, "--dev", "sts-b"), "did you mean stsb?"),
         (train(*LABELLED, "--limit", "1"), "read all rows: --limit 0"),
@@ -269,6 +283,10 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
 def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, words: tuple[str, ...], hint: str) -> None:
     Path("quoted.toml").write_text('[train]\nlr = "1e-5"\n')
     Path("vec.npy").touch()
+    Path("seeds.toml").write_text("[grid]\nseed = [1, 2]\n")
+    Path("several.toml").write_text("[objective]\ntau = [0.05, 0.06]\n")
+    Path("words.tsv").write_text("premise\thypothesis\tlabel\nba\tda\tentails\nfa\tga\tcontradicts\n")
+    Path("twice.csv").write_text("text,text\nba,da\n")
     Path("more").mkdir()
     others = (f"ba {n}\tda {n}\t{'enc'[n % 3]}\n" for n in range(200))
     Path("more/rows.tsv").write_text("".join(["premise\thypothesis\tlabel\n", *others]))

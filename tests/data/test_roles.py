@@ -213,7 +213,8 @@ def test_a_label_of_minus_one_may_also_have_a_name(load: Load) -> None:
         ("0", "", "with entailment, neutral or contradiction for each …: --labels '0=…'"),
         ("0", "", "if they say how alike the two are: --columns anchor=premise,positive=hypothesis,score=label"),
         ("", "", "write a label into each row"),
-        ("entails", "", "--labels 'entails=…'"),
+        ("entails", "", "--labels entails=entailment"),
+        ("related", "", "--labels 'related=…'"),
         ("3", "0=entailment,1=neutral,2=contradiction", "'0=entailment,1=neutral,2=contradiction,3=…'"),
     ],
 )
