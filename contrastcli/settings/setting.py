@@ -198,8 +198,9 @@ class Setting:
         if self.choices:
             return [meant] if meant in self.choices else get_close_matches(typed.lower(), self.choices, 1)
         with suppress(ValueError):
-            if self.kind is float and "at most 1" in self.bounds and 1 < float(words.removesuffix("%")) <= 50:
-                return [spell(float(words.removesuffix("%")) / 100)]
+            if self.kind is float and "at most 1" in self.bounds and (percent := float(words.removesuffix("%"))) > 1:
+                # A number of steps, most likely.
+                return [spell(percent / 100) if percent <= 50 else "0.1"]
             if self.kind is float and words != typed and math.isfinite(float(words)):
                 return [words]
         begin = re.match(r"[\d.]+(e-?\d+)?", typed) if self.kind is float else None

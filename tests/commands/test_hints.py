@@ -126,6 +126,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("train", "--loss", "MultipleNegativesRankingLoss"), "did you mean --objective simcse?"),
         (("train", "--bf16", "--output_dir", "runs/x"), "did you mean --precision bf16 and --name x?"),
         (train(*LABELLED, "--warmup", "10"), "use --warmup 0.1, or another: train.warmup (fraction"),
+        (train(*LABELLED, "--warmup", "500"), "use --warmup 0.1, or another: "),
         (train(*LABELLED, "--warmup", "10%"), "use --warmup 0.1, or another: "),
         (train(*LABELLED, "--tau", "0,1"), "use --tau 0.1, or another: "),
         (train(*LABELLED, "--precision", "fp16"), "use --precision bf16, or another: "),
