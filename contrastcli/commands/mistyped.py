@@ -67,8 +67,11 @@ def _our_option(word: str, known: Collection[str], command: str, value: str) -> 
     known_values = _objectives() if name == "objective.name" else every[name].choices if name in every else ()
     plain = value or word.strip("-")
     meant = plain if plain in known_values else our_name(plain, "" if name == "objective.name" else name)
+    nearer = every[name].meant(value) if name in every else []
     if meant in known_values:
         value, comma = meant, ""
+    elif nearer:
+        value = nearer[0]
     elif comma or not value:
         value = "VALUE"
     elif name == "--name":  # no path

@@ -23,7 +23,20 @@ _OTHER_SCRIPT = re.compile(rb"[\x80-\xff]{5}")
 # Two letters of Western languages in UTF-16.
 _UTF16 = re.compile(rb"(?P<little>[^\0]\0[^\0]\0)|\0[^\0]\0[^\0]")
 _NOT_ASCII = re.compile(r".{,20}[^\0-\x7f].{,20}")
-_ENCODINGS = ["cp932", "cp1251", "gb18030", "cp949", "big5", "cp1250", "cp1253", "cp1254", "cp1255", "cp1256", "koi8_r"]
+_ENCODINGS = [
+    "cp1252",
+    "cp932",
+    "cp1251",
+    "gb18030",
+    "cp949",
+    "big5",
+    "cp1250",
+    "cp1253",
+    "cp1254",
+    "cp1255",
+    "cp1256",
+    "koi8_r",
+]
 """Those that spreadsheets and older programs write, with the names that iconv has for them too."""
 _LINES_THAT_TELL = 500
 

@@ -23,7 +23,10 @@ def choose_device(wanted: str) -> torch.device:
     if wanted == "auto":
         wanted = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     if re.fullmatch(r"(cpu|cuda|mps)(:\d+)?", wanted) is None:
-        raise UsageError(f"train.device is '{wanted}', which is no device", "use auto, cpu, cuda, cuda:1 or mps")
+        raise UsageError(
+            f"train.device is '{wanted}', which is no device",
+            [Use("--device", "auto", "use"), "cpu, cuda, cuda:1, mps"],
+        )
     try:
         device = torch.device(wanted)
         if device.type == "cuda" and device.index is not None and torch.cuda.is_available():

@@ -188,11 +188,11 @@ class Setting:
             if isinstance(value, str) and self.kind in (int, float) and self.kind(value) is not None:
                 hint += ", without quotes"
         said = self.shown(value) if isinstance(value, str) else value
-        uses = [Use(option, text, "use") for option, text in map(self.words, self._meant(str(value)))]
+        uses = [Use(option, text, "use") for option, text in map(self.words, self.meant(str(value)))]
         remedies: Hint = [*uses, f"another: {hint}"] if uses else hint
         raise UsageError(f"{self.key} is {said!r}", remedies, key=self.key, source=source)
 
-    def _meant(self, typed: str) -> list[str]:
+    def meant(self, typed: str) -> list[str]:
         """What is meant by a text that is no value: by its name elsewhere, with a decimal comma, in percent; if any."""
         meant, words = our_name(typed, self.key), typed.replace(",", ".")
         if self.choices:

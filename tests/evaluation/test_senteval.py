@@ -138,7 +138,7 @@ def test_a_set_in_another_encoding_than_the_published_one_is_refused(tmp_path: P
     path = tmp_path / file
     path.write_bytes(path.read_text().encode("cp1252"))
     what, hint = problem(measured(FakeEncoder(), tmp_path, task), task)
-    assert "not UTF-8" in what and "give it in UTF-8" in hint
+    assert "not UTF-8" in what and "café" in hint and "iconv -f" in hint
 
 
 @pytest.mark.parametrize("above", ["", "downstream", "data/downstream", "sets"])

@@ -116,7 +116,11 @@ def test_a_grid_has_a_run_for_each_of_its_points() -> None:
             "see contrast presets show arccon-grid",
         ),
         ("grid = 3", "mine.toml: Expected `object`, got `int` - at `$.grid`", "see contrast presets show arccon-grid"),
-        ("[grid]\ntau = [0.05, 0.1]", "there is no setting 'tau' (mine.toml, [grid])", "did you mean 'objective.tau'?"),
+        (
+            "[grid]\ntaus = [0.05, 0.1]",
+            "there is no setting 'taus' (mine.toml, [grid])",
+            "did you mean 'objective.tau'?",
+        ),
         ('base = "simace-bert-bass"', "there is no preset 'simace-bert-bass' to base", "did you mean 'simace-bert-b"),
         ("speed = 3", "mine.toml: 'speed' is not in a section", "sections: [objective]"),
         ("[train]\nlearning = 3", "there is no setting 'train.learning' (mine.toml)", "did you mean 'train.lr'?"),
@@ -137,7 +141,7 @@ def test_a_run_is_trained_from_a_file_with_a_base(contrast: Contrast) -> None:
 
 def test_a_grid_in_a_file_has_no_seeds(contrast: Contrast) -> None:
     write(Path("mine.toml"), 'base = "starter"\n[grid]\n"train.seed" = [1, 2]\n')
-    refused(contrast("sweep", "--config", "mine.toml"), 2, "a grid has no seeds", "--seeds N")
+    refused(contrast("sweep", "--config", "mine.toml"), 2, "a grid has no seeds", "--seeds 2 --seed 1")
 
 
 @pytest.mark.parametrize("words", [("--preset", "simace-grid"), ("--config", "mine.toml")])
