@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from contrastcli import boundary
@@ -79,14 +80,16 @@ def _remedy(error: click.ClickException, context: click.Context) -> str:
         return hint
     param = getattr(error, "param", None) or next((one for one in params if name in one.opts), None)
     if not isinstance(param, click.Option):
-        if param is None or not words:
+        arguments = [one for one in params if isinstance(one, click.Argument)]
+        given = [*takewhile(lambda word: not word.startswith("-"), words)]
+        if param not in arguments[: len(given) + 1] or not words:
             return mistyped.usage(command)
         if isinstance(param.type, click.Choice):
             return f"one of {', '.join(param.type.choices)}, as in {command} {param.type.choices[0]}"
-        arguments = [one for one in params if isinstance(one, click.Argument)]
         # Of any number, what stands for the last may be meant: a name that is no path.
-        missing = arguments[-1] if param.nargs < 0 and "/" not in words[len(arguments) - 2] else param
-        return mistyped.with_word(words, command, params.index(missing), missing.make_metavar(context))
+        is_last = param.nargs < 0 and 0 < len(given) == len(arguments) - 1 and "/" not in given[-1]
+        missing = arguments[-1] if is_last else param
+        return mistyped.with_word(words, command, arguments.index(missing), missing.make_metavar(context))
     whole = mistyped.with_output(words, command) if param.name == "output" else ""
     return whole or f"such as {_example(param, words)}: see {command} --help"
 

@@ -116,6 +116,8 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
             ("train", "--resume", "simple", "--data", "more/rows.tsv", "--no-ui"),
             "or start a new run: contrast train --no-ui",
         ),
+        (("merge", "tiny/backbone"), "contrast merge tiny/backbone RUN"),
+        (("merge", "--alpha", "0.5", "tiny/backbone"), "see contrast merge --help, such as: "),
         (("merge", "tiny/backbone", "simple"), "contrast merge tiny/backbone simple DEST"),
         (("completion", "powershell"), "one of bash, fish, zsh, as in contrast completion bash"),
         (("encode", "a.txt", "b.txt", "-o", "x.npy"), "one at a time: contrast encode b.txt -o x.npy"),
