@@ -196,7 +196,9 @@ def elsewhere(
 
     Without a name it belongs to all commands, and stands before them.
     """
-    at = next(n for n, word in enumerate(words) if word.partition("=")[0] == name)
+    at = next((n for n, word in enumerate(words) if word.partition("=")[0] == name), None)
+    if at is None:  # among several letters behind one dash
+        return ""
     size = 2 if takes_value and "=" not in words[at] else 1
     option, others = words[at : at + size], [*words[:at], *words[at + size :]]
     program, *rest = command.split()

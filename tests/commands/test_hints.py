@@ -116,6 +116,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
             ("train", "--resume", "simple", "--data", "more/rows.tsv", "--no-ui"),
             "or start a new run: contrast train --no-ui",
         ),
+        (("query", "a", "-nk", "5"), "see contrast query --help, such as: "),
         (("merge", "tiny/backbone"), "contrast merge tiny/backbone RUN"),
         (("merge", "--alpha", "0.5", "tiny/backbone"), "see contrast merge --help, such as: "),
         (("merge", "tiny/backbone", "simple"), "contrast merge tiny/backbone simple DEST"),
