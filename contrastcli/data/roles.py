@@ -390,8 +390,9 @@ def _naming(words: Sequence[str], names: Mapping[str, int]) -> Remedy:
         return Use("--labels", _LABELS_EXAMPLE, "explain the labels:")
     if [*words] == ["0", "1"] and not names:
         return Use("--labels", "0=contradiction,1=entailment", "if 1 says that the two mean the same:")
-    near = {word: get_close_matches(word, LABELS, 1) for word in words}
-    if not names and all(near.values()):
-        return Use("--labels", join_items(f"{word}={close[0]}" for word, close in near.items()), "explain the labels:")
+    # By their beginnings: not_entailment is none of them.
+    forms = [f"{word}={label}" for word in words for label in LABELS if word.startswith(label[:6])]
+    if not names and len(forms) == len(words):
+        return Use("--labels", join_items(forms), "explain the labels:")
     items = [*(f"{word}={LABELS[label]}" for word, label in names.items()), *(f"{word}=…" for word in words)]
     return Use("--labels", join_items(items[:_MOST_NAMED]), f"with {', '.join(LABELS[:2])} or {LABELS[2]} for each …:")

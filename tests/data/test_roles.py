@@ -214,6 +214,7 @@ def test_a_label_of_minus_one_may_also_have_a_name(load: Load) -> None:
         ("0", "", "if they say how alike the two are: --columns anchor=premise,positive=hypothesis,score=label"),
         ("", "", "write a label into each row"),
         ("entails", "", "--labels entails=entailment"),
+        ("not_entailment", "", "--labels 'not_entailment=…'"),
         ("related", "", "--labels 'related=…'"),
         ("3", "0=entailment,1=neutral,2=contradiction", "'0=entailment,1=neutral,2=contradiction,3=…'"),
     ],
