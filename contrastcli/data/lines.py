@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -38,7 +38,7 @@ _ENCODINGS = [
     "koi8_r",
 ]
 """Those that spreadsheets and older programs write, with the names that iconv has for them too."""
-_LINES_THAT_TELL = 500
+_BYTES_THAT_TELL = 1 << 16
 
 Lines = Iterator[tuple[int, str]]
 """Lines with their line ends, counted from 1."""
@@ -74,12 +74,12 @@ class Decoder:
         if first == 1 and start.startswith(codecs.BOM_UTF8):
             self._marked = "UTF-8 with its mark"
         elif first == 1 and start.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
-            self._marked, raws = "UTF-32", self._from_utf16(raws, longest, "utf-32")
+            self._marked, raws = "UTF-32", self._recoded(raws, longest, "utf-32")
         elif first == 1 and start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            self._marked, raws = "UTF-16", self._from_utf16(raws, longest)
+            self._marked, raws = "UTF-16", self._recoded(raws, longest)
         elif first == 1 and (order := _UTF16.match(start)):
             codec = "utf-16-le" if order["little"] else "utf-16-be"
-            self._marked, raws = f"{codec.upper()} without its mark", self._from_utf16(raws, longest, codec)
+            self._marked, raws = f"{codec.upper()} without its mark", self._recoded(raws, longest, codec)
         self._raws = raws
         for number, raw in enumerate(raws, first):
             if len(raw) > longest:
@@ -111,7 +111,7 @@ class Decoder:
         self._has_utf8 = self._has_utf8 or not text.isascii()
         return text
 
-    def _from_utf16(self, parts: Iterable[bytes], longest: int, codec: str = "utf-16") -> Iterator[bytes]:
+    def _recoded(self, parts: Iterable[bytes], longest: int, codec: str = "utf-16") -> Iterator[bytes]:
         """The lines in UTF-8. Raises DataError for what is no UTF-16."""
         decoder, rest = codecs.getincrementaldecoder(codec)(), ""
         try:
@@ -123,13 +123,16 @@ class Decoder:
             yield from [rest.encode()] if rest else []
             decoder.decode(b"", final=True)
         except UnicodeError:
-            raise DataError(f"{self.name}: damaged UTF-16", "copy or save it again") from None
+            raise DataError(f"{self.name}: damaged {codec.upper()}", "copy or save it again") from None
 
     def _conversion(self, raw: bytes, number: int) -> str:
         """A hint with the command that converts from the likely encoding, and what a line is in it."""
         from charset_normalizer import from_bytes
 
-        likely = from_bytes(b"".join([raw, *islice(self._raws, _LINES_THAT_TELL)]), cp_isolation=_ENCODINGS).best()
+        sample = raw
+        while len(sample) < _BYTES_THAT_TELL and (more := next(self._raws, b"")):
+            sample += more
+        likely = from_bytes(sample, cp_isolation=_ENCODINGS).best()
         codec = likely.encoding if likely else "cp1251"
         found = _NOT_ASCII.search(raw.decode(codec, "replace"))
         convert = f"iconv -f {codec.replace('_', '-')} -t utf-8"

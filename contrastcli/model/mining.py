@@ -69,10 +69,10 @@ class Rule:
 
 def read_ranks(text: str, key: str) -> tuple[int, int]:
     """The first and the last rank of "10-60", counted from 1. Raises UsageError, which names the setting."""
-    first, dash, last = (part.strip() for part in re.sub(r"[:,]|\.\.+", "-", text).partition("-"))
-    if dash in text and dash and first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last):
+    first, dash, last = (part.strip() for part in text.partition("-"))
+    if dash and first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last):
         return int(first), int(last)
-    numbers = sorted(int(one) for one in (first, last) if one.isdecimal() and int(one))
+    numbers = sorted(int(one) for one in re.findall(r"\d+", text) if int(one))
     example = f"{numbers[0]}-{numbers[1]}" if len(numbers) == 2 else "10-60"
     hint = f"write the nearest and the farthest rank as {example}; the nearest text has 1"
     raise UsageError(f"{key} is '{text}'", hint)
