@@ -197,7 +197,8 @@ def elsewhere(
     Without a name it belongs to all commands, and stands before them.
     """
     at = next((n for n, word in enumerate(words) if word.partition("=")[0] == name), None)
-    if at is None:  # among several letters behind one dash
+    # It may be one of several letters behind a dash.
+    if at is None:
         return ""
     size = 2 if takes_value and "=" not in words[at] else 1
     option, others = words[at : at + size], [*words[:at], *words[at + size :]]
