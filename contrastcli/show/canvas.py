@@ -1,7 +1,6 @@
 """A grid of characters over ranges of x and y: lines and marks in braille dots, and areas in colours behind them."""
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -73,9 +72,13 @@ class Canvas:
 
     def fill(self, band: Band) -> None:
         """Colour what lies behind the characters whose middle is in a band."""
-        for column in range(self._width):
-            x = self._x[0] + (column + 0.5) / self._width * (self._x[1] - self._x[0])
-            first, second, limit = (interpolated(band.x, curve, x) for curve in (band.first, band.second, band.limit))
+        import numpy as np  # not before there is something to draw
+
+        middles = np.linspace(*self._x, 2 * self._width + 1)[1::2]
+        curves = (
+            np.interp(middles, band.x, curve, math.nan, math.nan) for curve in (band.first, band.second, band.limit)
+        )
+        for column, (first, second, limit) in enumerate(zip(*curves, strict=True)):
             ends, ink = ((second, limit), band.alarm) if second < limit else ((first, second), band.ink)
             for row in range(self._height):
                 y = self._y[1] - (row + 0.5) / self._height * (self._y[1] - self._y[0])
@@ -133,14 +136,3 @@ def joined(glyphs: Iterator[Glyph]) -> Glyphs:
         else:
             row.append(glyph)
     return row
-
-
-def interpolated(xs: Sequence[float], ys: Sequence[float], x: float) -> float:
-    """The value of a curve at x, by the straight line between its two points there; NaN beyond its ends."""
-    after = bisect_left(xs, x)
-    if not xs or not xs[0] <= x <= xs[-1]:
-        return math.nan
-    if xs[after] == x:
-        return ys[after]
-    share = (x - xs[after - 1]) / (xs[after] - xs[after - 1])
-    return ys[after - 1] + share * (ys[after] - ys[after - 1])

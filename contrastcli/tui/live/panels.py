@@ -45,7 +45,7 @@ def angles(history: History, view: LiveView, width: int) -> Picture:
         title=title,
         note="" if given is None else f"{given:,.0f} negatives given{pull}",
         series=tuple(named),
-        band=Band(positive.x, positive.y, hardest.y, limit.y),
+        band=Band(positive.x, positive.y, hardest.y, limit.y) if positive.x else None,
     )
 
 
