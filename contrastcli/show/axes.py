@@ -117,7 +117,7 @@ def _put(row: list[str], text: str, start: int) -> None:
 
 def ticks(low: float, high: float, count: int) -> list[float]:
     """Round numbers within a range, about `count` or none, apart by 1, 2 or 5 times a power of ten."""
-    rough = (high - low) / max(count, 1)
+    rough = (high - low) / count
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
     return [n * step for n in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]

@@ -77,16 +77,14 @@ class _Lines:
         xs = [x for line, _ in self._lines for x in line] or [x for x, *_ in self._marks]
         is_plane = picture.kind in ("points", "path")
         occupied = picture.occupied() if picture.kind == "histogram" else None
-        self.x = _limits(picture.x_range or occupied) or axes.finite_range(xs, _MARGIN if is_plane else 0.0)
+        self.x = picture.x_range or occupied or axes.finite_range(xs, _MARGIN if is_plane else 0.0)
 
     def legend(self, width: int, height: int) -> list[Glyphs]:
         return _legend(self._shown, self._picture.kind != "points", width, height, self._face)
 
     def scale(self, rows: int) -> RowScale:
         ys = [y for _, line in self._lines for y in line] or [y for _, y, *_ in self._marks]
-        limits, log = self._picture.y_range, self._picture.log
-        given = limits and ((_log10(limits[0]), _log10(limits[1])) if log else limits)
-        return axes.round_rows(*(_limits(given) or axes.finite_range(ys)), rows)
+        return axes.round_rows(*(self._picture.y_range or axes.finite_range(ys)), rows)
 
     def paint(self, width: int, rows: int, scale: RowScale) -> Iterator[Glyphs]:
         canvas = Canvas(width, rows, self.x, scale.range(rows), self._face)
@@ -139,10 +137,6 @@ def _marks(picture: Picture) -> Iterator[tuple[float, float, str, int]]:
 
 def _log10(value: float) -> float:
     return math.log10(value) if value > 0 else math.nan
-
-
-def _limits(limits: Range | None) -> Range | None:
-    return limits if limits and limits[0] < limits[1] else None
 
 
 def _legend(series: Sequence[Series], joined: bool, width: int, height: int, face: Face) -> list[Glyphs]:

@@ -109,7 +109,7 @@ def _draw_series(axes: Axes, picture: Picture, series: Series, number: int) -> N
     dashes = _DASHES[number % len(_DASHES)]
     if picture.kind == "histogram":
         axes.stairs(series.y, series.x, color=colour, linestyle=dashes, linewidth=1.1, label=name)
-        axes.set_xlim(*picture.x_range or picture.occupied())
+        axes.set_xlim(*picture.occupied())
     elif picture.kind == "points":
         size = 1.6 if _is_cloud(picture) else 5.0
         axes.plot(series.x, series.y, marker, color=colour, markersize=size, markeredgewidth=0, label=name)

@@ -2,7 +2,6 @@
 
 import builtins
 import csv
-import math
 import random
 import re
 from dataclasses import replace
@@ -113,12 +112,14 @@ def test_a_path_with_gaps_begins_and_ends_at_its_first_and_last_point() -> None:
 
 
 def test_the_best_point_is_marked_in_the_ranges_that_are_given() -> None:
-    one = replace(LINES, best=(50, 20), x_range=(0, 200), y_range=(1, 100), log=True)
-    rows = plot(one, 60, 20)
-    [(row, column)] = [(n, row.index("◆")) for n, row in enumerate(rows) if "◆" in row]
-    assert column / len(rows[0]) == pytest.approx(0.25, abs=0.02)
-    assert row / len(rows) == pytest.approx(1 - math.log10(20) / 2, abs=0.05)
-    assert draw(one, 60, 20, Face()).x == (0, 200)
+    ranged = replace(LINES, best=(50, 20), x_range=(0, 200), y_range=(0, 100))
+    rising = picture("lines", Series("tenfold", (0, 50, 200), (1, 10, 100)))
+    for one, share in ((ranged, 0.2), (replace(rising, best=(50, 10), log=True), 0.5)):
+        rows = plot(one, 60, 20)
+        [(row, column)] = [(n, row.index("◆")) for n, row in enumerate(rows) if "◆" in row]
+        assert column / len(rows[0]) == pytest.approx(0.25, abs=0.02)
+        assert row / len(rows) == pytest.approx(1 - share, abs=0.05)
+        assert draw(one, 60, 20, Face()).x == (0, 200)
 
 
 def test_bars_without_a_unit_have_their_names_in_print(tmp_path: Path) -> None:
