@@ -1,8 +1,9 @@
 """Charts made of coloured areas: angles over steps as a heat map in half blocks, and bars in eighths of a row."""
 
 import math
+from bisect import bisect
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate
 
 from contrastcli.show import axes
 from contrastcli.show.axes import RowScale
@@ -45,12 +46,15 @@ class HeatMap(_Areas):
 
     def paint(self, width: int, rows: int, scale: RowScale) -> Iterator[Glyphs]:
         """Rows from the top, each of them of two half blocks over each other."""
+        import numpy as np  # not before there is something to draw
+
         edges = [scale.first + (n / 2 - 0.5) * scale.step for n in range(2 * rows + 1)]
-        parts = [_parts(self._heat.edges, low, high) for low, high in pairwise(edges)]
-        known = [
-            [_levels([sum(part * counts[n] for n, part in one) for one in parts]) for counts in both]
+        # What lies below each edge: pairs are spread evenly within their bin.
+        below = [
+            [np.interp(edges, self._heat.edges, [0, *accumulate(counts)]) for counts in both]
             for both in self._heat.counts
         ]
+        known = [[_levels(np.diff(one).tolist()) for one in both] for both in below]
         columns = [known[int((n + 0.5) / width * len(known))] for n in range(width)]
         for row in reversed(range(rows)):
             halves = ([(positive[n], negative[n]) for n in (2 * row, 2 * row + 1)] for positive, negative in columns)
@@ -64,12 +68,6 @@ class HeatMap(_Areas):
         return Glyph("▀", tone(*upper), tone(*lower) if any(lower) else 0)
 
 
-def _parts(edges: Sequence[float], low: float, high: float) -> list[tuple[int, float]]:
-    """The bins that lie between two values, each with the part of it that does."""
-    overlaps = ((min(high, edges[n + 1]) - max(low, edges[n]), n) for n in range(len(edges) - 1))
-    return [(n, overlap / (edges[n + 1] - edges[n])) for overlap, n in overlaps if overlap > 0]
-
-
 def _levels(counts: Sequence[float]) -> list[int]:
     """How bright each of some counts is; by the root, so that the tails are seen."""
     most = max(counts) or 1.0
@@ -81,7 +79,7 @@ class Bars(_Areas):
 
     def __init__(self, picture: Picture) -> None:
         super().__init__(picture, Face())
-        self.x = picture.x_range or picture.occupied()
+        self.x = picture.occupied()
         self._edges, self._shares = picture.series[0].x, [one.y for one in picture.series]
 
     def scale(self, rows: int) -> RowScale:
@@ -89,7 +87,7 @@ class Bars(_Areas):
 
     def paint(self, width: int, rows: int, scale: RowScale) -> Iterator[Glyphs]:
         places = [self.x[0] + (n + 0.5) / width * (self.x[1] - self.x[0]) for n in range(width)]
-        bins = [sum(edge <= place for edge in self._edges) - 1 for place in places]
+        bins = [bisect(self._edges, place) - 1 for place in places]
         heights = [tuple(round(8 * shares[n] / scale.step) for shares in self._shares) for n in bins]
         for row in reversed(range(rows)):
             yield joined(_cell(*(height - 8 * row for height in both)) for both in heights)
