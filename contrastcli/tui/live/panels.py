@@ -100,12 +100,12 @@ def dev(history: History, view: LiveView, width: int) -> Picture:
 
 def probes(history: History, view: LiveView, width: int) -> Picture:
     """The angle of each probe, with what it was at first."""
-    group, axis, (first, last) = history.series["probed"], history.axis(view.axis), view.x_range(history)
+    group, axis, (first, _) = history.series["probed"], history.axis(view.axis), view.x_range(history)
     metric = Metric("Probes", "probed", tuple(group.by_name))
     picture, letters = view.over_steps(metric, history, width), max(6, width // 4 - 12)
     named = []
     for name, one in zip(metric.names, picture.series, strict=False):
-        before, now = (group.at(name, x, axis) for x in (first, last if view.cursor is None else view.cursor))
+        before, now = (group.at(name, x, axis) for x in (first, view.place(history)))
         angles = f"{fixed(before, 1)}° → {fixed(now, 1)}°"
         named.append(replace(one, name=Probed.short(name, letters), readings=(angles, f"{fixed(now, 0)}°")))
     return replace(picture, title=metric.title, y_unit="°", series=(*named, *picture.series[len(named) :]))
@@ -158,13 +158,11 @@ def run_readings(history: History, view: LiveView) -> list[Reading]:
     started, step = history.started, history.step
     if started is None:
         return []
-    axis, (_, end) = history.axis(view.axis), view.x_range(history)
-    until = history.step_at(end if view.cursor is None else view.cursor, axis)
+    until = history.step_at(view.place(history), history.axis(view.axis))
 
     def row(name: str, kind: str, series: str, form: Callable[[float], str], unit: str = "") -> Reading:
-        value, group = view.value(kind, series, history), history.series[kind]
-        drawn = spark(group.sampled(series, view.x_range(history), _SPARK_WIDTH, axis))
-        return Reading(name, "–" if value is None else form(value), unit, drawn)
+        value = view.value(kind, series, history)
+        return Reading(name, "–" if value is None else form(value), unit, _spark(history, view, kind, series))
 
     dims = history.histograms.newest.shorter if history.histograms.newest else ()
     mean = view.value("evaluated", "mean_norm", history)
@@ -201,14 +199,17 @@ def _takes(seconds: Mapping[str, float]) -> list[Reading]:
 
 def system_readings(history: History, view: LiveView) -> list[Reading]:
     """The machine that trains, as far as it tells."""
-    group, shown = history.series["system"], view.x_range(history)
     return [
-        Reading(
-            name, System.rounded(value), unit, spark(group.sampled(key, shown, _SPARK_WIDTH, history.axis(view.axis)))
-        )
+        Reading(name, System.rounded(value), unit, _spark(history, view, "system", key))
         for key, (name, unit) in System.units.items()
         if (value := view.value("system", key, history)) is not None
     ]
+
+
+def _spark(history: History, view: LiveView, kind: str, name: str) -> str:
+    """How a number of a kind of event has changed over what is shown."""
+    axis = history.axis(view.axis)
+    return spark(history.series[kind].sampled(name, view.x_range(history), _SPARK_WIDTH, axis))
 
 
 class ReadingsPanel(PlainText, can_focus=True):
@@ -227,14 +228,16 @@ class ReadingsPanel(PlainText, can_focus=True):
         self._shown = numbers
         self.set_class(not numbers, "-waiting")
         rows = Content("\n").join(
-            styled((f" {one.name:<15}", "$text-muted"), f"{one.value:>8} ", *_behind(one)) for one in numbers
+            styled(
+                (f" {n.name:<15}", "$text-muted"),
+                f"{n.value:>8} ",
+                (f"{n.unit:<3}", "$text-muted"),
+                (n.drawn, "$text-primary"),
+            )
+            for n in numbers
         )
         self.update(rows if numbers else self._waiting, layout=False)
         return True
-
-
-def _behind(reading: Reading) -> tuple[tuple[str, str], tuple[str, str]]:
-    return (f"{reading.unit:<3}", "$text-muted"), (reading.drawn, "$text-primary")
 
 
 def negatives(history: History, view: LiveView) -> tuple[str, list[str]]:

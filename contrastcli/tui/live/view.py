@@ -37,10 +37,13 @@ class LiveView:
         least = 1 / 60 if axis.timed else axis.unit
         return max(end * (1 - SHARES[self.share]), begin), max(end, least)
 
+    def place(self, history: History) -> float:
+        """The place of the x axis at which values are read: that of the cursor, or the last one."""
+        return self.x_range(history)[1] if self.cursor is None else self.cursor
+
     def value(self, kind: str, name: str, history: History) -> float | None:
         """A number of a kind of event at the cursor, or the newest."""
-        last = self.x_range(history)[1] if self.cursor is None else self.cursor
-        return history.series[kind].at(name, last, history.axis(self.axis))
+        return history.series[kind].at(name, self.place(history), history.axis(self.axis))
 
     def sample(self, samples: Samples[E], history: History) -> E | None:
         """The event at the cursor, or the newest."""
@@ -68,16 +71,14 @@ class LiveView:
 
     def readings(self, metric: Metric, history: History, name: str) -> tuple[str, ...]:
         """A value at the cursor or the newest, and in brackets how it has changed; with a baseline, Δ to that there."""
-        first, last = self.x_range(history)
-        last = last if self.cursor is None else self.cursor
-        axis, values = history.axis(self.axis), history.series[metric.kind]
+        last, axis, values = self.place(history), history.axis(self.axis), history.series[metric.kind]
         value = values.at(name, last, axis)
         if value is None:
             return ()
         if other := self.baseline:
             before = other.series[metric.kind].between(name, last, other.axis(self.axis))
         else:
-            before = values.first(name, first, axis)
+            before = values.first(name, self.x_range(history)[0], axis)
         before = value if before is None else before
         sign, change = "Δ" if self.baseline else "", value - before
         shown = f"{change:+.2f}" if 0.1 <= abs(change) < 1000 else f"{change:+.2g}"

@@ -95,8 +95,7 @@ class ViewScreen(RunScreen):
     def action_go(self, by: int) -> None:
         if self.feed:
             first, last = self.view.x_range(self.feed.history)
-            there = (last if self.view.cursor is None else self.view.cursor) + by * (last - first) / _STRIDES
-            self._point(max(first, there))
+            self._point(max(first, self.view.place(self.feed.history) + by * (last - first) / _STRIDES))
 
     @on(ChartView.Pointed)
     def _point_at(self, event: ChartView.Pointed) -> None:
