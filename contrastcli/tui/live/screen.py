@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -15,13 +16,12 @@ from contrastcli.errors import ContrastError, error_text
 from contrastcli.files import atomic_write
 from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Alert
+from contrastcli.runs.events import Alert, Done
 from contrastcli.runs.process import left_out
-from contrastcli.runs.status import IN_PROGRESS, State, Status
+from contrastcli.runs.status import IN_PROGRESS
 from contrastcli.settings.sections import Alerts
 from contrastcli.show.format import as_csv
 from contrastcli.tui.history.feed import Feed
-from contrastcli.tui.history.history import History
 from contrastcli.tui.live.header import RunHeader, Snapshot, poll, progress_text, summary
 from contrastcli.tui.live.panels import run_readings
 from contrastcli.tui.live.view_screen import ViewScreen
@@ -87,7 +87,8 @@ class LiveScreen(ViewScreen):
     @work(group="run")
     async def _poll(self, run: Run, feed: Feed) -> None:
         self._area.negatives.left_out = await asyncio.to_thread(left_out, run)
-        notices = await asyncio.to_thread(Notices, run)
+        alerts = await asyncio.to_thread(alerts_of, run)
+        began, told = time.time(), 0
         while True:
             # A copy, since events arrive while the thread looks.
             before, known = self._snapshot, copy(feed.history)
@@ -100,8 +101,11 @@ class LiveScreen(ViewScreen):
                 self._show_no_run()
                 return
             self.contrast.watched = summary(snapshot)
-            for text in notices.new(feed.history, snapshot.status):
+            # None of what happened before.
+            calls = [event for event in feed.history.calls_for_attention if event.time > began]
+            for text in notices(calls[told:], before, snapshot, alerts):
                 self.contrast.alert(text)
+            told = len(calls)
             if before is None or (snapshot.status.state, snapshot.is_saved) != (before.status.state, before.is_saved):
                 self.refresh_bindings()
             self._news.set()
@@ -202,23 +206,17 @@ class LiveScreen(ViewScreen):
         self.refresh_bindings()
 
 
-class Notices:
-    """What a followed run calls for attention with: each notice once, and none of what happened before."""
+def alerts_of(run: Run) -> Alerts:
+    """The settings of a run's alerts; the usual ones where they cannot be read."""
+    try:
+        return run.config().alerts
+    except ContrastError:
+        return Alerts()
 
-    def __init__(self, run: Run) -> None:
-        self._run = run.name
-        self._last_time = time.time()
-        self._last_state: State = "finished"
-        try:
-            self._settings = run.config().alerts
-        except ContrastError:
-            self._settings = Alerts()
 
-    def new(self, history: History, status: Status) -> list[str]:
-        """The texts of the notices since the last call."""
-        events = [event for event in history.calls_for_attention if event.time > self._last_time]
-        self._last_time = max([self._last_time, *(event.time for event in events)])
-        if status.state in ("silent", "killed") and self._last_state in IN_PROGRESS:
-            events.append(Alert(step=status.step, rule=status.state, text=status.message, hint=status.hint))
-        self._last_state = status.state
-        return [text for event in events if (text := notice(self._run, event, self._settings))]
+def notices(calls: Sequence[Alert | Done], before: Snapshot | None, now: Snapshot, alerts: Alerts) -> list[str]:
+    """What a run calls for attention with: the events that do, and the end of its process."""
+    status = now.status
+    if before and before.status.state in IN_PROGRESS and status.state in ("silent", "killed"):
+        calls = [*calls, Alert(step=status.step, rule=status.state, text=status.message, hint=status.hint)]
+    return [text for event in calls if (text := notice(now.run.name, event, alerts))]
