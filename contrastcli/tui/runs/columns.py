@@ -130,28 +130,22 @@ def matching(entries: Sequence[Entry], columns: Mapping[str, RunColumn], typed: 
     `tau=0.05` and `dev>60` compare a column, which part of its title names; any other word is in the name, state,
     objective, backbone or note.
     """
-    tests = [_test(word, columns) for word in typed.split()]
-    return [entry for entry in entries if all(test(entry) for test in tests)]
+    return [entry for entry in entries if all(_satisfies(entry, word, columns) for word in typed.split())]
 
 
-def _test(word: str, columns: Mapping[str, RunColumn]) -> Callable[[Entry], bool]:
+def _satisfies(entry: Entry, word: str, columns: Mapping[str, RunColumn]) -> bool:
     compared = _COMPARISON.fullmatch(word)
     column = compared and _named(compared[1].lower().replace("-", "_"), columns)
     if not compared or not column:
         texts = [columns[title] for title in ("name", "state", "objective", "backbone", "note")]
-        return lambda entry: has_words(" ".join(str(column.value(entry)) for column in texts), word)
-    operator, text = _COMPARE[compared[2]], compared[3]
-
-    def test(entry: Entry) -> bool:
-        value = column.value(entry)
-        if value is None:
-            return False
-        try:
-            return bool(operator(float(value), float(text)))
-        except ValueError:
-            return bool(operator(spell(value).lower(), text.lower()))
-
-    return test
+        return has_words(" ".join(str(column.value(entry)) for column in texts), word)
+    operator, text, value = _COMPARE[compared[2]], compared[3], column.value(entry)
+    if value is None:
+        return False
+    try:
+        return bool(operator(float(value), float(text)))
+    except ValueError:
+        return bool(operator(spell(value).lower(), text.lower()))
 
 
 def _named(word: str, columns: Mapping[str, RunColumn]) -> RunColumn | None:
