@@ -1,7 +1,7 @@
 """Runs as text or JSON: all of a directory, one in detail, several side by side, methods over seeds, sweeps."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -140,7 +140,7 @@ def bootstrap(b: Bootstrap) -> str:
     return f"{second} is {b.change.against(first)}: {b.change}; {test}"
 
 
-def by_method(compared: Comparison, name: Callable[[str], str] = str) -> Grid | None:
+def by_method(compared: Comparison) -> Grid | None:
     """Mean ± standard deviation over seeds, a column for each method; None where each has one run only."""
     methods = compared.groups
     if all(len(method.runs) == 1 for method in methods):
@@ -148,10 +148,10 @@ def by_method(compared: Comparison, name: Callable[[str], str] = str) -> Grid | 
     keys, names = methods[0].settings, _score_names(methods)
     titles = [*keys, "seeds finished", *map(_title, names)]
     rows = zip(titles, *(points_aligned(_cells(method, keys, names)) for method in methods), strict=True)
-    return ("", *(name(method.runs[0].name) for method in methods)), list(rows)
+    return ("", *(method.runs[0].name for method in methods)), list(rows)
 
 
-def side_by_side(compared: Comparison, name: Callable[[str], str] = str) -> Grid:
+def side_by_side(compared: Comparison) -> Grid:
     """The settings that differ, and the results, a column for each run."""
     results = compared.results
     angles, scores = [r.angles or {} for r in results], [headlines(r.scores) for r in results]
@@ -171,7 +171,7 @@ def side_by_side(compared: Comparison, name: Callable[[str], str] = str) -> Grid
     if any(r.published_minutes for r in results):
         rows.append(("published minutes", *(fixed(r.published_minutes, 0) for r in results)))
     names, *columns = zip(*rows, strict=True)
-    return ("", *(name(r.name) for r in results)), list(zip(names, *map(points_aligned, columns), strict=True))
+    return ("", *(r.name for r in results)), list(zip(names, *map(points_aligned, columns), strict=True))
 
 
 def sweep_scores(scores: SweepScores) -> str:

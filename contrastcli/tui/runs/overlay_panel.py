@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
-from msgspec import convert, structs
+from msgspec import convert
 from textual import work
 from textual.containers import Container, ScrollableContainer, Vertical
 from textual.content import Content
@@ -36,7 +36,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DRAW_SECONDS = 0.25
 
 _NO_RUN = "the curve of a run, once one is chosen"
-_SETTING_WIDTH, _CELL_WIDTH = 20, 16
+_LONGEST, _CELL_WIDTH = 20, 16
 
 
 class OverlayPanel(Container):
@@ -158,12 +158,12 @@ def details(chosen: Sequence[Run]) -> str:
     except OSError as error:
         return f"A run cannot be read: {error.strerror or error}"
     letters = {run.name: letter for letter, run in zip(LETTERS, chosen, strict=False)}
-    names = "\n".join(f"{letter}  {name}" for name, letter in letters.items())
-    # Long values keep their ends, where paths differ.
-    settings = {
-        key: tuple(shortened(value, _SETTING_WIDTH) if isinstance(value, str) else value for value in values)
-        for key, values in compared.settings.items()
-    }
-    compared = structs.replace(compared, settings=settings)
-    grids = (show(compared, letters.__getitem__) for show in (by_method, side_by_side))
-    return "\n\n".join([names, *(table(*grid) for grid in grids if grid)])
+    blocks = ["\n".join(f"{letter}  {name}" for name, letter in letters.items())]
+    for header, rows in filter(None, (by_method(compared), side_by_side(compared))):
+        # Long values keep their ends, where paths differ.
+        short = [
+            (name, *(shortened(cell, _LONGEST) if isinstance(cell, str) else cell for cell in cells))
+            for name, *cells in rows
+        ]
+        blocks.append(table([letters.get(name, name) for name in header], short))
+    return "\n\n".join(blocks)
