@@ -7,10 +7,9 @@ from itertools import accumulate
 
 from contrastcli.show import axes
 from contrastcli.show.axes import RowScale
-from contrastcli.show.canvas import Face, Glyph, Glyphs, joined
-from contrastcli.show.pictures import LEVELS, Heat, Picture, tone
+from contrastcli.show.canvas import FULL, Face, Glyph, Glyphs, joined
+from contrastcli.show.pictures import Heat, Picture
 
-FULL = LEVELS - 1
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _LETTERS = {(False, False): " ", (True, False): "+", (False, True): "-", (True, True): "x"}
 """In place of colours: nothing, positives, negatives, both."""
@@ -26,7 +25,7 @@ class _Areas:
         """The colours, or what stands for them, with their names."""
         kinds = ((True, False), (False, True), (True, True))
         entries = [
-            Glyph(f"{'█' if self._face.colours else _LETTERS[kind]} {name}  ", tone(FULL * kind[0], FULL * kind[1]))
+            Glyph(f"{'█' if self._face.colours else _LETTERS[kind]} {name}  ", (FULL * kind[0], FULL * kind[1]))
             for kind, name in zip(kinds, [*self._names, "both"], strict=True)
         ]
         return [entries] if sum(len(entry.text) for entry in entries) <= width and height > 5 else []
@@ -64,8 +63,8 @@ class HeatMap(_Areas):
         if not self._face.colours:
             return Glyph(_LETTERS[lower[0] + upper[0] > 0, lower[1] + upper[1] > 0])
         if not any(upper):
-            return Glyph("▄", tone(*lower)) if any(lower) else Glyph(" ")
-        return Glyph("▀", tone(*upper), tone(*lower) if any(lower) else 0)
+            return Glyph("▄", lower) if any(lower) else Glyph(" ")
+        return Glyph("▀", upper, lower if any(lower) else 0)
 
 
 def _levels(counts: Sequence[float]) -> list[int]:
@@ -96,8 +95,8 @@ class Bars(_Areas):
 def _cell(positive: int, negative: int) -> Glyph:
     """A character of two bars that reach so many eighths of it."""
     low, high = (min(max(one(positive, negative), 0), 8) for one in (min, max))
-    taller = tone(FULL, 0) if positive > negative else tone(0, FULL)
+    taller = (FULL, 0) if positive > negative else (0, FULL)
     if not low or low == 8:
-        return Glyph(_EIGHTHS[high], tone(FULL, FULL) if low else taller)
+        return Glyph(_EIGHTHS[high], (FULL, FULL) if low else taller)
     # A character has two colours: what is above both bars, or the rest of the taller one.
-    return Glyph(_EIGHTHS[low], tone(FULL, FULL), taller if high - low > 8 - high else 0)
+    return Glyph(_EIGHTHS[low], (FULL, FULL), taller if high - low > 8 - high else 0)

@@ -7,16 +7,22 @@ from typing import NamedTuple
 
 from contrastcli.show.pictures import Band, Range
 
+FULL = 4
+"""The most that the ink of an area has of positives or of negatives."""
+
+Ink = int | tuple[int, int]
+"""0 for ticks and labels, or for nothing behind; 1 and up for lines; what an area has of positives and negatives."""
+
+_GAP, _MISSING = (1, 0), (0, 2)
+"""Of a band."""
+
 
 class Glyph(NamedTuple):
-    """Neighbouring characters of a row with their ink, and the ink of what is behind them.
-
-    Ink 0 is for ticks and labels, or for nothing behind; 1 and up are for lines, TONES and up for areas.
-    """
+    """Neighbouring characters of a row with their ink, and the ink of what is behind them."""
 
     text: str
-    ink: int = 0
-    ground: int = 0
+    ink: Ink = 0
+    ground: Ink = 0
 
 
 Glyphs = list[Glyph]
@@ -49,7 +55,7 @@ class Canvas:
         self._face = face
         self._dots = [0] * (width * height)
         self._inks = [0] * (width * height)
-        self._grounds = [0] * (width * height)
+        self._grounds: list[Ink] = [0] * (width * height)
         self._glyphs: dict[int, str] = {}
 
     def line(self, xs: Sequence[float], ys: Sequence[float], ink: int, dash: str = "1", joined: bool = True) -> None:
@@ -79,14 +85,14 @@ class Canvas:
             np.interp(middles, band.x, curve, math.nan, math.nan) for curve in (band.first, band.second, band.limit)
         )
         for column, (first, second, limit) in enumerate(zip(*curves, strict=True)):
-            ends, ink = ((second, limit), band.alarm) if second < limit else ((first, second), band.ink)
+            ends, ink = ((second, limit), _MISSING) if second < limit else ((first, second), _GAP)
             for row in range(self._height):
                 y = self._y[1] - (row + 0.5) / self._height * (self._y[1] - self._y[0])
                 if min(ends) <= y <= max(ends):
                     cell = row * self._width + column
                     if self._face.colours:
                         self._grounds[cell] = ink
-                    elif ink == band.alarm:
+                    elif ink == _MISSING:
                         self._glyphs.setdefault(cell, ":")
 
     def mark(self, x: float, y: float, glyph: str, ink: int) -> None:

@@ -54,31 +54,14 @@ class Series:
     readings: tuple[str, ...] = ()
 
 
-LEVELS = 5
-"""Of each hue of an area."""
-_TONES = 1000
-
-
-def tone(positive: int, negative: int) -> int:
-    """The ink of an area that has so much of positives and of negatives, each less than LEVELS."""
-    return _TONES + LEVELS * positive + negative
-
-
-def levels(ink: int) -> tuple[int, int] | None:
-    """What the ink of an area has of positives and of negatives; None for the ink of a line."""
-    return divmod(ink - _TONES, LEVELS) if ink >= _TONES else None
-
-
 @dataclass(frozen=True)
 class Band:
-    """The area between two curves over x; where the second is below the limit, in `alarm`, what is missing to that."""
+    """The area between two curves over x; where the second is below the limit, what is missing to that."""
 
     x: Sequence[float]
     first: Sequence[float]
     second: Sequence[float]
     limit: Sequence[float]
-    ink: int = tone(1, 0)
-    alarm: int = tone(0, 2)
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from contrastcli.boundary import has_braille
-from contrastcli.show.canvas import Face, Glyph, Glyphs
+from contrastcli.show.canvas import FULL, Face, Glyph, Glyphs, Ink
 from contrastcli.show.chart import Drawing, draw
-from contrastcli.show.pictures import HARDEST, LEVELS, NEGATIVE, POSITIVE, Picture, levels
+from contrastcli.show.pictures import HARDEST, NEGATIVE, POSITIVE, Picture
 
 _ANSI = (
     "blue green red yellow magenta cyan bright_red bright_blue bright_green bright_magenta bright_yellow bright_cyan"
@@ -48,7 +48,7 @@ class ChartView(Widget):
         self.picture = Picture("", title, "lines", "", "", ())
         self._drawing: Drawing | None = None
         self._strips: list[Strip] = []
-        self._styles: dict[tuple[int, int], Style] = {}
+        self._styles: dict[tuple[Ink, Ink], Style] = {}
         self._drawn_at = Size()
 
     def show(self, picture: Picture, waiting: str | None = None) -> None:
@@ -88,23 +88,25 @@ class ChartView(Widget):
         segments = [Segment(glyph.text, self._style(glyph.ink, glyph.ground)) for glyph in row]
         return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
 
-    def _style(self, ink: int, ground: int) -> Style:
+    def _style(self, ink: Ink, ground: Ink) -> Style:
         if (ink, ground) not in self._styles:
-            base = self.rich_style if ink > 0 else self.get_component_rich_style("chart--axis")
+            base = (
+                self.rich_style if isinstance(ink, tuple) or ink > 0 else self.get_component_rich_style("chart--axis")
+            )
             self._styles[ink, ground] = base + Style(color=self._colour(ink), bgcolor=self._colour(ground))
         return self._styles[ink, ground]
 
-    def _colour(self, ink: int) -> str | None:
+    def _colour(self, ink: Ink) -> str | None:
         """The colour of a line by its number, or of an area by what it has of positives and negatives."""
-        theme, areas = self.app.current_theme, levels(ink)
+        theme = self.app.current_theme
         names = (_ANSI if theme.ansi else _DARK if theme.dark else _LIGHT).split()
-        if areas is None:
+        if isinstance(ink, int):
             return names[(ink - 1) % INKS] if ink > 0 else None
-        first = POSITIVE if areas[0] > areas[1] else NEGATIVE
+        first = POSITIVE if ink[0] > ink[1] else NEGATIVE
         if theme.ansi:
-            return names[(HARDEST if all(areas) else first) - 1]
-        mixed = Color.parse(names[first - 1]).blend(Color.parse(names[HARDEST - 1]), min(areas) / max(areas))
-        return self.background_colors[1].blend(mixed, max(areas) / (LEVELS - 1)).hex
+            return names[(HARDEST if all(ink) else first) - 1]
+        mixed = Color.parse(names[first - 1]).blend(Color.parse(names[HARDEST - 1]), min(ink) / max(ink))
+        return self.background_colors[1].blend(mixed, max(ink) / FULL).hex
 
     def _draw(self, width: int, height: int) -> Drawing:
         if width < 8 or height < 3:

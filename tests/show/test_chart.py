@@ -10,12 +10,11 @@ import pytest
 
 from contrastcli import boundary
 from contrastcli.show import axes
-from contrastcli.show.canvas import Face, Glyph
+from contrastcli.show.canvas import FULL, Face, Glyph
 from contrastcli.show.chart import Drawing, draw
-from contrastcli.show.pictures import EDGES, LEVELS, Band, Heat, Picture, Series, angle_histogram, levels
+from contrastcli.show.pictures import EDGES, Band, Heat, Picture, Series, angle_histogram
 from contrastcli.show.sketch import text
 
-FULL = LEVELS - 1
 PLAIN = Face(colours=False, braille=False)
 
 
@@ -80,9 +79,9 @@ def test_a_band_has_two_inks_and_shows_what_is_missing_to_the_limit() -> None:
             ends = (hard, 50) if hard < 50 else (40, hard)
             inside = min(ends) + per_row < angle < max(ends) - per_row
             outside = angle < min(ends) - per_row or angle > max(ends) + per_row
-            ground = levels(row[column].ground)
+            ground = row[column].ground
             if inside:
-                assert ground and (ground[1] > 0) == (hard < 50), (hard, angle)
+                assert isinstance(ground, tuple) and (ground[1] > 0) == (hard < 50), (hard, angle)
             assert not (outside and ground)
 
 
@@ -98,7 +97,7 @@ def halves(drawing: Drawing) -> list[list[tuple[int, int]]]:
     """How much of positives and negatives each half of a character has, from the top."""
 
     def of(glyph: Glyph) -> tuple[tuple[int, int], tuple[int, int]]:
-        ink, ground = levels(glyph.ink) or (0, 0), levels(glyph.ground) or (0, 0)
+        ink, ground = (one if isinstance(one, tuple) else (0, 0) for one in (glyph.ink, glyph.ground))
         return {"▀": (ink, ground), "▄": (ground, ink), " ": ((0, 0), (0, 0))}[glyph.text]
 
     pairs = [[of(glyph) for glyph in row] for row in plot(drawing)]
@@ -123,7 +122,7 @@ def test_a_heat_map_is_brightest_where_most_pairs_are() -> None:
         assert all(5 * bin_ - 3 < angle < 5 * bin_ + 8 for angle in brightest[side, kind]), (side, kind)
     both = [row[-5] for row in rows if all(row[-5])]
     assert both and {pair[0] for pair in both} == {FULL} and all(0 < pair[1] < FULL for pair in both)
-    legend = {glyph.text.strip("█ "): levels(glyph.ink) for glyph in drawing.rows[0]}
+    legend = {glyph.text.strip("█ "): glyph.ink for glyph in drawing.rows[0]}
     assert legend == {"positive": (FULL, 0), "negative": (0, FULL), "both": (FULL, FULL)}
 
 
@@ -150,7 +149,7 @@ def test_bars_are_as_high_as_their_shares_to_an_eighth_of_a_row() -> None:
         for glyph in column:
             filled = " ▁▂▃▄▅▆▇█".index(glyph.text)
             if filled:
-                eighths[levels(glyph.ink)] += filled  # type: ignore[index]
+                eighths[glyph.ink] += filled  # type: ignore[index]
         both = min(bins)
         assert eighths[FULL, FULL] * per_row / 8 == pytest.approx(10 * both, abs=0.07 * per_row * 8)
         kind = (FULL, 0) if bins[0] > bins[1] else (0, FULL)
