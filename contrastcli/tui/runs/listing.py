@@ -24,6 +24,7 @@ class Entry(RunView):
     size: int = 0
     note: str = ""
     problem: str = ""
+    stamp: object = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
@@ -47,27 +48,24 @@ class Listing:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._known: dict[Run, tuple[object, Entry]] = {}
+        self._entries: list[Entry] = []
 
     def read(self) -> list[Entry]:
         """List all runs, the newest first. Raises OSError where the directory cannot be read."""
-        known, self._known = self._known, {}
-        entries = []
-        for run in runs.list_runs(self._directory):
-            try:
-                stamp = _stamp(run)
-                before, entry = known.get(run, (None, Entry(run)))
-                if before == stamp and entry.status and entry.status.ended:
-                    size = run.size_bytes()
-                    entry = entry if size == entry.size else replace(entry, size=size)
-                else:
-                    entry = _read(run)
-                self._known[run] = stamp, entry
-            except (OSError, ContrastError) as error:
-                entry = Entry(run, problem=error_text(error))
-            entries.append(entry)
-            time.sleep(_REST_SECONDS)
-        return entries
+        known = {entry.run: entry for entry in self._entries}
+        self._entries = [_entry(run, known.get(run)) for run in runs.list_runs(self._directory)]
+        return self._entries
+
+
+def _entry(run: Run, before: Entry | None) -> Entry:
+    time.sleep(_REST_SECONDS)
+    try:
+        stamp = _stamp(run)
+        if before and before.stamp == stamp and before.status and before.status.ended:
+            return replace(before, size=run.size_bytes())
+        return replace(_read(run), stamp=stamp)
+    except (OSError, ContrastError) as error:
+        return Entry(run, problem=error_text(error))
 
 
 def _stamp(run: Run) -> object:
