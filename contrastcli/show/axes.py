@@ -15,10 +15,8 @@ _WORTH = 1.15
 """How much coarser a scale may be that has ticks at both ends."""
 _COLUMNS_PER_TICK = 12
 
-DOTS = 4
-"""Dots of a row."""
-_EDGE = (DOTS - 1) / DOTS / 2
-"""From the middle of a row to its outer dots, as a part of a row."""
+_EDGE = 3 / 8
+"""From the middle of a row to the outer ones of its four dots, as a part of a row."""
 
 
 def number(value: float) -> str:
