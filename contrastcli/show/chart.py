@@ -9,14 +9,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
+from contrastcli.boundary import has_braille
 from contrastcli.show import axes
 from contrastcli.show.areas import Bars, HeatMap
 from contrastcli.show.axes import RowScale
 from contrastcli.show.canvas import Canvas, Face, Glyph, Glyphs
 from contrastcli.show.pictures import HARDEST, POSITIVE, Picture, Range, Series
 
-SHAPES = "●■▲◆○□△◇ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_SHAPES = "●■▲◆○□△◇ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """What stands for the points of each series."""
+
+_EIGHTHS = "▏▎▍▌▋▊▉█"
 
 _DASHES = (("1", "━━"), ("111100", "╍╍"), ("100", "┄┄"), ("1111001100", "━·"), ("11110000", "━ "), ("100000", "· "))
 """Which dots of a line are drawn, by its number, and how a legend shows that."""
@@ -80,7 +83,7 @@ class _Lines:
         self.x = picture.x_range or occupied or axes.finite_range(xs, _MARGIN if is_plane else 0.0)
 
     def legend(self, width: int, height: int) -> list[Glyphs]:
-        return _legend(self._shown, self._picture.kind != "points", width, height, self._face)
+        return _legend(self._picture, width, height, self._face)
 
     def scale(self, rows: int) -> RowScale:
         ys = [y for _, line in self._lines for y in line] or [y for _, y, *_ in self._marks]
@@ -101,7 +104,7 @@ class _Lines:
         return canvas.rows()
 
 
-def has_shapes(picture: Picture) -> bool:
+def _has_shapes(picture: Picture) -> bool:
     """Whether each point is drawn as the shape of its series; a crowd of one series is drawn as dots."""
     series = picture.series
     return picture.kind == "points" and (len(series) > 1 or any(len(one.x) <= _CROWD for one in series))
@@ -114,7 +117,7 @@ def _outlines(picture: Picture) -> Sequence[Series]:
             replace(s, x=[edge for edge in s.x for _ in range(2)], y=[0.0, *(y for y in s.y for _ in range(2)), 0.0])
             for s in picture.series
         ]
-    return () if has_shapes(picture) else picture.series
+    return () if _has_shapes(picture) else picture.series
 
 
 def _marks(picture: Picture) -> Iterator[tuple[float, float, str, int]]:
@@ -128,36 +131,69 @@ def _marks(picture: Picture) -> Iterator[tuple[float, float, str, int]]:
         if finite := [(x, y) for x, y in zip(series.x, series.y, strict=True) if math.isfinite(x + y)]:
             yield *finite[0], "○", HARDEST
             yield *finite[-1], "●", POSITIVE
-    every = picture.series if has_shapes(picture) else ()
+    every = picture.series if _has_shapes(picture) else ()
     for points in zip_longest(*(zip(s.x, s.y, strict=True) for s in every)):
         for n, point in enumerate(points):
             if point is not None:
-                yield *point, SHAPES[n % len(SHAPES)], every[n].ink or n + 1
+                yield *point, _SHAPES[n % len(_SHAPES)], every[n].ink or n + 1
 
 
 def _log10(value: float) -> float:
     return math.log10(value) if value > 0 else math.nan
 
 
-def _legend(series: Sequence[Series], joined: bool, width: int, height: int, face: Face) -> list[Glyphs]:
-    """The names of the lines, what one wants to know of each where there is room, in at most a quarter of the rows.
+def _legend(picture: Picture, width: int, height: int, face: Face) -> list[Glyphs]:
+    """The names of the series, what one wants to know of each where there is room, in at most a quarter of the rows.
 
     They may have two rows where that leaves the names whole.
     """
-    lines = [(line, n) for n, line in enumerate(series) if line.name]
-    longest = max((len(line.name) for line, _ in lines), default=0)
-    least = max((len(line.readings) for line, _ in lines), default=0)
+    read = [
+        one if one.value is None else replace(one, readings=(f"({picture.colours} {one.value:.2f})",))
+        for one in picture.series
+    ]
+    named = [(_symbol(picture, n, face), one, n) for n, one in enumerate(read) if one.name]
+    longest = max((len(one.name) for _, one, _ in named), default=0)
+    least = max((len(one.readings) for _, one, _ in named), default=0)
     shapes = [*((longest, n) for n in range(least)), *((n, least - 1) for n in range(longest, 2, -1) if least)]
     rows: list[Glyphs] = []
     most = max(1, height // 4)
     for letters, which in [*shapes, *((n, least) for n in range(longest, 0, -1))]:
         rows = []
-        for line, n in lines:
-            dashes = _DASHES[n % len(_DASHES)][1] if face.braille else 2 * face.letter(line.ink or n + 1)
-            entry = " ".join([dashes if joined else "∙", line.name[:letters], *line.readings[which : which + 1]])
+        for symbol, one, n in named:
+            entry = " ".join([symbol, one.name[:letters], *one.readings[which : which + 1]])
             if not rows or sum(len(glyph.text) for glyph in rows[-1]) + len(entry) > width:
                 rows.append([])
-            rows[-1].append(Glyph(entry + (" " if which else "  "), line.ink or n + 1))
+            rows[-1].append(Glyph(entry + (" " if which else "  "), one.ink or n + 1))
         if len(rows) <= most or (len(rows) == 2 and height > 5 and (letters, which) == (longest, least - 1)):
             return rows
     return rows[:most]
+
+
+def _symbol(picture: Picture, n: int, face: Face) -> str:
+    """What stands for a series in a legend."""
+    if picture.kind == "points":
+        return _SHAPES[n % len(_SHAPES)] if _has_shapes(picture) else "∙"
+    return _DASHES[n % len(_DASHES)][1] if face.braille else 2 * face.letter(picture.series[n].ink or n + 1)
+
+
+def text(picture: Picture, width: int, height: int) -> str:
+    """The picture as plain text in about `height` lines of at most `width` characters, its title first."""
+    if picture.kind == "bars":
+        return "\n".join([picture.title, *_bars(picture, width)])
+    rows = [picture.title]
+    if picture.y_label:
+        rows.append(f"{picture.y_label} over {picture.x_label}")
+    face = Face(colours=False, braille=has_braille())
+    drawn = draw(replace(picture, x_label=""), width, max(height - len(rows), 6), face).rows
+    return "\n".join([*rows, *("".join(glyph.text for glyph in row).rstrip() for row in drawn)])
+
+
+def _bars(picture: Picture, width: int) -> Iterator[str]:
+    names = max(len(series.name) for series in picture.series)
+    ends = [f" {series.y[0]:.3g} {picture.x_label}" for series in picture.series]
+    room = max(width - names - 1 - max(map(len, ends)), 1)
+    longest = max(abs(series.y[0]) for series in picture.series) or 1.0
+    for series, end in zip(picture.series, ends, strict=True):
+        whole, eighths = divmod(round(8 * max(series.y[0], 0) / longest * room), 8)
+        bar = "█" * whole + (_EIGHTHS[eighths - 1] if eighths else "")
+        yield f"{series.name:<{names}} {bar}{end}"

@@ -1,6 +1,6 @@
 """The papers' pictures as data: what runs reported while they trained, and what the suite geometry measured.
 
-Each but t-SNE's overlays several runs or models. `sketch` draws them as text, `plots` as PNG and SVG.
+Each but t-SNE's overlays several runs or models. `chart` draws them as text, `plots` as PNG and SVG.
 """
 
 import math

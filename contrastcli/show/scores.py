@@ -16,7 +16,7 @@ from contrastcli.model.locate import resolve
 from contrastcli.runs.text import MISSING, Numeral, fixed
 from contrastcli.settings import published
 from contrastcli.settings.config import Config
-from contrastcli.show import plots, sketch
+from contrastcli.show import chart, plots
 from contrastcli.show.format import TABLES, as_csv, as_json, cell, table
 
 if TYPE_CHECKING:
@@ -158,6 +158,6 @@ def _numbers(tables: Mapping[str, Sequence[SuiteTable]]) -> Iterator[tuple[str, 
 def show_pictures(drawn: Sequence[Picture], on_terminal: bool, folder: Path | None) -> None:
     """Print pictures as wide as the terminal, each in 18 rows, and write them to a folder, if there is one."""
     if on_terminal:
-        print_text("".join(f"\n\n{sketch.text(picture, get_terminal_size().columns, 18)}" for picture in drawn))
+        print_text("".join(f"\n\n{chart.text(picture, get_terminal_size().columns, 18)}" for picture in drawn))
     for path in [path for picture in drawn for path in plots.save(picture, folder)] if folder else []:
         narrate(f"wrote {path}")

@@ -11,9 +11,8 @@ import pytest
 from contrastcli import boundary
 from contrastcli.show import axes
 from contrastcli.show.canvas import FULL, Face, Glyph
-from contrastcli.show.chart import Drawing, draw
+from contrastcli.show.chart import Drawing, draw, text
 from contrastcli.show.pictures import EDGES, Band, Heat, Picture, Series, angle_histogram
-from contrastcli.show.sketch import text
 
 PLAIN = Face(colours=False, braille=False)
 

@@ -12,10 +12,9 @@ import pytest
 
 from contrastcli.errors import RunError, UsageError
 from contrastcli.show.canvas import Face
-from contrastcli.show.chart import draw
+from contrastcli.show.chart import draw, text
 from contrastcli.show.pictures import EDGES, Picture, PlotKind, Series
 from contrastcli.show.plots import WIDTH, save
-from contrastcli.show.sketch import text
 
 
 def picture(kind: PlotKind, *series: Series, colours: str = "") -> Picture:
