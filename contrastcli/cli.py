@@ -16,7 +16,7 @@ from contrastcli.files import user_file
 from contrastcli.runs import directory as runs
 from contrastcli.runs import process
 from contrastcli.runs.directory import Run
-from contrastcli.show.format import as_json, names_and_values, size
+from contrastcli.show.format import as_json, size, table
 
 if TYPE_CHECKING:
     from contrastcli.commands.job import Job
@@ -419,7 +419,7 @@ def doctor(directory: Path, json: bool) -> None:
     from contrastcli.commands.doctor import check, examine
 
     facts = examine(directory)
-    print_text(as_json(facts) if json else names_and_values(facts.items()))
+    print_text(as_json(facts) if json else table(("", ""), facts.items()))
     check(directory)
 
 

@@ -64,9 +64,9 @@ def _ascii() -> bool:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Columns padded to their widest cell; those of numbers to the right."""
+    """Columns padded to their widest cell, those of numbers to the right; no row for a header without a word."""
     body = [[cell(value) for value in row] for row in rows]
-    cells = [list(header), *body]
+    cells = [list(header), *body] if any(header) else body
     widths, numeric = [max(map(len, column)) for column in zip(*cells, strict=True)], _numeric(header, body)
     lines = [
         "  ".join(c.rjust(w) if n else c.ljust(w) for c, w, n in zip(row, widths, numeric, strict=True)).rstrip()
@@ -110,13 +110,6 @@ TABLES: Mapping[str, Callable[[Sequence[str], Iterable[Sequence[object]]], str]]
     "csv": as_csv,
 }
 """How a table is written, by the value of --format."""
-
-
-def names_and_values(facts: Iterable[tuple[str, object]]) -> str:
-    """A line for each name and value, the values aligned."""
-    lines = [(name, cell(value)) for name, value in facts]
-    width = max(len(name) for name, _ in lines)
-    return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
 
 
 def cell(value: object) -> str:

@@ -19,7 +19,7 @@ from contrastcli.runs.results import Bootstrap, Check, Comparison, Method, Score
 from contrastcli.runs.status import Environment
 from contrastcli.runs.text import MISSING, Numeral, duration, fixed, score
 from contrastcli.settings.metrics import METRICS, metric_title
-from contrastcli.show.format import TABLES, Grid, as_json, names_and_values, points_aligned, size, table
+from contrastcli.show.format import TABLES, Grid, as_json, points_aligned, size, table
 from contrastcli.show.settings import value_text
 
 
@@ -72,7 +72,7 @@ def run_details(run: Run, to_json: bool) -> str:
         *(("note", note) for note in config.notes),
     ]
     flat = table(("setting", "value"), [(key, value_text(value)) for key, value in config.shown().items()])
-    return f"{names_and_values(facts)}\n\n{flat}"
+    return f"{table(('', ''), facts)}\n\n{flat}"
 
 
 def _made_with(run: Run) -> Iterator[tuple[str, str]]:
@@ -86,8 +86,7 @@ def _made_with(run: Run) -> Iterator[tuple[str, str]]:
 
 def checks(made: Sequence[Check]) -> str:
     """What was checked of a run, a line each."""
-    width = max(len(check.what) for check in made)
-    return "\n".join(f"{'✓ ok   ' if one.ok else '✗ fault'}  {one.what:<{width}}  {one.text}" for one in made)
+    return table(("", "", ""), [("✓ ok" if one.ok else "✗ fault", one.what, one.text) for one in made])
 
 
 def run_comparison(compared: Comparison, form: str = "text") -> str:

@@ -14,7 +14,7 @@ from contrastcli.settings.presets import Preset
 from contrastcli.settings.sections import settings_of
 from contrastcli.settings.setting import Value, spell
 from contrastcli.settings.suggestions import Suggestion
-from contrastcli.show.format import Fields, as_json, names_and_values, size, table
+from contrastcli.show.format import Fields, as_json, size, table
 
 _SHOWN_CHARACTERS = 300  # of a text shown
 _LONGEST_VALUE, _LEAST_REASON = 24, 30  # characters of a suggestion
@@ -31,7 +31,7 @@ def dry_run(preview: Preview, config: configs.Config, to_json: bool) -> str:
         for row in preview.rows
         for role, text in [*row.items(), ("", "")]
     )
-    return f"{settings(config, False)}\n\n{rows.rstrip()}\n\n{names_and_values(planned(preview))}"
+    return f"{settings(config, False)}\n\n{rows.rstrip()}\n\n{table(('', ''), planned(preview))}"
 
 
 def planned(preview: Preview) -> Fields:
