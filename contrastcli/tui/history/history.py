@@ -91,10 +91,6 @@ class History(Digest):
             units = {"sentences": started.sentences_per_step, "epoch": 1 / max(1, started.steps_per_epoch)}
         return Axis(name, units.get(name, 1.0), name == "minutes")
 
-    def end(self, axis: Axis) -> float:
-        """The place of the last event on an axis."""
-        return self.minutes if axis.timed else axis.unit * self.last_step
-
     def step_at(self, place: float, axis: Axis) -> int:
         """The last logged step up to a place of an axis."""
         logged = self.series["step"]

@@ -32,9 +32,10 @@ class LiveView:
     def x_range(self, history: History) -> Range:
         """The first and the last place that are shown."""
         axis = history.axis(self.axis)
-        end = history.end(axis)
-        begin = 0.0 if axis.timed else min(history.begin * axis.unit, end - axis.unit)
-        least = 1 / 60 if axis.timed else axis.unit
+        begin, end, least = 0.0, history.minutes, 1 / 60
+        if not axis.timed:
+            end, least = axis.unit * history.last_step, axis.unit
+            begin = min(axis.unit * history.begin, end - least)
         return max(end * (1 - SHARES[self.share]), begin), max(end, least)
 
     def place(self, history: History) -> float:
