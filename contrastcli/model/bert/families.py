@@ -27,8 +27,8 @@ class Family:
     """Our name of a size to the config key."""
     modules: Mapping[str, tuple[str, ...]]
     """Our name of a module to the published ones; several are rows of one fused matrix. `{}` is the layer."""
-    head: Mapping[str, str]
-    """Our part of the masked-language-model head to the published name."""
+    head: Mapping[str, tuple[str, ...]]
+    """The same for the masked-language-model head, whose bias is in no module of ours."""
     head_activation: str = ""
     """The head's activation if it is not the encoder's."""
     count_from_padding: bool = False
@@ -69,15 +69,15 @@ _BERT = Family(
         "layers.{}.norm": ("encoder.layer.{}.output.LayerNorm",),
     },
     head={
-        "dense": "cls.predictions.transform.dense",
-        "norm": "cls.predictions.transform.LayerNorm",
-        "bias": "cls.predictions.bias",
+        "dense": ("cls.predictions.transform.dense",),
+        "norm": ("cls.predictions.transform.LayerNorm",),
+        "": ("cls.predictions",),
     },
 )
 _ROBERTA = replace(
     _BERT,
     prefix="roberta.",
-    head={"dense": "lm_head.dense", "norm": "lm_head.layer_norm", "bias": "lm_head.bias"},
+    head={"dense": ("lm_head.dense",), "norm": ("lm_head.layer_norm",), "": ("lm_head",)},
     head_activation="gelu",
     count_from_padding=True,
 )
@@ -103,7 +103,7 @@ _DISTILBERT = Family(
         "layers.{}.contract": ("transformer.layer.{}.ffn.lin2",),
         "layers.{}.norm": ("transformer.layer.{}.output_layer_norm",),
     },
-    head={"dense": "vocab_transform", "norm": "vocab_layer_norm", "bias": "vocab_projector.bias"},
+    head={"dense": ("vocab_transform",), "norm": ("vocab_layer_norm",), "": ("vocab_projector",)},
 )
 _MPNET = replace(
     _ROBERTA,
@@ -139,7 +139,7 @@ _MODERNBERT = Family(
         "layers.{}.contract": ("layers.{}.mlp.Wo",),
         "final_norm": ("final_norm",),
     },
-    head={"dense": "head.dense", "norm": "head.norm", "bias": "decoder.bias"},
+    head={"dense": ("head.dense",), "norm": ("head.norm",), "": ("decoder",)},
     head_activation="gelu",
     pre_norm=True,
     defaults={"embedding_dropout": 0.0, "attention_dropout": 0.0, "mlp_dropout": 0.0, "norm_eps": 1e-5},

@@ -93,13 +93,16 @@ class EncoderLayer(nn.Module):
 class PublishedModule(nn.Module):
     """A module whose weights have other names in published files. They are uninitialised until `load`."""
 
-    def __init__(self, family: Family) -> None:
+    def __init__(self, family: Family, published: Mapping[str, tuple[str, ...]]) -> None:
         super().__init__()
-        self.family = family
+        self.family, self._published = family, published
 
     def published_names(self, name: str) -> list[str]:
         """The published names of a parameter; several are rows of one fused matrix."""
-        raise NotImplementedError
+        module, _, kind = name.rpartition(".")
+        head, *rest = module.split(".")
+        index, template = (rest[0], f"{head}.{{}}.{rest[1]}") if rest else ("", module)
+        return [f"{part.format(index)}.{kind}" for part in self._published[template]]
 
     def load(self, weights: Mapping[str, Tensor]) -> None:
         """Load published tensors, under any known spelling and in any float type, as fp32; ignore all others.
@@ -135,7 +138,7 @@ class Bert(PublishedModule):
     """The encoder of the BERT family."""
 
     def __init__(self, shape: Shape, family: Family) -> None:
-        super().__init__(family)
+        super().__init__(family, family.modules)
         self.shape = shape
         self.words = _Embedding(shape.vocab_size, shape.width, padding_idx=shape.padding)
         unused = shape.padding if family.count_from_padding else None
@@ -204,12 +207,6 @@ class Bert(PublishedModule):
         weights: Tensor = self.buckets(_bucket(places[:, None] - places))
         return weights.permute(2, 0, 1)
 
-    def published_names(self, name: str) -> list[str]:
-        module, _, kind = name.rpartition(".")
-        head, *rest = module.split(".")
-        index, template = (rest[0], f"{head}.{{}}.{rest[1]}") if rest else ("", module)
-        return [f"{part.format(index)}.{kind}" for part in self.family.modules[template]]
-
 
 def _bucket(distance: Tensor) -> Tensor:
     """The bucket of a distance, query less key: exact below 8, then logarithmic to 128 (T5: Raffel et al. 2020)."""
@@ -223,7 +220,7 @@ class MaskedLMHead(PublishedModule):
     """The pretrained masked-language-model head: dense, activation, LayerNorm, and the tied word embeddings."""
 
     def __init__(self, encoder: Bert) -> None:
-        super().__init__(encoder.family)
+        super().__init__(encoder.family, encoder.family.head)
         shape = encoder.shape
         self.activation = ACTIVATIONS[encoder.family.head_activation or shape.activation]
         has_bias = not encoder.family.pre_norm
@@ -237,7 +234,3 @@ class MaskedLMHead(PublishedModule):
         """(M, d) last hidden states at masked tokens → (M, V) logits."""
         x = self.norm(self.activation(self.dense(hidden)))
         return F.linear(x, self._words[0].weight, self.bias)
-
-    def published_names(self, name: str) -> list[str]:
-        module, dot, kind = name.partition(".")
-        return [f"{self.family.head[module]}{dot}{kind}"]
