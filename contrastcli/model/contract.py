@@ -10,6 +10,7 @@ This is sentence-transformers' layout. `mean-no-cls` is written as WordWeights w
 `first-last` and `last-mean` as WeightedLayerPooling before it, SimCSE's head as Dense with Tanh after it.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,10 +34,10 @@ from contrastcli.settings.sections import Attention, Kind, Model, Pooling
 _PACKAGE = "sentence_transformers."
 # The names of modules in sentence-transformers 2 to 6.
 _MODULES = f"{_PACKAGE}models."
-_PLACES = {"Transformer": 0, "StaticEmbedding": 0, "WordWeights": 1, "WeightedLayerPooling": 1, "Pooling": 2}
-"""The supported modules up to the pooling, and their places in the chain."""
-_AFTER = ("Dense", "LayerNorm", "Normalize")
-"""The modules that may follow, any number of each in any order."""
+_CHAIN = re.compile(
+    "(StaticEmbedding|Transformer( WordWeights| WeightedLayerPooling)? Pooling)( Dense| LayerNorm| Normalize)*"
+)
+"""The supported modules up to the pooling, and those that may follow, any number of each in any order."""
 _LAYERS: dict[Pooling, int] = {"first-last": 0, "last-mean": -2}
 """The layer that is averaged with the last one."""
 _MODES: Mapping[str, Pooling] = {"cls": "cls", "mean": "mean", "lasttoken": "last"}
@@ -210,7 +211,8 @@ class _Module(msgspec.Struct):
 
     @property
     def kind(self) -> str:
-        return self.type.rpartition(".")[2]
+        """The name of the class; with its package where that is another."""
+        return self.type.rpartition(".")[2] if self.type.startswith(_PACKAGE) else self.type
 
 
 def read_contract(folder: Path) -> Contract:
@@ -230,18 +232,13 @@ def read_contract(folder: Path) -> Contract:
 
 
 def _read_chain(folder: Path, modules: Sequence[_Module]) -> Contract:
-    for module in modules:
-        path = Path(module.path)
-        if not module.type.startswith(_PACKAGE) or module.kind not in (*_PLACES, *_AFTER):
-            raise _unsupported(folder / path, f"modules of type {module.type}")
+    kinds = [module.kind for module in modules]
+    if _CHAIN.fullmatch(" ".join(kinds)) is None:
+        raise _unsupported(folder / "modules.json", f"a chain of {', '.join(kinds) or 'nothing'}")
+    for path in (Path(module.path) for module in modules):
         if path.is_absolute() or ".." in path.parts:
             raise _unsupported(folder / "modules.json", f"the path {path}, which leaves the folder")
-    places = [_PLACES.get(module.kind, 3) for module in modules]
-    is_static = bool(modules) and modules[0].kind == "StaticEmbedding"
-    until = places[:1] if is_static else places[: places.index(2) + 1] if 2 in places else []
-    if until[:1] != [0] or until != sorted(set(until)) or min(places[len(until) :], default=3) < 3:
-        chain = ", ".join(module.kind for module in modules)
-        raise _unsupported(folder / "modules.json", f"a chain of {chain or 'nothing'}")
+    is_static = kinds[0] == "StaticEmbedding"
     settings = _json(folder / "config_sentence_transformers.json")
     prompts, default = dict(settings.get("prompts") or {}), settings.get("default_prompt_name")
     msgspec.convert(prompts, dict[str, str])
@@ -272,8 +269,6 @@ def _with_module(contract: Contract, kind: str, path: Path) -> Contract:
     settings = _json(path / "config.json", required=kind != "Normalize")
     if any(settings.get(f"module_{end}_name") not in (None, "sentence_embedding") for end in ("input", "output")):
         raise _unsupported(path, "a module that does not act on the sentence's embedding")
-    if kind in _AFTER:
-        return replace(contract, after=nn.Sequential(*contract.after, _layer(kind, settings, path)))
     if kind == "WeightedLayerPooling":
         return replace(contract, pooling=_layers(settings, path))
     if kind == "WordWeights":
@@ -283,6 +278,8 @@ def _with_module(contract: Contract, kind: str, path: Path) -> Contract:
         if weights not in (({cls: 0}, 1), ({special.get("mask_token"): 1}, 0)):
             raise _unsupported(path, "weights of words other than a 0 for CLS, or a 1 for the mask token alone")
         return replace(contract, pooling="mean-no-cls" if weights[1] else "mask")
+    if kind != "Pooling":
+        return replace(contract, after=nn.Sequential(*contract.after, _layer(kind, settings, path)))
     pooling, include_prompt = _pooling(settings, path), settings.get("include_prompt") is not False
     # Otherwise a module before it has changed the mean.
     if contract.pooling != "mean":
