@@ -25,7 +25,7 @@ from contrastcli.data.tokens import Tokenizer, special_names
 from contrastcli.errors import DataError, UsageError, Use, error_text
 from contrastcli.files import json_bytes, read_json
 from contrastcli.model.backbone import attention_of, read_config
-from contrastcli.model.pooling import Dense, LayerNorm, Normalize, in_words
+from contrastcli.model.pooling import Dense, Normalize, in_words
 from contrastcli.model.prompts import MASK_PROMPT, MASK_SUFFIX, PROMPT_NAMES, prompts_by, read_prompts
 from contrastcli.model.weights import DOWNLOAD, config_file, read_weights
 from contrastcli.settings.objective import Form
@@ -47,7 +47,6 @@ _ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {
     for kind in (nn.Tanh, nn.Identity, nn.ReLU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.ELU, nn.LeakyReLU, nn.Softplus)
 }
 """Activations of a dense layer. No other class is made from a name in a file."""
-_MOST_FEATURES = 1 << 16
 _DIMS = "matryoshka_dimensions"
 """The key of config.json by which vLLM and others know the sizes at which a model was trained."""
 # transformers writes 1e30 tokens where there is no limit.
@@ -292,28 +291,23 @@ def _with_module(contract: Contract, kind: str, path: Path) -> Contract:
 
 
 def _layer(kind: str, settings: dict[str, Any], path: Path) -> nn.Module:
-    """A module after the pooling, with its weights."""
+    """A module after the pooling, with its weights, which have its sizes."""
     if kind == "Normalize":
         return Normalize()
-    module = LayerNorm(_features(settings["dimension"])) if kind == "LayerNorm" else _dense(settings, path)
-    module.load_state_dict(read_weights(path))
-    return module
-
-
-def _dense(settings: dict[str, Any], path: Path) -> Dense:
+    weights = read_weights(path)
+    if kind == "LayerNorm":
+        norm = nn.LayerNorm(len(weights["norm.weight"]))
+        nn.ModuleDict({"norm": norm}).load_state_dict(weights)
+        return norm
     name = str(settings.get("activation_function", "torch.nn.modules.activation.Tanh"))
     if not name.startswith("torch.nn.") or (activation := _ACTIVATIONS.get(name.rpartition(".")[2])) is None:
         raise _unsupported(path, f"a dense layer with {name}")
     if settings.get("use_residual"):
         raise _unsupported(path, "a dense layer with a residual")
-    width, out = (_features(settings[name]) for name in ("in_features", "out_features"))
-    return Dense(width, out, settings.get("bias", True), activation())
-
-
-def _features(count: int) -> int:
-    if not 0 < count < _MOST_FEATURES:
-        raise ValueError(f"a layer of {count} features")
-    return count
+    out, width = weights["linear.weight"].shape
+    dense = Dense(width, out, "linear.bias" in weights, activation())
+    dense.load_state_dict(weights)
+    return dense
 
 
 def _reading(path: Path) -> tuple[int | None, bool]:
@@ -423,13 +417,12 @@ def _modules(
         settings = {"word_embedding_dimension": width, "layer_start": 0, "num_hidden_layers": layers}
         yield "WeightedLayerPooling", settings, {"layer_weights": _layer_weights(contract.pooling, layers)}
     mode = contract.pooling if contract.pooling in ("cls", "last") else "mean"
-    pooling = {"word_embedding_dimension": width, "pooling_mode_cls_token": mode == "cls"}
-    pooling |= {"pooling_mode_mean_tokens": mode == "mean"}
-    pooling |= {"pooling_mode_lasttoken": True} if mode == "last" else {}
-    pooling |= {} if contract.include_prompt else {"include_prompt": False}
-    yield "Pooling", pooling, {}
+    modes = {"pooling_mode_cls_token": mode == "cls", "pooling_mode_mean_tokens": mode == "mean"}
+    modes |= {"pooling_mode_lasttoken": True} if mode == "last" else {}
+    modes |= {} if contract.include_prompt else {"include_prompt": False}
+    yield "Pooling", {"word_embedding_dimension": width, **modes}, {}
     for module in contract.after:
-        settings = {}
+        settings, tensors = {}, dict(module.state_dict())
         if isinstance(module, Dense):
             linear, activation = module.linear, type(module.activation)
             settings = {
@@ -438,6 +431,7 @@ def _modules(
                 "bias": linear.bias is not None,
                 "activation_function": f"{activation.__module__}.{activation.__qualname__}",
             }
-        elif isinstance(module, LayerNorm):
-            settings = {"dimension": module.norm.normalized_shape[0]}
-        yield type(module).__name__, settings, dict(module.state_dict())
+        elif isinstance(module, nn.LayerNorm):
+            settings = {"dimension": module.normalized_shape[0]}
+            tensors = nn.ModuleDict({"norm": module}).state_dict()
+        yield type(module).__name__, settings, tensors

@@ -24,19 +24,6 @@ class Dense(nn.Module):
         return vectors
 
 
-class LayerNorm(nn.Module):
-    """A layer norm of the sentence vector, named on disk as sentence-transformers names it."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(width)
-
-    def forward(self, pooled: Tensor) -> Tensor:
-        """(N, d) → (N, d)."""
-        vectors: Tensor = self.norm(pooled)
-        return vectors
-
-
 class Normalize(nn.Module):
     """Scales sentence vectors to unit length."""
 

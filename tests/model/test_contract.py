@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from contrastcli.data.relevance import Retrieval
 from contrastcli.errors import UsageError, Use
 from contrastcli.model.contract import adapted, read_contract
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
-from contrastcli.model.pooling import Dense, LayerNorm, Normalize
+from contrastcli.model.pooling import Dense, Normalize
 from contrastcli.model.prompts import read_prompts
 from contrastcli.settings.sections import Model
 from contrastcli.training.dev import DevSet
@@ -43,7 +44,7 @@ def by_hand(encoder: SentenceEncoder, text: str, skipped: int = 0) -> NDArray[np
 
 def test_any_chain_of_layers_comes_back_and_is_computed(embedder: Path, tmp_path: Path) -> None:
     encoder = load_encoder(embedder)
-    assert [type(layer) for layer in encoder.after] == [Normalize, Dense, LayerNorm, Dense, Normalize]
+    assert [type(layer) for layer in encoder.after] == [Normalize, Dense, nn.LayerNorm, Dense, Normalize]
     assert_near(encoder.encode(TEXTS), [by_hand(encoder, text) for text in TEXTS], scale=SCALE)
     save_encoder(encoder, tmp_path / "again")
     again = load_encoder(tmp_path / "again")

@@ -255,7 +255,7 @@ BROKEN: dict[str, tuple[Change, str]] = {
     "dense weights missing": (remove("2_Dense/model.safetensors"), "2_Dense has no model.safetensors"),
     "dense weights truncated": (truncate("2_Dense/model.safetensors"), "2_Dense/model.safetensors"),
     "dense weights under another name": (pickled, "does not hold tensors alone"),
-    "dense weights of another size": (narrow_dense, "modules"),
+    "dense weights of another size": (narrow_dense, "takes 2 numbers, and gets 32"),
     "template with an id beyond the vocabulary": (template(ids=[99_999]), "99999"),
     "template longer than any text": (template(ids=[2] * 100, tokens=["a"] * 100), "at most 12 tokens"),
     "texts of special tokens alone": (settings("sentence_bert_config.json", max_seq_length=2), "at most 2 tokens"),

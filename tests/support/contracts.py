@@ -10,7 +10,7 @@ from torch import nn
 
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
-from contrastcli.model.pooling import Dense, LayerNorm, Normalize
+from contrastcli.model.pooling import Dense, Normalize
 
 SCALE = 4.0
 """Numbers on the way through the layers of `write_embedder`, as multiples of its embeddings of unit length: most
@@ -36,9 +36,9 @@ def dense(encoder: SentenceEncoder, width: int = 7, activation: nn.Module | None
     return layer
 
 
-def norm(width: int) -> LayerNorm:
+def norm(width: int) -> nn.LayerNorm:
     """A layer norm of fixed weights."""
-    layer, draw = LayerNorm(width), torch.Generator().manual_seed(4)
+    layer, draw = nn.LayerNorm(width), torch.Generator().manual_seed(4)
     for parameter in layer.parameters():
         nn.init.normal_(parameter, generator=draw)
     return layer
