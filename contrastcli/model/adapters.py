@@ -227,23 +227,15 @@ def _linear(backbone: Backbone) -> Iterator[tuple[str, nn.Linear, list[str]]]:
                 yield name, layer, [one.removesuffix(".weight") for one in names]
 
 
-class _Parts(nn.Module):
+class _Parts(nn.Sequential):
     """A fused layer as the layers that it is published as, of which each may have an adapter."""
 
-    def __init__(self, parts: list[nn.Module]) -> None:
-        super().__init__()
-        self.parts = nn.Sequential(*parts)
-
     def forward(self, x: Tensor) -> Tensor:
-        return torch.cat([part(x) for part in self.parts], -1)
+        return torch.cat([part(x) for part in self], -1)
 
 
-class _Dropout(nn.Module):
+class _Dropout(nn.Dropout):
     """Dropout from the random numbers of a thread, as all of a backbone's; torch's shares one stream."""
-
-    def __init__(self, p: float) -> None:
-        super().__init__()
-        self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
         return dropout(x, self.p) if self.training else x
@@ -256,7 +248,7 @@ def _keep_apart(backbone: Backbone, model: Any, base: Base) -> None:
         parts = [view.get_submodule(one) for one in names]
         if not all(isinstance(part, Linear) for part in parts):
             parent, _, last = name.rpartition(".")
-            whole = parts[0] if len(parts) == 1 else _Parts(parts)
+            whole = parts[0] if len(parts) == 1 else _Parts(*parts)
             setattr(backbone.get_submodule(f"bert.{parent}"), last, whole)
     for module in list(model.modules()):
         for name, drop in getattr(module, "lora_dropout", {}).items():
