@@ -8,6 +8,7 @@ adds the bias and the residual or applies the activation in the same pass. Outpu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -137,18 +138,10 @@ def _float_products(layer: EncoderLayer, dtype: torch.dtype) -> _Products:
 
 def _scaled(layer: EncoderLayer) -> nn.Linear:
     """The layer's queries, keys and values, queries scaled for attention."""
-    d, heads, bias = layer.shape.width, layer.shape.heads, layer.qkv.bias
-    scales = torch.ones(3 * d)
-    scales[:d] = (d // heads) ** -0.5
-    return _linear(layer.qkv.weight * scales[:, None], None if bias is None else bias * scales)
-
-
-def _linear(weight: Tensor, bias: Tensor | None = None) -> nn.Linear:
-    linear = nn.Linear(weight.shape[1], weight.shape[0], bias is not None, device="meta")
-    linear.weight = nn.Parameter(weight)
-    if bias is not None:
-        linear.bias = nn.Parameter(bias)
-    return linear
+    scaled, width = deepcopy(layer.qkv), layer.shape.width
+    for parameter in scaled.parameters():
+        parameter.data[:width] *= (width // layer.shape.heads) ** -0.5
+    return scaled
 
 
 class _Linear:
@@ -177,8 +170,9 @@ class _Gated:
     """The first half of a linear layer's outputs, activated, times the second half."""
 
     def __init__(self, linear: nn.Linear, dtype: torch.dtype, activation: str) -> None:
-        inner, gate = linear.weight.detach().chunk(2)
-        self._inner, self._gate = _Linear(_linear(inner), dtype, activation), _Linear(_linear(gate), dtype)
+        inner, gate = deepcopy(linear), deepcopy(linear)
+        inner.weight.data, gate.weight.data = linear.weight.detach().chunk(2)
+        self._inner, self._gate = _Linear(inner, dtype, activation), _Linear(gate, dtype)
 
     def __call__(self, x: Tensor) -> Tensor:
         return self._gate.binary(x, self._inner(x), "mul")
