@@ -1,6 +1,6 @@
 """A pretrained encoder from a folder: the BERT family without transformers, any other through it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +15,8 @@ from contrastcli.errors import DataError, UsageError, Use, error_text
 from contrastcli.files import json_bytes, read_json
 from contrastcli.model.bert.families import FAMILIES, Shape, canonical, fits
 from contrastcli.model.bert.network import Bert, Hidden, MaskedLMHead
-from contrastcli.model.weights import CONFIG, DOWNLOAD, WEIGHTS, config_file, in_safetensors, no_model, read_weights
+from contrastcli.model.locate import PICKLED
+from contrastcli.model.weights import CONFIG, DOWNLOAD, WEIGHTS, config_file, no_model, read_weights
 from contrastcli.settings.sections import Attention
 
 POOLER = ("pooler.dense.weight", "pooler.dense.bias")
@@ -243,21 +244,24 @@ def load_pretrained(folder: Path, config: Mapping[str, Any], kind: Any = None) -
     if config["model_type"] not in library.CONFIG_MAPPING:
         reason = "needs its own code" if "auto_map" in config else f"is of an unknown type, '{config['model_type']}'"
         raise DataError(f"the model in {folder} {reason}", "use a model that transformers itself implements")
-    with in_safetensors(folder) as place:
-        settings = library.AutoConfig.from_pretrained(place, local_files_only=True)
-        if "is_causal" in config:
-            settings.is_causal = config["is_causal"]
-        kind = kind or _encoder_class(folder, settings)
-        _check_size(place, config, settings)
-        model, report = kind.from_pretrained(
-            place,
-            config=settings,
-            use_safetensors=True,
-            local_files_only=True,
-            output_loading_info=True,
-            # The report has them.
-            ignore_mismatched_sizes=True,
-        )
+    files = list(folder.glob("model*.safetensors"))
+    if not files:
+        read_weights(folder)  # raises DataError unless these are tensors alone
+    settings = library.AutoConfig.from_pretrained(folder, local_files_only=True)
+    if "is_causal" in config:
+        settings.is_causal = config["is_causal"]
+    kind = kind or _encoder_class(folder, settings)
+    _check_size(files or [folder / PICKLED], config, settings)
+    model, report = kind.from_pretrained(
+        folder,
+        config=settings,
+        use_safetensors=bool(files),
+        weights_only=True,
+        local_files_only=True,
+        output_loading_info=True,
+        # The report has them.
+        ignore_mismatched_sizes=True,
+    )
     # transformers makes them up at random.
     names = [*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])]
     if wrong := sorted(name for name in names if not name.startswith("pooler.")):
@@ -284,9 +288,9 @@ def _sees_ahead(model: Any) -> bool:
     return not torch.allclose(first, other, rtol=1e-4, atol=1e-6)
 
 
-def _check_size(folder: Path, config: Mapping[str, Any], settings: Any) -> None:
+def _check_size(files: Sequence[Path], config: Mapping[str, Any], settings: Any) -> None:
     """Raises ValueError for a config of far more than the files hold, which transformers would make and fill."""
-    library, size = transformers(), sum(file.stat().st_size for file in folder.glob("model*.safetensors"))
+    library, size = transformers(), sum(file.stat().st_size for file in files)
     if max((n for key, n in config.items() if "layer" in key and isinstance(n, int)), default=0) > _MOST_LAYERS:
         raise ValueError(f"its {CONFIG} has more than {_MOST_LAYERS:,} layers")
     with torch.device("meta"):  # takes no memory

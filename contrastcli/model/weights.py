@@ -2,10 +2,8 @@
 
 import pickle
 import shlex
-import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -87,20 +85,6 @@ def count_parameters(folder: Path) -> int:
     weights = [_read_tensors(file) for file in files] or [read_weights(folder)]
     items = [item for tensors in weights for item in tensors.items()]
     return sum(tensor.numel() for name, tensor in items if not name.startswith(("decoder.", "lm_head.")))
-
-
-@contextmanager
-def in_safetensors(folder: Path) -> Iterator[Path]:
-    """The folder; without safetensors a temporary one of the same configuration that has them."""
-    if any(folder.glob("model*.safetensors")):
-        yield folder
-        return
-    weights = read_weights(folder)
-    with tempfile.TemporaryDirectory() as place:
-        for file in folder.glob("*.json"):
-            (Path(place) / file.name).write_bytes(file.read_bytes())
-        save_file(weights, Path(place) / WEIGHTS, metadata={"format": "pt"})
-        yield Path(place)
 
 
 def config_file(folder: Path) -> Path:
