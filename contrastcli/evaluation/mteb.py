@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import torch
 
-from contrastcli.errors import UsageError
+from contrastcli.errors import UsageError, nearest
 from contrastcli.evaluation.procedure import Options, Procedure, Subject, SuiteContext, TaskScores, Unscored, finite
 from contrastcli.files import cache_dir
 from contrastcli.model.metrics import Floats, cosine
@@ -51,8 +50,7 @@ def find(names: Iterable[str]) -> dict[str, AbsTask]:
             tasks = mteb.get_benchmark(name).tasks if "(" in name else [mteb.get_task(name)]
         except KeyError:
             known = [task.metadata.name for task in mteb.get_tasks()] + [one.name for one in mteb.get_benchmarks()]
-            close = difflib.get_close_matches(name, known, 1, 0.5)
-            hint = f"did you mean '{close[0]}'?" if close else "see MTEB's documentation for its tasks"
+            hint = nearest(name, known, "MTEB's documentation")
             raise UsageError(f"MTEB has no task or benchmark '{name}'", hint) from None
         by_name |= {task.metadata.name: task for task in tasks}
     for name, task in by_name.items():
