@@ -37,23 +37,6 @@ def test_the_help_of_eval_names_it() -> None:
     assert f"What to measure: {names}, or another package's." in " ".join(text.split())
 
 
-def test_the_topic_on_suites_describes_it(contrast: Contrast, measured: Run) -> None:
-    assert "How long the vectors of texts are. cats, dogs" in contrast("help", "suites").out
-
-
-def test_eval_shows_its_table_and_its_protocol(contrast: Contrast, measured: Run) -> None:
-    lines = contrast("eval", "simple", "--suite", "toy").out.splitlines()
-    assert lines[2] == "toy" and lines[3].split() == ["Task", "Length", "Longest", "Texts"]
-    assert [line.split()[0] for line in lines[4:7]] == ["cats", "dogs", "Avg."]
-    assert lines[7] == "lengths of vectors, pooling: mean"
-
-
-def test_json_has_its_tasks_and_its_average(contrast: Contrast, measured: Run) -> None:
-    toy = json.loads(contrast("eval", "simple", "--suite", "toy", "--json").out)["suites"]["toy"]
-    assert measured.scores()["suites"]["toy"] == toy and not toy["partial"]
-    assert toy["average"] == pytest.approx((toy["cats"]["norm"]["mean"] + toy["dogs"]["norm"]["mean"]) / 2)
-
-
 def test_some_of_its_tasks_are_partial_and_unknown_ones_are_refused(contrast: Contrast, measured: Run) -> None:
     some = json.loads(contrast("eval", "simple", "--suite", "toy", "--task", "dogs", "--json").out)["suites"]["toy"]
     assert "cats" not in some and some["average"] is None and some["partial"]
@@ -72,8 +55,3 @@ def test_the_model_card_has_its_table(contrast: Contrast, measured: Run) -> None
     assert contrast("export", "simple", "out").code == 0
     card = Path("out/README.md").read_text()
     assert "## Scores: toy, with seed 42\n\n| Task | Length | Longest | Texts |\n" in card and "| cats |" in card
-
-
-def test_it_stands_for_the_run_in_comparisons_by_its_average(contrast: Contrast, measured: Run) -> None:
-    average = measured.scores()["suites"]["toy"]["average"]
-    assert f"toy average {average:.2f}" in " ".join(contrast("runs", "show", "simple").out.split())
