@@ -191,8 +191,10 @@ class Splits:
     test: Labelled | None = None
 
     @property
-    def counts(self) -> tuple[int, ...]:
-        return tuple(len(split) for split in (self.train, self.dev, self.test) if split is not None)
+    def sizes(self) -> dict[str, int]:
+        """The rows of each split."""
+        splits = {"train": self.train, "valid": self.dev, "test": self.test}
+        return {name: len(split) for name, split in splits.items() if split is not None}
 
     @property
     def fingerprint(self) -> str:

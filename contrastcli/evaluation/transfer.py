@@ -14,8 +14,9 @@ import numpy as np
 
 from contrastcli.data.batching import Indices
 from contrastcli.evaluation import senteval
-from contrastcli.evaluation.procedure import Floats, Procedure, SuiteContext, TaskScores, Vectors, in_folder, in_words
+from contrastcli.evaluation.procedure import Procedure, SuiteContext, TaskScores, Vectors, in_folder, in_words
 from contrastcli.evaluation.senteval import Labelled, Splits
+from contrastcli.model.metrics import Floats
 
 if TYPE_CHECKING:
     from sklearn.linear_model import LogisticRegression
@@ -101,9 +102,8 @@ def _draw(data: Splits, seed: int) -> tuple[Labelled, Labelled]:
 
 
 def _counted(context: SuiteContext, task: str, data: Splits) -> TaskScores:
-    """The number of rows, and that of the published set."""
-    expected = context.suite.tasks[task]
-    return {"rows": sum(data.counts), "expected": sum(expected), "partial": data.counts != expected}
+    expected, sizes = context.suite.tasks[task], tuple(data.sizes.values())
+    return {"rows": sum(sizes), "expected": sum(expected), "partial": sizes != expected}
 
 
 def features(rows: Labelled, vectors: Vectors) -> Floats:
@@ -146,13 +146,8 @@ def fit(x: Floats, y: Indices | Sequence[int], c: float, start: LogisticRegressi
         return model.set_params(C=c).fit(x, y)
 
 
-def _sizes(data: Splits) -> dict[str, float]:
-    splits = {"train": data.train, "valid": data.dev, "test": data.test}
-    return {name: len(split) for name, split in splits.items() if split}
-
-
 _find = in_folder(senteval.root, senteval.read_transfer)
 
-PROCEDURE = Procedure(_find, _score, in_words(_PROTOCOL), sizes=_sizes)
+PROCEDURE = Procedure(_find, _score, in_words(_PROTOCOL), sizes=lambda data: data.sizes)
 FEWSHOT = Procedure(_find, _score_fewshot, in_words(_FEWSHOT_PROTOCOL))
 """Only sentences that are drawn or tested on are encoded."""
