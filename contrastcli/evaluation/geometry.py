@@ -13,10 +13,10 @@ from contrastcli.data.formats import read_file
 from contrastcli.data.sources import STARTER, load_examples
 from contrastcli.errors import DataError
 from contrastcli.evaluation import clustering, senteval
-from contrastcli.evaluation.procedure import Floats, Options, Procedure, SuiteContext, TaskScores, finite
+from contrastcli.evaluation.procedure import Options, Procedure, SuiteContext, TaskScores, finite
 from contrastcli.evaluation.senteval import Labelled
 from contrastcli.evaluation.suites import CLUSTERING
-from contrastcli.model.metrics import alignment, degrees, histogram, uniformity, unit_rows
+from contrastcli.model.metrics import Floats, alignment, degrees, histogram, uniformity, unit_rows
 from contrastcli.settings.sections import Data
 
 POSITIVE = 4.0

@@ -19,7 +19,8 @@ import numpy as np
 
 from contrastcli.data.lines import as_number
 from contrastcli.errors import DataError, UsageError, Use
-from contrastcli.evaluation.procedure import Floats, Subject
+from contrastcli.evaluation.procedure import Subject
+from contrastcli.model.metrics import Floats
 from contrastcli.settings.sections import Pooling
 
 _LONGEST_LINE_BYTES, _WIDEST_VECTOR = 1 << 22, 100_000

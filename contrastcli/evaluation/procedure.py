@@ -11,17 +11,14 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from contrastcli.data.dev_data import DevData
 from contrastcli.data.downloads import OnProgress
 from contrastcli.errors import DataError
 from contrastcli.evaluation.suites import OWN, Suite
 from contrastcli.model.encoder import SentenceEncoder
-from contrastcli.model.metrics import require_finite
+from contrastcli.model.metrics import Floats, require_finite
 from contrastcli.settings.sections import Blank, Kind, Precision
-
-Floats = NDArray[np.floating]
 
 Encode = Callable[[list[str]], Floats]
 """From N texts to their embeddings (N, d), float32."""

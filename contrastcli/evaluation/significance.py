@@ -11,13 +11,17 @@ from itertools import combinations
 from statistics import fmean
 
 import numpy as np
+import torch
 from msgspec import structs
 
 from contrastcli.data.batching import Indices
 from contrastcli.data.dev_data import DevData
 from contrastcli.data.downloads import OnProgress
 from contrastcli.data.examples import ScoredPairs
-from contrastcli.evaluation.procedure import Floats, Vectors, by_kind, finite
+from contrastcli.evaluation import ranking
+from contrastcli.evaluation.evaluate import load_subject
+from contrastcli.evaluation.procedure import Vectors, by_kind, finite
+from contrastcli.model.metrics import Floats, cosine
 from contrastcli.runs.results import Bootstrap, Welch
 
 RESAMPLES = 1000
@@ -144,11 +148,6 @@ def judge(vectors: Vectors, data: DevData) -> Floats:
 
     These are the cosines of scored pairs, else the metric of each query.
     """
-    import torch
-
-    from contrastcli.evaluation import ranking
-    from contrastcli.model.metrics import cosine
-
     for kind, texts in by_kind(data).items():
         vectors.add(texts, kind)
     first, second = map(vectors, data.columns, data.kinds)
@@ -162,8 +161,6 @@ def compare_models(
     models: Iterable[tuple[str, str]], data: DevData, on_progress: OnProgress = lambda what, done, total: None
 ) -> tuple[Bootstrap, ...]:
     """The paired bootstrap of each two models on dev data; each has a label and a name. Raises DataError."""
-    from contrastcli.evaluation.evaluate import load_subject  # loads torch
-
     judged = [(label, judge(load_subject(name, None, on_progress).vectors(), data)) for label, name in models]
     gold = np.asarray(data.scores) if isinstance(data, ScoredPairs) else None
     named = partial(structs.replace, data=data.source, metric=data.metric)

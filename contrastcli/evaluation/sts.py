@@ -6,9 +6,9 @@ from itertools import chain
 import numpy as np
 
 from contrastcli.evaluation import senteval
-from contrastcli.evaluation.procedure import Floats, Procedure, SuiteContext, TaskScores, finite, in_folder
+from contrastcli.evaluation.procedure import Procedure, SuiteContext, TaskScores, finite, in_folder
 from contrastcli.evaluation.senteval import Subsets
-from contrastcli.model.metrics import cosine, pearson, spearman
+from contrastcli.model.metrics import Floats, cosine, pearson, spearman
 
 _PROTOCOL = (
     "test splits as SentEval's, STS13 without SMT: {pairs:,} pairs; cosine, pooling: {pooling}, truncated at the "

@@ -18,10 +18,10 @@ from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.relevance import Retrieval
 from contrastcli.data.tokens import TokenTable
 from contrastcli.evaluation import ranking
-from contrastcli.evaluation.procedure import Floats, finite
+from contrastcli.evaluation.procedure import finite
 from contrastcli.evaluation.significance import RESAMPLES, interval, resampled
 from contrastcli.model.encoder import SentenceEncoder
-from contrastcli.model.metrics import alignment, cosine, ranks, spearman, spread, uniformity
+from contrastcli.model.metrics import Floats, alignment, cosine, ranks, spearman, spread, uniformity
 from contrastcli.runs.events import Verdict
 from contrastcli.runs.measured import SINGULAR, DevPair, Evaluated
 from contrastcli.runs.text import LENGTH, excerpt

@@ -11,8 +11,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from contrastcli.evaluation import transfer
-from contrastcli.evaluation.procedure import Floats
 from contrastcli.evaluation.suites import FEWSHOT
+from contrastcli.model.metrics import Floats
 from support.tables import cells
 from support.transfer_files import HalfKnowing, as_small, measured, write_polarity, write_transfer, write_trec
 
