@@ -3,7 +3,6 @@
 Elsewhere, without dropout and in torch.compile, each of these is torch's own operation.
 """
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -187,26 +186,21 @@ def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
     return turned.to(x.dtype)
 
 
-def _blocks(queries: int, keys: int, window: int, device: torch.device) -> Iterator[tuple[slice, slice, Tensor]]:
-    """Blocks of queries, the keys that may be near enough to them, and which of these are (Tq, Tk)."""
-    for start in range(0, queries, _BLOCK):
-        stop = min(start + _BLOCK, queries)
-        some, near = slice(start, stop), slice(max(0, start - window), min(keys, stop + window))
-        places = torch.arange(keys, device=device)
-        yield some, near, (places[some, None] - places[near]).abs() <= window
-
-
 def attend_near(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, p: float, window: int, scale: float | None = None
 ) -> Tensor:
     """As `attend` with a bool mask (B, 1, 1, T), but only over keys at most `window` tokens away, if that is not 0."""
     if not 0 < window < k.shape[2] - 1:
         return attend(q, k, v, mask, p, scale)
-    mixed = []
-    for some, near, is_near in _blocks(q.shape[2], k.shape[2], window, q.device):
-        # Padding attends to itself: a softmax over nothing would be no number.
-        itself = torch.eye(k.shape[2], dtype=torch.bool, device=q.device)[some, near]
-        among = is_near[None, None] if mask is None else mask[..., near] & is_near | itself
+    mixed, places = [], torch.arange(k.shape[2], device=q.device)
+    for start in range(0, q.shape[2], _BLOCK):
+        stop = min(start + _BLOCK, q.shape[2])
+        some, near = slice(start, stop), slice(max(0, start - window), stop + window)
+        distances = (places[some, None] - places[near]).abs()[None, None]  # (1, 1, Tq, Tk)
+        among = distances <= window
+        if mask is not None:
+            # Padding attends to itself: a softmax over nothing would be no number.
+            among = among & mask[..., near] | (distances == 0)
         mixed.append(attend(q[:, :, some], k[:, :, near], v[:, :, near], among, p, scale))
     return torch.cat(mixed, 2)
 
