@@ -125,8 +125,7 @@ class Encoder:
 
     def encode(self, inputs: Iterable[Mapping[str, list[str]]], **context: object) -> Floats:
         """Embeddings (N, d) of the texts in batches. Of the `context` only the kind of the texts is used."""
-        name = getattr(context.get("prompt_type"), "value", "")
-        kind: Kind | None = "query" if name == "query" else "document" if name == "document" else None
+        kind: Kind | None = getattr(context.get("prompt_type"), "value", None)
         return self._subject.vectors()([text for batch in inputs for text in batch["text"]], kind)
 
     def similarity(self, first: Floats, second: Floats) -> torch.Tensor:
