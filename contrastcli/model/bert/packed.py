@@ -53,7 +53,7 @@ class PackedBert:
             products = partial(_int8_products, ranges=_ranges(bert, sample))
         else:
             products = partial(_float_products, dtype=self._dtype)
-        self._layers = [_Layer(layer, products(layer)) for layer in bert.layers if isinstance(layer, EncoderLayer)]
+        self._layers = [(layer, products(layer)) for layer in bert.layers if isinstance(layer, EncoderLayer)]
 
     def __call__(self, texts: Sequence[Tensor], first_token: bool = False) -> list[Hidden]:
         """The hidden states of token ids (n, T), for each of several lengths T; the last as `bert.Bert` has them."""
@@ -63,8 +63,8 @@ class PackedBert:
         places = torch.cat([torch.arange(length).repeat(n) for n, length in shapes])
         *layers, last = zip(self._layers, self._bert.rotations(places), strict=True)
         for layer, rotation in layers:
-            x = layer(x, shapes, bias, rotation)
-        states = self._bert.final_norm(last[0](x, shapes, bias, last[1], first_token))
+            x = _next_states(*layer, x, shapes, bias, rotation)
+        states = self._bert.final_norm(_next_states(*last[0], x, shapes, bias, last[1], first_token))
         sizes = [ids.numel() for ids in texts]
         split = [torch.split(states, sizes) for states in (first, x)]
         split.append(torch.split(states, [len(ids) for ids in texts] if first_token else sizes))
@@ -74,42 +74,37 @@ class PackedBert:
         ]
 
 
-class _Layer:
-    def __init__(self, layer: EncoderLayer, products: _Products) -> None:
-        self._heads = layer.shape.heads
-        self._qkv, self._mix, self._expand, self._contract = products
-        self._attention_norm, self._norm = layer.attention_norm, layer.norm
-        self._pre_norm, self._window = layer.pre_norm, layer.window
-
-    def __call__(
-        self,
-        x: Tensor,
-        shapes: Sequence[torch.Size],
-        bias: Tensor | None,
-        rotation: Rotation | None,
-        first_token: bool = False,
-    ) -> Tensor:
-        """The next hidden states (tokens, d), or (texts, d) of first tokens."""
-        sizes = [shape.numel() for shape in shapes]
-        qkv = self._qkv(self._attention_norm(x) if self._pre_norm else x)
-        if rotation is not None:
-            qk = qkv.view(len(x), 3 * self._heads, -1)[:, : 2 * self._heads].transpose(0, 1)  # (2 H, tokens, d/H)
-            qk.copy_(rotate(qk, rotation))
-        if first_token:
-            x = torch.cat([of.view(*shape, -1)[:, 0] for shape, of in zip(shapes, torch.split(x, sizes), strict=True)])
-        mixed = qkv.new_empty(x.shape)
-        places = torch.split(mixed, [n for n, _ in shapes] if first_token else sizes)
-        for (n, length), of, into in zip(shapes, torch.split(qkv, sizes), places, strict=True):
-            q, k, v = of.view(n, length, 3, self._heads, -1).permute(2, 0, 3, 1, 4)  # (n, H, T, d/H)
-            q = q[:, :, :1] if first_token else q
-            added = None if bias is None else bias[:, : q.shape[2], :length]
-            into.view(n, -1, self._heads, q.shape[3]).copy_(_attend(q, k, v, added, self._window).transpose(1, 2))
-        if self._pre_norm:
-            x = self._mix.add(mixed, x)
-            return self._contract.add(self._expand(self._norm(x)), x)
-        x = self._attention_norm(self._mix.add(mixed, x))
-        normed: Tensor = self._norm(self._contract.add(self._expand(x), x))
-        return normed
+def _next_states(
+    layer: EncoderLayer,
+    products: _Products,
+    x: Tensor,
+    shapes: Sequence[torch.Size],
+    bias: Tensor | None,
+    rotation: Rotation | None,
+    first_token: bool = False,
+) -> Tensor:
+    """The next hidden states (tokens, d), or (texts, d) of first tokens."""
+    as_qkv, mix, expand, contract = products
+    heads, sizes = layer.shape.heads, [shape.numel() for shape in shapes]
+    qkv = as_qkv(layer.attention_norm(x) if layer.pre_norm else x)
+    if rotation is not None:
+        qk = qkv.view(len(x), 3 * heads, -1)[:, : 2 * heads].transpose(0, 1)  # (2 H, tokens, d/H)
+        qk.copy_(rotate(qk, rotation))
+    if first_token:
+        x = torch.cat([of.view(*shape, -1)[:, 0] for shape, of in zip(shapes, torch.split(x, sizes), strict=True)])
+    mixed = qkv.new_empty(x.shape)
+    places = torch.split(mixed, [n for n, _ in shapes] if first_token else sizes)
+    for (n, length), of, into in zip(shapes, torch.split(qkv, sizes), places, strict=True):
+        q, k, v = of.view(n, length, 3, heads, -1).permute(2, 0, 3, 1, 4)  # (n, H, T, d/H)
+        q = q[:, :, :1] if first_token else q
+        added = None if bias is None else bias[:, : q.shape[2], :length]
+        into.view(n, -1, heads, q.shape[3]).copy_(_attend(q, k, v, added, layer.window).transpose(1, 2))
+    if layer.pre_norm:
+        x = mix.add(mixed, x)
+        return contract.add(expand(layer.norm(x)), x)
+    x = layer.attention_norm(mix.add(mixed, x))
+    normed: Tensor = layer.norm(contract.add(expand(x), x))
+    return normed
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, window: int) -> Tensor:
