@@ -45,17 +45,14 @@ def pairsupcon(views: Views, rows: Rows, heads: nn.ModuleDict, settings: PairSup
     z = heads["projection"](torch.cat([views["anchor"], views["positive"]]))  # (2N, 128), j's partner at j+N
     size = len(views["anchor"])
     here = rows.to(z.device)
-    texts = torch.cat([here.ids["anchor"], here.ids["positive"]])
     places = torch.arange(len(z), device=z.device)
 
     def term(anchors: Tensor, z: Tensor) -> Tensor:
         """The loss of each anchor: (n,), (2N, 128) → (n,)."""
         partners = (anchors + size) % len(z)
         logits = pairwise(z[anchors], z, similarity) / tau  # (n, 2N)
-        valid = (places - anchors[:, None]) % size != 0
-        valid &= ~here.left_out(texts[anchors], texts) & ~here.left_out(texts[partners], texts)
-        if here.mask_duplicates:
-            valid &= ~here.alike(anchors % size).repeat(1, 2)
+        of_other_rows = (places - anchors[:, None]) % size != 0
+        valid = here.negatives(anchors % size, ["anchor", "positive"]) & of_other_rows
         positive = paired(z[anchors], z[partners], similarity, settings.margin) / tau
         return discrimination(positive, negative_mass(logits, valid, settings.hard_negatives))
 
