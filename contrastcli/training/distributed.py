@@ -68,10 +68,8 @@ class World:
 
     def broadcast_tensors(self, tensors: Sequence[Tensor]) -> None:
         """The main process's values of tensors, in place, where each process has computed them and may have rounded."""
-        if tensors and self.size > 1:
-            together = torch.cat([tensor.flatten() for tensor in tensors])
-            self._together(dist.broadcast, together, 0)
-            _unflatten(together, tensors)
+        for tensor in tensors:
+            self._together(dist.broadcast, tensor, 0)
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Add up the gradients that each process's chunks left; a parameter that has none anywhere keeps none.
@@ -156,12 +154,6 @@ def _reason(error: Exception) -> str:
     return re.sub(r"\[?\S+\.(cc|cpp|cu|h|hpp):\d+[\],:]* ?", "", error_text(error)).partition(". ")[0]
 
 
-def _unflatten(together: Tensor, into: Sequence[Tensor]) -> None:
-    """Copy the parts of a flat tensor into tensors."""
-    for tensor, part in zip(into, torch.split(together, [tensor.numel() for tensor in into]), strict=True):
-        tensor.copy_(part.view_as(tensor))
-
-
 def _sum_gradients(parameters: Sequence[nn.Parameter]) -> None:
     kinds = torch.tensor([0 if p.grad is None else 1 if p.grad.is_sparse else 2 for p in parameters])
     dist.all_reduce(kinds, dist.ReduceOp.MAX)
@@ -183,7 +175,8 @@ def _sum_gradients(parameters: Sequence[nn.Parameter]) -> None:
         dist.all_reduce(sparse)
     for work, together, some in travelling:
         work.wait()
-        _unflatten(together, some)
+        for gradient, part in zip(some, together.split([one.numel() for one in some]), strict=True):
+            gradient.copy_(part.view_as(gradient))
 
 
 def _nccl() -> Any:
@@ -235,22 +228,21 @@ def _join() -> World:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
         # NCCL's watchdog else aborts the process that lost another one, which then cannot say so.
         os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2")
-    if not dist.is_initialized():
-        # gloo carries what stays on the CPU, nccl what lives on a GPU
-        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        # Otherwise torch warns of it, on each process.
-        torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
-        size = int(os.environ["WORLD_SIZE"])
-        waiting = f"waiting for the other {size - 1} of {size} processes; Ctrl-C ends this one"
-        reminder = Timer(PATIENCE_SECONDS, narrate, [waiting])
-        reminder.daemon = True
-        reminder.start()
-        try:
-            dist.init_process_group(backend, timeout=_LONGEST_WAIT)
-        finally:
-            reminder.cancel()
-        # Threads that it leaves running may abort the process at its end.
-        atexit.register(dist.destroy_process_group)
+    # gloo carries what stays on the CPU, nccl what lives on a GPU
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    # Otherwise torch warns of it, on each process.
+    torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
+    size = int(os.environ["WORLD_SIZE"])
+    waiting = f"waiting for the other {size - 1} of {size} processes; Ctrl-C ends this one"
+    reminder = Timer(PATIENCE_SECONDS, narrate, [waiting])
+    reminder.daemon = True
+    reminder.start()
+    try:
+        dist.init_process_group(backend, timeout=_LONGEST_WAIT)
+    finally:
+        reminder.cancel()
+    # Threads that it leaves running may abort the process at its end.
+    atexit.register(dist.destroy_process_group)
     joined, ended = World(dist.get_rank(), dist.get_world_size()), Event()
     watch = Thread(target=_watch, args=(joined, ended), name="watch", daemon=True)
     watch.start()

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from contrastcli.data.batching import Corpus
+from contrastcli.data.batching import Corpus, Indices
 from contrastcli.model.mining import Pool, Rule, mine, read_ranks
 from contrastcli.runs.events import Progress
 from contrastcli.settings.sections import Data
@@ -41,21 +41,20 @@ class MinedNegatives(Auxiliary):
         if step < self.first_step or (step - 1) % self.every:
             return
         session = self.context.session
-        mined = np.zeros_like(self.negatives)
-        if session.world.is_main:
-            self._mine_into(mined, step - 1)
-        session.world.sum(torch.from_numpy(mined))
+        mined = session.world.broadcast(self._mine(step - 1) if session.world.is_main else self.negatives)
         changed, missing = np.mean(mined != self.negatives), int((mined[:, 0] < 0).sum())
         self.negatives[:] = mined
         session.note(step - 1, f"hard negatives mined: {changed:.0%} changed, {missing:,} rows have none")
 
-    def _mine_into(self, mined: np.ndarray, step: int) -> None:
+    def _mine(self, step: int) -> Indices:
+        """The negatives that the encoder finds now: (N, n) texts, −1 for none."""
         session, inputs = self.context.session, self.context.inputs
         advance = session.progress(step, "encoding", len(inputs.table))
         vectors = self.context.encoder.encode_table(inputs.table, on_chunk=advance).numpy()
-        done = 0
+        mined, done = np.zeros_like(self.negatives), 0
         for judged in mine(vectors, self.pool, self.rule):
             session.check_stop()
             mined[judged.rows] = inputs.texts_of(judged.negatives(self.rule.count))
             done += len(judged.rows)
             session.emit(Progress(step=step, what="mining", done=done, total=len(mined)))
+        return mined
