@@ -6,7 +6,6 @@ import shlex
 import socket
 import subprocess
 import sys
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -41,7 +40,7 @@ def write_environment(path: Path, plan: Plan, device: torch.device, processes: i
         "contrast": __version__,
         "commit": _commit(),
         "python": platform.python_version(),
-        "packages": _versions(),
+        "packages": {name: version(name) for name in _PACKAGES},
         "platform": platform.platform(),
         "host": socket.gethostname(),
         "device": str(device),
@@ -63,12 +62,6 @@ def write_environment(path: Path, plan: Plan, device: torch.device, processes: i
     }
     with writing_to(path):
         atomic_write(path, json_bytes(record))
-
-
-@cache
-def _versions() -> dict[str, str]:
-    """Kept for the other runs of a sweep or a table: reading them takes as long as a small step."""
-    return {name: version(name) for name in _PACKAGES}
 
 
 def _model(name: str) -> dict[str, str | None]:
