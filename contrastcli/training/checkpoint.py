@@ -133,9 +133,6 @@ def restore(folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer, d
     training = folder / TRAINING
     checksums.check(training)
     position = read_position(folder)
-    for name in ("heads.safetensors", "optimizer.safetensors"):
-        if not (training / name).is_file():
-            raise DataError(f"{training / name} is missing", _start_from(folder))
     try:
         # Earlier versions kept fewer buffers.
         extras.load_state_dict(dict(extras.named_buffers()) | load_file(training / "heads.safetensors"))
@@ -148,8 +145,7 @@ def restore(folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer, d
         if dev and (training / _SCORES).exists():
             dev.restore(safetensors.numpy.load_file(training / _SCORES))
     except Exception as error:  # of any kind
-        what = f"{training} cannot be read: {error_text(error)}"
-        raise DataError(what, "start a new run from this model folder") from None
+        raise DataError(f"{training} cannot be read: {error_text(error)}", _start_from(folder)) from None
     return position
 
 
