@@ -175,7 +175,7 @@ def _sum_gradients(parameters: Sequence[nn.Parameter]) -> None:
         dist.all_reduce(sparse)
     for work, together, some in travelling:
         work.wait()
-        for gradient, part in zip(some, together.split([one.numel() for one in some]), strict=True):
+        for gradient, part in zip(some, torch.split(together, [one.numel() for one in some]), strict=True):
             gradient.copy_(part.view_as(gradient))
 
 

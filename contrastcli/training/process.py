@@ -183,7 +183,7 @@ def _session(run: Run, config: Config, watch: Watch, world: World, interrupts: _
         return
     record = _Record(run, config, watch)
     session = Session(record.emit, stop_requested, record.check_place, world)
-    with record.ending(), shown_by(lambda: nullcontext(lambda what, done, total: session.loading(what)(done, total))):
+    with record.ending(), shown_by(lambda: nullcontext(session.loading)):
         yield session
 
 
@@ -203,8 +203,8 @@ class _Record:
 
     def check_place(self) -> None:
         """Raises RunError where the run was moved or removed."""
-        if not self._file.is_in_place:
-            raise _lost(self._run, self._config, self._file.find())
+        if lost := self._lost():
+            raise lost
 
     @contextmanager
     def ending(self) -> Iterator[None]:
@@ -212,7 +212,7 @@ class _Record:
         try:
             yield
         except (Exception, KeyboardInterrupt) as error:
-            lost = None if self._file.is_in_place else _lost(self._run, self._config, self._file.find())
+            lost = self._lost()
             end = lost or _explain(self._run, error)
             by_kind = {DivergedError: "diverged", KeyboardInterrupt: "stopped"}
             status = next((status for kind, status in by_kind.items() if isinstance(error, kind)), "failed")
@@ -232,17 +232,19 @@ class _Record:
         self._step = event.step
         self._watch(written)
 
-
-def _lost(run: Run, config: Config, events: Path | None) -> RunError:
-    """The error of a run that is not where it was; its `events` are there, None if they are deleted."""
-    if events is not None:
-        again = f"contrast train --resume {shlex.quote(str(events.parent))}"
-        return RunError(f"{run.path} was moved to {events.parent} while it trained", f"continue it there: {again}")
-    if run.exists():
-        what = f"{run.events_path} was replaced while {run.name} trained"
-        return RunError(what, f"continue it: contrast train --resume {run.name}")
-    again = config.masked(shlex.join([*presets.words(config), "--name", run.name]))
-    return RunError(f"{run.path} was removed while it trained", f"start it again: contrast train {again}")
+    def _lost(self) -> RunError | None:
+        """The error of a run that is not where it was, None where it is."""
+        if self._file.is_in_place:
+            return None
+        run = self._run
+        if events := self._file.find():
+            again = f"contrast train --resume {shlex.quote(str(events.parent))}"
+            return RunError(f"{run.path} was moved to {events.parent} while it trained", f"continue it there: {again}")
+        if run.exists():
+            what = f"{run.events_path} was replaced while {run.name} trained"
+            return RunError(what, f"continue it: contrast train --resume {run.name}")
+        again = self._config.masked(shlex.join([*presets.words(self._config), "--name", run.name]))
+        return RunError(f"{run.path} was removed while it trained", f"start it again: contrast train {again}")
 
 
 def _to_prune(run: Run) -> list[str]:

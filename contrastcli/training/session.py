@@ -39,9 +39,9 @@ class Session:
         if self.world.size == 1 and self.should_stop():
             raise StopRequested
 
-    def loading(self, what: str) -> Callable[[int, int], None]:
-        """A callback that reports how many texts are done before the first step, and of how many."""
-        return lambda done, total: self.emit(Progress(step=0, what=what, done=done, total=total))
+    def loading(self, what: str, done: int, total: int) -> None:
+        """Report how much of what comes before the first step is done."""
+        self.emit(Progress(step=0, what=what, done=done, total=total))
 
     def progress(self, step: int, what: str, total: int) -> Callable[[int], None]:
         """A callback that counts texts, reports at once and each second, and may raise StopRequested."""

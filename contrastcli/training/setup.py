@@ -60,7 +60,7 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
     max_length = min(config.model.max_length or encoder.max_length, encoder.max_length)
     precision = choose_precision(config.train.precision, device)
     prompts = encoder.contract.prompts_of(config.model.prompts, plan.examples.form, plan.corpus.views)
-    inputs = Inputs.of(plan.corpus, encoder, prompts, max_length, session.loading("tokenising"))
+    inputs = Inputs.of(plan.corpus, encoder, prompts, max_length, partial(session.loading, "tokenising"))
     context = AuxiliaryContext(run, config, encoder, precision, texts, inputs, max_length, session)
     stepper = _make_stepper(plan, context, prompts)
     for parameter in [*encoder.parameters(), *stepper.extras.parameters()]:

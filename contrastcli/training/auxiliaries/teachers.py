@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast, get_args
 
 import numpy as np
@@ -91,8 +92,8 @@ class Teachers(Auxiliary):
         self.vectors = []
         for teacher in self.teachers:
             encoder = load_encoder(resolve(teacher.name).folder(), teacher.pooling).to(context.encoder.device)
-            vectors = cached_vectors(encoder, context.texts, context.session.loading("encoding by a teacher"))
-            self.vectors.append(vectors)
+            advance = partial(context.session.loading, "encoding by a teacher")
+            self.vectors.append(cached_vectors(encoder, context.texts, advance))
 
     def views(self, rows: Rows, device: torch.device) -> dict[str, Tensor]:
         """A view `teacher_anchor`, `teacher_positive` … for each, (N, Σ d_k), with the teachers' weighted mean cosines.
