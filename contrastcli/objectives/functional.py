@@ -1,14 +1,12 @@
 """Building blocks of losses: precision, masks, means over anchors, features for a classifier of pairs."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import Function
-from torch.autograd.function import once_differentiable
+from torch.utils.checkpoint import checkpoint
 
 Views = Mapping[str, Tensor]
 """Embeddings (N, d) by name: anchor, positive, negative, and those that an objective's auxiliaries add."""
@@ -65,45 +63,12 @@ def mean_over(anchors: Tensor, term: Callable[..., Tensor], *inputs: Tensor) -> 
     """The mean of `term(anchors, *inputs)`: (n,) indices, embeddings → (n,) values → scalar.
 
     Without anchors it is a zero that keeps the graph. Memory grows with the batch, not with its square: `term` gets
-    at most BLOCK anchors at a time, whose gradient is taken immediately, so that only one block's (BLOCK, M) matrices
-    are in memory and nothing is computed twice. The value of an anchor must not depend on the other anchors, and
-    everything that needs a gradient must be one of `inputs`: see `checked`.
+    at most BLOCK anchors at a time, and of several blocks each is computed again for its gradient, so that only one
+    block's (BLOCK, M) matrices are in memory. The value of an anchor must not depend on the other anchors.
     """
-    total: Tensor = _SumOverBlocks.apply(anchors, term, *inputs)  # type: ignore[no-untyped-call]
-    return total / max(len(anchors), 1)
-
-
-class HiddenInput(Exception):
-    """A result depends on a tensor of this shape that is not one of its inputs, and so gets no gradient."""
-
-
-_checking = ContextVar("checking", default=False)
-
-
-@contextmanager
-def checked(on: bool) -> Iterator[None]:
-    """If `on`, make `mean_over` raise HiddenInput for a term that depends on more than its inputs, which takes time."""
-    token = _checking.set(on)
-    try:
-        yield
-    finally:
-        _checking.reset(token)
-
-
-def check_inputs(result: Tensor, inputs: Iterable[Tensor]) -> None:
-    """Raise HiddenInput if the graph of a result reaches a leaf that is not one of its inputs."""
-    by_id = {id(tensor): tensor for tensor in inputs}
-    seen = {tensor.grad_fn for tensor in by_id.values()}  # not the graph behind the inputs
-    pending = [result.grad_fn]
-    while pending:
-        node = pending.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        leaf = getattr(node, "variable", None)  # of nodes that accumulate gradients
-        if leaf is not None and id(leaf) not in by_id:
-            raise HiddenInput(*leaf.shape)
-        pending += [previous for previous, _ in node.next_functions]
+    blocks = torch.split(anchors, BLOCK)
+    value = term if len(blocks) == 1 else partial(checkpoint, term, use_reentrant=False)
+    return torch.stack([value(block, *inputs).sum() for block in blocks]).sum() / max(len(anchors), 1)
 
 
 def pair_features(u: Tensor, v: Tensor) -> Tensor:
@@ -118,28 +83,3 @@ def fresh_linear(inputs: int, outputs: int, *, bias: bool) -> nn.Linear:
     if bias:
         nn.init.zeros_(layer.bias)
     return layer
-
-
-class _SumOverBlocks(Function):
-    """The sum of a term over anchors, with its gradient taken block by block on the way forward."""
-
-    @staticmethod
-    def forward(ctx: Any, anchors: Tensor, term: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
-        leaves = [x.detach().requires_grad_() for x in inputs]
-        gradients = [torch.zeros_like(x) for x in inputs]
-        total = inputs[0].new_zeros(())
-        for block in torch.split(anchors, BLOCK):
-            with torch.enable_grad():
-                value = term(block, *leaves).sum()
-            if _checking.get():
-                check_inputs(value, leaves)
-            total += value.detach()
-            for gradient, part in zip(gradients, torch.autograd.grad(value, leaves), strict=True):
-                gradient += part
-        ctx.save_for_backward(*gradients)
-        return total
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        return None, None, *(upstream * gradient for gradient in ctx.saved_tensors)

@@ -7,7 +7,6 @@ baseline, Table 2: 3p3n- and allpalln-Augment.
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from contrastcli.objectives.functional import (
     Result,
@@ -89,16 +88,14 @@ def augment(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Augment) -
     premise = to_device(torch.cat([all_rows, premises]), device)  # (R,) pairs
     hypothesis = to_device(torch.cat([all_rows, further]), device)
     label = to_device(torch.cat([gold, labels]), device)
-    names, weights = zip(*heads["classifier"].named_parameters(), strict=True)
 
-    def term(i: Tensor, u: Tensor, v: Tensor, *weights: Tensor) -> Tensor:
+    def term(i: Tensor, u: Tensor, v: Tensor) -> Tensor:
         """The cross-entropy of each pair: (n,) of the R pairs, two (N, d) → (n,)."""
-        features = pair_features(u[premise[i]], v[hypothesis[i]])
-        logits = functional_call(heads["classifier"], dict(zip(names, weights, strict=True)), (features,))
+        logits = heads["classifier"](pair_features(u[premise[i]], v[hypothesis[i]]))
         return nn.functional.cross_entropy(logits, label[i], reduction="none")
 
     pairs = torch.arange(len(label), device=device)
-    loss = mean_over(pairs, term, views["anchor"], views["positive"], *weights)
+    loss = mean_over(pairs, term, views["anchor"], views["positive"])
     return loss, {"classification": loss.detach()}
 
 

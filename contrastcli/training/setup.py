@@ -1,7 +1,7 @@
 """From a plan to a trainer: weights, tokens, heads and optimiser, fresh or as a checkpoint left them."""
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -22,7 +22,7 @@ from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, make_encoder
 from contrastcli.model.locate import resolve
 from contrastcli.model.pooling import Dense
-from contrastcli.objectives.functional import HiddenInput, Result, Views, check_inputs, checked, full_precision
+from contrastcli.objectives.functional import Result, Views, full_precision
 from contrastcli.objectives.matryoshka import Loss, at_sizes
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.directory import Run
@@ -192,11 +192,11 @@ def make_loss(spec: Spec, settings: ObjectiveSettings) -> Loss:
 
     def loss(views: Views, rows: Rows, heads: nn.ModuleDict) -> Result:
         nonlocal is_checked
-        with _own_code(spec), checked(not is_checked), full_precision(views) as full:
+        with _own_code(spec), full_precision(views) as full:
             value, parts = bound(full, rows, heads)
             if not is_checked:
                 _check_result(value, parts)
-                check_inputs(value, (*views.values(), *heads.parameters()))
+                _check_graph(spec, value, (*views.values(), *heads.parameters()))
                 is_checked = True
         return value, parts
 
@@ -212,15 +212,28 @@ def _check_result(value: object, parts: Mapping[str, object]) -> None:
         raise TypeError("its loss does not depend on the embeddings")
 
 
+def _check_graph(spec: Spec, result: Tensor, inputs: Iterable[Tensor]) -> None:
+    """Raises UsageError where the graph of a result reaches a leaf that is none of its inputs, and is not trained."""
+    by_id = {id(tensor): tensor for tensor in inputs}
+    seen = {tensor.grad_fn for tensor in by_id.values()}  # not the graph behind the inputs
+    pending = [result.grad_fn]
+    while pending:
+        node = pending.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)  # of nodes that accumulate gradients
+        if leaf is not None and id(leaf) not in by_id:
+            what = f"the loss of '{spec.name}' depends on a tensor of shape {(*leaf.shape,)} that it would not train"
+            raise UsageError(what, "make weights in the objective's heads(width)")
+        pending += [previous for previous, _ in node.next_functions]
+
+
 @contextmanager
 def _own_code(spec: Spec) -> Iterator[None]:
     """Turn an error in the code of an objective of another package into a UsageError."""
     try:
         yield
-    except HiddenInput as hidden:
-        what = f"the loss of '{spec.name}' depends on a tensor of shape {hidden.args} that it would not train"
-        hint = "make weights in the objective's heads(width), and give mean_over all that its term uses as inputs"
-        raise UsageError(what, hint) from None
     except (Exception, SystemExit) as error:
         if isinstance(error, ContrastError) or spec in built_in() or is_out_of_memory(error):
             raise

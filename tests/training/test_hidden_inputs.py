@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from contrastcli.api import SIMILARITIES, ObjectiveSettings, Rows, Spec, mean_over, paired
 from contrastcli.errors import UsageError
+from contrastcli.objectives import functional
 from contrastcli.objectives.matryoshka import Loss
 from contrastcli.training.setup import make_loss
 from support.command import Contrast, failed, train
@@ -67,7 +68,8 @@ def over_a_constant(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDic
     )
 
 
-HIDDEN = [over_a_weight, over_a_weight_in_a_term, over_its_heads_in_a_term, over_an_embedding_in_a_term]
+HIDDEN = [over_a_weight, over_a_weight_in_a_term]
+TRAINED = [in_heads, over_its_heads_in_a_term, over_an_embedding_in_a_term, over_a_constant]
 
 
 @pytest.fixture
@@ -100,10 +102,10 @@ def test_what_its_gradient_does_not_reach_is_an_error(outside: Callable[[Functio
     outside(function)
     with pytest.raises(UsageError, match="the loss of 'outside' depends on a tensor of shape") as raised:
         take(make_loss(SPEC, ObjectiveSettings()))
-    assert "heads(width)" in raised.value.hint and "mean_over" in raised.value.hint
+    assert "heads(width)" in raised.value.hint
 
 
-@pytest.mark.parametrize("function", [in_heads, over_a_constant])
+@pytest.mark.parametrize("function", TRAINED)
 def test_what_is_in_its_heads_or_needs_no_gradient_is_none(
     outside: Callable[[Function], None], function: Function
 ) -> None:
@@ -111,6 +113,21 @@ def test_what_is_in_its_heads_or_needs_no_gradient_is_none(
     loss = make_loss(SPEC, ObjectiveSettings())
     take(loss)
     take(loss)
+
+
+@pytest.mark.parametrize("function", [over_its_heads_in_a_term, over_an_embedding_in_a_term])
+def test_what_a_term_takes_from_elsewhere_gets_its_gradient_of_each_block(
+    monkeypatch: pytest.MonkeyPatch, function: Function
+) -> None:
+    def gradients(block: int) -> list[Tensor]:
+        monkeypatch.setattr(functional, "BLOCK", block)
+        value = function(views, Rows({"anchor": INDICES, "positive": INDICES + 8}), layers)
+        return list(torch.autograd.grad(value, [*views.values(), *layers.parameters()], allow_unused=True))
+
+    views = {name: torch.randn(8, 32, requires_grad=True) for name in ("anchor", "positive")}
+    layers = heads(32)
+    for of_blocks, of_all in zip(gradients(3), gradients(8), strict=True):
+        torch.testing.assert_close(of_blocks, of_all)
 
 
 def test_a_loss_is_computed_in_float32_whatever_the_embeddings_and_what_surrounds_it(
