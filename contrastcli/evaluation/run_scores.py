@@ -9,7 +9,7 @@ from contrastcli.model.locate import ModelRef
 from contrastcli.runs.directory import Run, read_scores
 from contrastcli.runs.events import Started, training_seconds
 from contrastcli.runs.measured import Step
-from contrastcli.runs.methods import Member, dev_score, group
+from contrastcli.runs.methods import Member, dev_score, differing, group
 from contrastcli.runs.results import Comparison, Result
 from contrastcli.runs.status import digest
 from contrastcli.settings import published
@@ -26,10 +26,8 @@ def compare(models: Sequence[Run | ModelRef]) -> Comparison:
             scores = read_scores(model.scores_path())
             results.append(Result(name=model.name, state="finished", scores=scores, is_run=False))
             members.append(Member(model.name, {}, "finished", headlines(scores)))
-    runs = [m for m in members if m.settings]
-    keys = dict.fromkeys(key for m in runs for key in m.settings)
-    differing = [key for key in keys if len({m.settings.get(key) for m in runs}) > 1]
-    columns = {key: tuple(m.settings.get(key) for m in members) for key in differing}
+    keys = differing([m.settings for m in members if m.settings])
+    columns = {key: tuple(m.settings.get(key) for m in members) for key in keys}
     return Comparison(columns, tuple(results), group(members))
 
 

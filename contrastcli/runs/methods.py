@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from contrastcli.runs.results import Method, ScoreName, SeedRun, Spread
 from contrastcli.runs.status import Status
@@ -59,10 +60,14 @@ def group(members: Sequence[Member]) -> tuple[Method, ...]:
     by_method: dict[Identity, list[Member]] = {}
     for member in members:
         by_method.setdefault(member.identity, []).append(member)
-    methods = [dict(settings) for settings, same in by_method.items() if same[0].settings]
-    keys = dict.fromkeys(key for method in methods for key in method)
-    differing = [key for key in keys if len({method.get(key) for method in methods}) > 1]
-    return tuple(method({key: same[0].settings.get(key) for key in differing}, same) for same in by_method.values())
+    keys = differing([dict(settings) for settings, same in by_method.items() if same[0].settings])
+    return tuple(method({key: same[0].settings.get(key) for key in keys}, same) for same in by_method.values())
+
+
+def differing(settings: Sequence[Mapping[str, Value]]) -> list[str]:
+    """The settings that are not the same in all."""
+    keys = dict.fromkeys(chain.from_iterable(settings))
+    return [key for key in keys if len({some.get(key) for some in settings}) > 1]
 
 
 def method(settings: Mapping[str, Value | None], members: Sequence[Member]) -> Method:
