@@ -1,25 +1,25 @@
-"""The command line: stdout is the result, stderr is narration. A command imports what only it needs."""
+"""The command line: stdout is the result, stderr is narration. A command imports what it alone needs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from contrastcli import boundary, options
 from contrastcli.boundary import __version__, narrate, print_path, print_text
+from contrastcli.commands import train as training
+from contrastcli.commands.job import Job, check_training, resolve, run_and_config
 from contrastcli.errors import UsageError
 from contrastcli.files import user_file
 from contrastcli.runs import directory as runs
 from contrastcli.runs import process
 from contrastcli.runs.directory import Run
+from contrastcli.settings import presets
 from contrastcli.show.format import as_json, size, table
-
-if TYPE_CHECKING:
-    from contrastcli.commands.job import Job
 
 
 @click.group(cls=options.Group, context_settings=options.CONTEXT)
@@ -53,8 +53,6 @@ def _open_app(directory: Path, run: Run | None, *, mouse: bool = True) -> None:
 @click.pass_obj
 def train(directory: Path, job: Job, no_ui: bool, detach: bool, after: Run | None) -> int:
     """Train a sentence encoder."""
-    from contrastcli.commands.job import check_training, run_and_config
-    from contrastcli.commands.train import preview, start
     from contrastcli.show.settings import dry_run
 
     flags = {"--no-ui": no_ui, "--dry-run": job.dry_run, "--detach": detach}
@@ -67,11 +65,11 @@ def train(directory: Path, job: Job, no_ui: bool, detach: bool, after: Run | Non
     run, config = run_and_config(job, directory)
     if job.dry_run:
         runs.run_name(job.run_name, config, directory)  # raises UsageError
-        print_text(dry_run(preview(config, directory), config, job.json))
+        print_text(dry_run(training.preview(config, directory), config, job.json))
         return 0
     in_app = not (no_ui or detach or job.json) and boundary.on_a_terminal()
     show = partial(_open_app, directory) if in_app else None
-    return start(config, run, directory, job.run_name, after=after, json=job.json, detach=detach, show=show)
+    return training.start(config, run, directory, job.run_name, after=after, json=job.json, detach=detach, show=show)
 
 
 @cli.command(cls=options.SettingsCommand, params=[*options.SWEEPING])
@@ -168,9 +166,7 @@ def log(run: Run, to: str, follow: bool) -> None:
 @cli.command(params=[options.HOST, options.ONE_RUN, options.JSON])
 def watch(run: Run, json: bool) -> int:
     """Follow a run to its end, and exit with its exit code."""
-    from contrastcli.commands.train import watch
-
-    return watch(run, json)
+    return training.watch(run, json)
 
 
 @cli.command(params=[options.ONE_RUN, options.WAIT])
@@ -311,7 +307,6 @@ def list_presets(json: bool) -> None:
 @click.argument("name", shell_complete=options.complete_preset)
 def show_preset(name: str) -> None:
     """Show a preset as a file, with published results and memory."""
-    from contrastcli.settings import presets
     from contrastcli.show.settings import preset_details
 
     print_text(preset_details(presets.find(name)))
@@ -390,7 +385,6 @@ def config_group() -> None:
 @config_group.command("show", cls=options.SettingsCommand, params=[*options.SETTINGS])
 def show_config(job: Job) -> None:
     """Show each setting with its value and the source of the value."""
-    from contrastcli.commands.job import resolve
     from contrastcli.show.settings import settings
 
     print_text(settings(resolve(job), job.json))
