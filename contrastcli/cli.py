@@ -287,7 +287,8 @@ def merge(directory: Path, /, json: bool, **how: Any) -> None:
     """
     from contrastcli.commands.merge import merge, report
 
-    print_text(report(merge(directory=directory, **how), json))
+    merged = merge(directory=directory, **how)
+    print_text(as_json(merged) if json else report(merged))
 
 
 @cli.group("presets")

@@ -23,7 +23,7 @@ from contrastcli.runs.verdict import Change
 from contrastcli.settings.metrics import metric_title
 from contrastcli.settings.sections import Blank, Data, Dev
 from contrastcli.show import console
-from contrastcli.show.format import Grid, as_json, markdown_table, table
+from contrastcli.show.format import Grid, markdown_table, table
 from contrastcli.training.dev import DevSet
 
 
@@ -67,14 +67,7 @@ def merge(
     if len(models) < len(refs):
         raise UsageError("one model is named twice", "name a base, and runs that began from it")
     if (run := refs[0].run) and len(refs) == 2 and _is_same(resolve(run.config().model.backbone), refs[1]):
-        words = [
-            "contrast",
-            "merge",
-            runs[0],
-            base,
-            str(dest),
-            *(["--alpha", f"{alpha:g}"] if alpha is not None else []),
-        ]
+        words = ["contrast", "merge", runs[0], base, str(dest), *([] if alpha is None else ["--alpha", f"{alpha:g}"])]
         raise UsageError(f"{run.name} began from {refs[1].name}, which is the base", shlex.join(words))
     own, general, keep = _read_data(refs[1:], **how)
     mixture = load_mixture(refs[0], refs[1:])
@@ -149,10 +142,8 @@ def _measure(
     return rows, rows[chosen]
 
 
-def report(merged: Merged, to_json: bool) -> str:
+def report(merged: Merged) -> str:
     """What was measured, what is taken, and the command that uses it."""
-    if to_json:
-        return as_json(merged)
     if merged.output:
         query = f'contrast query "a dog runs" "a puppy sprints" --model {shlex.quote(merged.output)}'
         lines = [*_verdict(merged), f"wrote {merged.output}", f"next: {to_copy(query)}"]
