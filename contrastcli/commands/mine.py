@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -86,9 +86,9 @@ def mine_file(
         mined = [column.take(rows) for column in pairs.views.values()]
         mined += [texts.take(column) for column in chosen.negatives[rows].T]
         scores = score(mined[0], mined[1:], partial(advance, "scoring")) if score else []
-    id_of = partial(_id_of, documents.ids, among)
     hardest = np.argsort(-chosen.cosines[2], kind="stable")[:show]
-    described = {row.row: row for judged in search(only=hardest) for row in _describe(judged, texts, pairs, id_of)}
+    judged = (one for block in search(only=hardest) for one in block)
+    described = {int(one[0]): _describe(one, texts, pairs, documents, among) for one in judged}
     made = Mined(
         source=source,
         corpus=corpus,
@@ -96,7 +96,7 @@ def mine_file(
         model_sha256=fingerprint(encoders[0]),
         guard=guard and refs[1].name,
         candidates=int(among.max()) + 1,
-        hardest=[described[int(row) + 1] for row in hardest],
+        hardest=[described[row] for row in hardest.tolist()],
         teacher=score_with and resolve(score_with, runs_dir).name,
         **_counts(chosen, rows, rule),
     )
@@ -122,11 +122,6 @@ def _read(source: str, corpus: str, columns: str, blank: Blank) -> tuple[Example
     documents = load_documents(corpus, of_corpus, blank) if corpus else documents_of(pairs)
     narrate_all(dict.fromkeys((*pairs.notes, *documents.notes)))
     return pairs, documents
-
-
-def _id_of(ids: Column[object] | None, among: Indices, text: int) -> str | None:
-    """The id of the first candidate with that text."""
-    return as_id(ids, int(np.argmax(among == text)))
 
 
 def _counts(chosen: _Chosen, rows: Indices, rule: mining.Rule) -> dict[str, Any]:
@@ -170,19 +165,18 @@ def _judge_all(blocks: Iterator[mining.JudgedBlock], rows: int, count: int, adva
     return chosen
 
 
-def _describe(
-    judged: mining.JudgedBlock, texts: Texts, pairs: Examples, id_of: Callable[[int], str | None]
-) -> Iterator[MinedRow]:
-    """The rows, each with its nearest candidates and those that were kept."""
-    for row, positive, numbers, cosines, verdicts in judged:
-        dropped = np.flatnonzero((verdicts != mining.KEPT) & (verdicts < mining.SPARE))[:_MOST_DROPPED]
-        candidates = [
-            Candidate(int(k) + 1, texts[text], round(float(cosines[k]), 6), mining.VERDICTS[verdicts[k]], id_of(text))
-            for k in sorted([*dropped, *np.flatnonzero(verdicts == mining.KEPT)])
-            for text in [numbers[k]]
-        ]
-        anchor, own = (column[row] for column in pairs.views.values())
-        yield MinedRow(pairs.number(row), anchor, own, round(float(positive), 6), candidates, as_id(pairs.ids, row))
+def _describe(judged: tuple[Any, ...], texts: Texts, pairs: Examples, documents: Examples, among: Indices) -> MinedRow:
+    """A row with its nearest candidates and those that were kept. Of equal documents the first gives its id."""
+    row, positive, numbers, cosines, verdicts = judged
+    dropped = np.flatnonzero((verdicts != mining.KEPT) & (verdicts < mining.SPARE))[:_MOST_DROPPED]
+    candidates = [
+        Candidate(int(k) + 1, texts[text], round(float(cosines[k]), 6), mining.VERDICTS[verdicts[k]], of_text)
+        for k in sorted([*dropped, *np.flatnonzero(verdicts == mining.KEPT)])
+        for text in [numbers[k]]
+        for of_text in [as_id(documents.ids, int(np.argmax(among == text)))]
+    ]
+    anchor, own = (column[row] for column in pairs.views.values())
+    return MinedRow(pairs.number(row), anchor, own, round(float(positive), 6), candidates, as_id(pairs.ids, row))
 
 
 def _write(

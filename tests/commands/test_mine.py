@@ -147,6 +147,13 @@ def test_ids_of_pairs_and_of_a_corpus_are_answered(contrast: Contrast) -> None:
     assert [line.split(",")[-1] for line in Path("t.csv").read_text().splitlines()] == ["id", "r1", "r2"]
 
 
+def test_rows_that_are_left_out_do_not_shift_those_that_are_shown(contrast: Contrast) -> None:
+    Path("gap.csv").write_text("question,answer\nba den,go lum\n,fir go\nfir go,den ba\nsir,tum\n")
+    words = ("mine", "gap.csv", "-o", "t.csv", *MODEL, *EASY, "--blank", "drop", "--show", "9", "--json")
+    hardest = json.loads(contrast(*words).out)["hardest"]
+    assert {row["row"]: row["anchor"] for row in hardest} == {1: "ba den", 3: "fir go", 4: "sir"}
+
+
 # ---- a teacher's scores ----------------------------------------------------------------------------------------------
 
 
