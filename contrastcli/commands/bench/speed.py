@@ -140,10 +140,8 @@ def bench(directory: Path, model: str, rounds: int, minutes: float) -> Iterator[
                     if not comparison.add_round(deadline):
                         break
                     advance(comparison.what, number + 1, rounds)
-            except KeyboardInterrupt:
+            finally:
                 yield from comparison.results()
-                raise
-            yield from comparison.results()
 
 
 class Bench:
