@@ -78,7 +78,6 @@ class Import:
     file: str
     target: str
     line: int
-    in_function: bool
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line} imports {self.target}"
@@ -122,13 +121,13 @@ def imports(package: Path) -> list[Import]:
     """Every import of one file of the package by another, in functions and for the type checker too."""
     known, listed = files(package), []
     for name, path in known.items():
-        for node, inside in statements(path):
+        for node, _ in statements(path):
             for target in targets(node):
                 package_name, _, own = target.partition(".")
                 while own and own not in known:  # the name of something inside a file
                     own = own.rpartition(".")[0]
                 if package_name == "contrastcli" and (own or "__init__") != name:
-                    listed.append(Import(name, own or "__init__", node.lineno, inside))
+                    listed.append(Import(name, own or "__init__", node.lineno))
     return listed
 
 
