@@ -1,8 +1,8 @@
 """`contrast suggest`: settings that suit some data and a backbone, each with its reason, and a trial of them."""
 
 import shlex
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -12,10 +12,9 @@ import torch
 from msgspec import structs
 
 from contrastcli.boundary import narrate_all, to_copy
-from contrastcli.commands.train import read_lengths
+from contrastcli.commands.train import read_lengths, train_briefly
 from contrastcli.data.batching import Corpus
 from contrastcli.data.convert import adapt
-from contrastcli.data.downloads import OnProgress
 from contrastcli.data.examples import Examples
 from contrastcli.data.forms import LABELS
 from contrastcli.data.sources import load_examples, open_dev
@@ -34,7 +33,6 @@ from contrastcli.model.contract import read_contract
 from contrastcli.model.devices import choose_device, is_out_of_memory
 from contrastcli.model.locate import ModelRef, cached_names, resolve
 from contrastcli.model.weights import count_parameters
-from contrastcli.runs import directory as runs
 from contrastcli.runs.event import Event
 from contrastcli.runs.events import Progress
 from contrastcli.runs.measured import Step
@@ -49,8 +47,6 @@ from contrastcli.settings.suggestions import Facts
 from contrastcli.show import console
 from contrastcli.show.format import as_json
 from contrastcli.show.settings import suggested_settings, trial_line
-from contrastcli.training import process
-from contrastcli.training.distributed import world
 from contrastcli.training.plan import Plan, make_plan
 
 STEPS, WARM_UP, MOST_SECONDS = 20, 5, 120.0
@@ -150,35 +146,13 @@ class _Enough(Exception):
 
 
 def _try(config: Config) -> Trial:
-    """Train some steps in a temporary folder, without dev data, and tell what all of them take."""
+    """Train some steps without dev data, and tell what all of them take."""
     plan = make_plan(config)
     evaluations = 1 + -(-plan.steps // config.dev.every) if plan.dev else 0
-    trial, steps = Trial(plan.steps, evaluations), list[Step]()
+    trial, steps, enough = Trial(plan.steps, evaluations), list[Step](), min(STEPS, plan.steps)
     config = config.with_values(
         {"dev.data": "none", "alerts.webhook": "", "track.to": "none", "train.log_every": WARM_UP}
     )
-    try:
-        with console.progress() as advance, tempfile.TemporaryDirectory() as place:
-            run = runs.create(config, Path(place), "trial")
-            watch = _watch(steps, min(STEPS, plan.steps), advance)
-            process.supervise(run, replace(plan, config=config, dev=None, general=None), watch, world())
-            # Training takes Ctrl-C for a request to save and stop.
-            raise KeyboardInterrupt
-    except _Enough:
-        return _measured(trial, plan, steps)
-    except (KeyboardInterrupt, InterruptedEarly, Preempted):
-        return structs.replace(trial, error="interrupted", hint="the settings do not depend on it")
-    except ContrastError as error:
-        hint = "lower --lr" if isinstance(error, DivergedError) else error.hint
-        return structs.replace(trial, error=error.what, hint=hint)
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
-        return structs.replace(trial, error="memory ran out", hint="give a smaller --backbone")
-
-
-def _watch(steps: list[Step], enough: int, advance: OnProgress) -> Callable[[Event], None]:
-    """Collect the steps of a trial; what it returns raises _Enough when they, or the time, are enough."""
 
     def watch(event: Event) -> None:
         if isinstance(event, Progress):
@@ -189,7 +163,19 @@ def _watch(steps: list[Step], enough: int, advance: OnProgress) -> Callable[[Eve
             if event.step >= enough or event.time - steps[0].time > MOST_SECONDS:
                 raise _Enough
 
-    return watch
+    try:
+        with console.progress() as advance, suppress(_Enough):
+            train_briefly(replace(plan, config=config, dev=None, general=None), watch)
+        return _measured(trial, plan, steps)
+    except (KeyboardInterrupt, InterruptedEarly, Preempted):
+        return structs.replace(trial, error="interrupted", hint="the settings do not depend on it")
+    except ContrastError as error:
+        hint = "lower --lr" if isinstance(error, DivergedError) else error.hint
+        return structs.replace(trial, error=error.what, hint=hint)
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        return structs.replace(trial, error="memory ran out", hint="give a smaller --backbone")
 
 
 def _measured(trial: Trial, plan: Plan, steps: list[Step]) -> Trial:

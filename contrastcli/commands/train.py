@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -313,6 +314,18 @@ def _train_here(run: Run, plan: Plan, json: bool, after: Run | None) -> int:
     if world().is_main:
         _report(run)
     return done.code
+
+
+def train_briefly(plan: Plan, watch: Callable[[Event], None]) -> None:
+    """Train as planned, in a folder that is gone afterwards. Raises KeyboardInterrupt where Ctrl-C ends it."""
+    from contrastcli.training.distributed import world
+    from contrastcli.training.process import supervise
+
+    with tempfile.TemporaryDirectory() as place:
+        done = supervise(create(plan.config, Path(place), "trial"), plan, watch, world())
+    # Training takes Ctrl-C for a request to save and stop.
+    if done.status == "stopped":
+        raise KeyboardInterrupt
 
 
 def watch(run: Run, json: bool) -> int:

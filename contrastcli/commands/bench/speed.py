@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from contrastcli.commands.bench.peer import DEFAULT_BATCH, Peer, rate_of
+from contrastcli.commands.train import train_briefly
 from contrastcli.data.sources import load_examples
 from contrastcli.errors import error_text
 from contrastcli.model.backbone import BertBackbone
@@ -28,7 +29,6 @@ from contrastcli.model.devices import choose_device, choose_precision, has_produ
 from contrastcli.model.encoder import ENCODE_BUDGET, SentenceEncoder
 from contrastcli.model.folder import load_model, save_encoder, usual_texts
 from contrastcli.model.locate import ModelRef, resolve
-from contrastcli.runs import directory as runs
 from contrastcli.runs.event import Event
 from contrastcli.runs.measured import Step
 from contrastcli.runs.results import Benchmark
@@ -36,8 +36,6 @@ from contrastcli.settings import config as configs
 from contrastcli.settings.config import Layer
 from contrastcli.settings.sections import Data, Precision
 from contrastcli.show import console
-from contrastcli.training import process
-from contrastcli.training.distributed import world
 from contrastcli.training.plan import make_plan
 
 BATCH = 64
@@ -284,11 +282,7 @@ def _train(folder: Path, compile: bool = False) -> float:
         if isinstance(event, Step) and event.sentences_per_s is not None:
             rates.append(event.sentences_per_s)
 
-    with tempfile.TemporaryDirectory(dir=folder) as place:
-        done = process.supervise(runs.create(config, Path(place), "one"), make_plan(config), watch, world())
-    # Training takes Ctrl-C for a request to save and stop.
-    if done.status == "stopped":
-        raise KeyboardInterrupt
+    train_briefly(make_plan(config), watch)
     # The first step and the first third warm up.
     counted = rates[2:]
     return len(counted) / sum(1 / rate for rate in counted)
