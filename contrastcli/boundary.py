@@ -72,7 +72,7 @@ def on_a_terminal() -> bool:
 
 def has_braille() -> bool:
     """Whether the terminal is likely to show braille dots, as any but a console of Linux or a locale of ASCII does."""
-    locale = next((value for name in ("LC_ALL", "LANG") if (value := os.environ.get(name))), "")
+    locale = os.environ.get("LC_ALL") or os.environ.get("LANG") or ""
     encoding = getattr(sys.__stdout__, "encoding", None) or "utf-8"
     return os.environ.get("TERM") != "linux" and locale not in ("C", "POSIX") and "utf" in encoding.lower()
 
@@ -91,8 +91,7 @@ def run_on_host(host: str | None) -> None:
         raise UsageError(f"'{host}' names no machine", "write HOST, user@HOST or user@HOST:DIR")
     # The folder of such an address is absolute.
     address, folder = scheme + address, between * bool(scheme and folder) + folder
-    words = [word for before, word in pairwise(sys.argv) if "--host" not in (before, word)]
-    words = [word for word in words if not word.startswith("--host=")]
+    words = [word for before, word in pairwise(sys.argv) if before != "--host" and not word.startswith("--host")]
     command = f"{os.environ.get(_REMOTE) or 'contrast'} {shlex.join(words)}"
     if folder := folder.removeprefix("~/").removeprefix("~"):
         command = f"cd {shlex.quote(folder)} && {command}"

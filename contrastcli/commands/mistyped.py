@@ -174,13 +174,10 @@ def number(
 
 def with_output(words: Sequence[str], command: str) -> str:
     """A command line with the file to write behind -o, or "" where no word has the ending of one."""
-    files = (
-        n for n, word in enumerate(words)
-        if n and (word.endswith(_WRITTEN[:2]) or (word.endswith(_WRITTEN) and not os.path.exists(word)))
-    )  # fmt: skip
-    if not (at := next(files, 0)):
-        return ""
-    return shlex.join([*command.split(), *words[:at], *words[at + 1 :], "-o", words[at]])
+    for at, word in enumerate(words):
+        if at and (word.endswith(_WRITTEN[:2]) or (word.endswith(_WRITTEN) and not os.path.exists(word))):
+            return shlex.join([*command.split(), *words[:at], *words[at + 1 :], "-o", word])
+    return ""
 
 
 def with_word(words: Sequence[str], command: str, at: int, missing: str) -> str:
@@ -216,8 +213,7 @@ def elsewhere(
 
 def usage(command: str) -> str:
     """Where a command is explained, and one of its examples."""
-    example = next(iter(examples(command)), "")
-    return f"see {command} --help{example and f', such as: {example}'}"
+    return f"see {command} --help, such as: {examples(command)[0]}"
 
 
 def examples(command: str) -> list[str]:

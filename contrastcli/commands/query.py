@@ -75,8 +75,8 @@ def _check(texts: Sequence[str], corpus: Path | None, vectors: Sequence[Path], m
         words = ["contrast", "query", *(["--model", model] if model else [])]
         quoted = shlex.join([*words, " ".join(texts), "--corpus", str(corpus)])
         nearest_in = f"search a file: {shlex.join([*words, texts[0], '--corpus', 'FILE'])}"
-        two = f"compare two: {shlex.join([*words, *texts[:2], 'ANOTHER TEXT'][: len(words) + 2])}"
-        if len(texts) > 2 and not corpus:
+        two = f"compare two: {shlex.join([*words, texts[0], 'ANOTHER TEXT'])}"
+        if len(texts) > 2:
             two = f"put each of the two in quotes: {shlex.join([*words, texts[0], ' '.join(texts[1:])])}"
         hint = [f"put the text in quotes: {quoted}"] if corpus else [two, nearest_in]
         raise UsageError("query takes two sentences, or one and --corpus FILE, or -", hint)
