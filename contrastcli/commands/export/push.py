@@ -26,30 +26,25 @@ def export(
 
     Raises what that does, UsageError for names and options, and DataError for what the hub answers.
     """
-    if repo is None:
-        if dest is None or public or dry_run:
-            what = "there is no folder to write to" if dest is None else "--public and --dry-run are for --push"
-            raise UsageError(what, f"contrast export {shlex.quote(model)} DEST, or add --push OWNER/NAME")
-        print_path(export_model(resolve(model, directory), dest, **how))
-        return _print_next(str(dest), how["kind"])
-    place = _check(repo, dry_run)
+    if repo is None and (dest is None or public or dry_run):
+        what = "there is no folder to write to" if dest is None else "--public and --dry-run are for --push"
+        raise UsageError(what, f"contrast export {shlex.quote(model)} DEST, or add --push OWNER/NAME")
+    place = None if repo is None else _check(repo, dry_run)
     with TemporaryDirectory(prefix="contrast-") as parent:
         to = Path(parent, "model") if dest is None or dry_run else dest
         folder = export_model(resolve(model, directory), to, **how)
-        card = (folder / "README.md").read_text(encoding="utf-8").replace('"this folder"', f'"{repo}"')
-        files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
-        if dry_run:
-            sizes = [(name, size(path.stat().st_size)) for name, path in files.items()]
-            would = f"would upload to {place.page}, {'public' if public else 'private'} if it is new:"
-            return print_text(f"{would}\n\n{table(('file', 'size'), sizes)}\n\n{card}")
-        _upload(place, files, card, public, how["overwrite"])
-    print_path(place.page)
-    return _print_next(repo, how["kind"])
-
-
-def _print_next(place: str, kind: str) -> None:
-    if kind in ("sentence-transformers", "static"):
-        narrate(f'next: contrast query "a dog runs" "a puppy sprints" --model {shlex.quote(place)}')
+        if place:
+            card = (folder / "README.md").read_text(encoding="utf-8").replace('"this folder"', f'"{repo}"')
+            files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+            if dry_run:
+                sizes = [(name, size(path.stat().st_size)) for name, path in files.items()]
+                would = f"would upload to {place.page}, {'public' if public else 'private'} if it is new:"
+                return print_text(f"{would}\n\n{table(('file', 'size'), sizes)}\n\n{card}")
+            _upload(place, files, card, public, how["overwrite"])
+    print_path(place.page if place else folder)
+    if how["kind"] in ("sentence-transformers", "static"):
+        named = shlex.quote(repo or str(folder))
+        narrate(f'next: contrast query "a dog runs" "a puppy sprints" --model {named}')
 
 
 def _check(repo: str, dry_run: bool) -> Repo:
