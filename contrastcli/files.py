@@ -348,16 +348,13 @@ def locked(path: Path, taken: RunError, *elsewhere: Remedy) -> Iterator[None]:
     """
     import filelock
 
-    lock = filelock.FileLock(path)
     with writing_to(path.parent, *elsewhere):
         try:
-            lock.acquire(timeout=LOCK_WAIT_SECONDS, poll_interval=0.02)
+            held = filelock.FileLock(path).acquire(timeout=LOCK_WAIT_SECONDS, poll_interval=0.02)
         except filelock.Timeout:
             raise taken from None
-    try:
+    with held:
         yield
-    finally:
-        lock.release()
 
 
 def flush(path: Path) -> None:
