@@ -53,11 +53,12 @@ def item_and_request(
     Without options, or with `--rows` and `--backbones` alone, it is made as it was last, else as in the paper.
     """
     item = papers.find_item(paper, key)
-    if data_dir and not Path(data_dir).expanduser().is_dir():
+    folder = os.path.expanduser(data_dir or "")
+    if folder and not os.path.isdir(folder):
         raise DataError(f"there is no folder {data_dir}", "give the folder that SentEval's data was unpacked to")
     settings = dict(_assigned(item, assignment) for assignment in assignments)
     chosen, on = (tuple(re.split(r",(?! )", words)) if words else () for words in (rows, backbones))
-    request = Request(chosen, on, seeds or 0, scale or 1.0, settings, data_dir or "")
+    request = Request(chosen, on, seeds or 0, scale or 1.0, settings, folder)
     last = last_request(item, directory)
     if last and request == Request(chosen, on):
         request = msgspec.structs.replace(last, rows=chosen, backbones=on) if chosen or on else last

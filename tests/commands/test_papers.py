@@ -81,6 +81,13 @@ def test_the_command_to_continue_names_the_runs_directory(contrast: Contrast) ->
     refused(contrast("watch"), 3, "no run in runs", "make one: contrast train")
 
 
+def test_the_folder_of_the_user_is_found_where_no_shell_has_named_it(contrast: Contrast) -> None:
+    folder = Path("~/senteval").expanduser()
+    folder.mkdir(parents=True)
+    plan = contrast("papers", "run", *TABLE, *ROWS, *SMALL, "--data-dir=~/senteval", "--dry-run").out
+    assert f"--data-dir {folder}" in plan
+
+
 def test_a_setting_of_one_row_leaves_the_others_as_they_are(contrast: Contrast) -> None:
     words = ("papers", "run", "simace", "table-8", *ROWS, *SMALL, "--dry-run")
     answer = contrast(*words, "--set", "objective.margin=5")
