@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from functools import cache, partial
 from itertools import chain
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypedDict, Unpack, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
 import msgspec
 from msgspec import NODEFAULT, Meta, structs
@@ -38,22 +38,6 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A group of settings, each `Annotated` with `about(…)`."""
 
 
-class Traits(TypedDict, total=False):
-    """How the program uses a setting; see the fields of `Setting`."""
-
-    role: Role
-    essential: bool
-    resumable: bool
-    flag: str
-    unit: str
-    choices: Collection[str]
-    names_model: Literal["one", "several"]
-    form: str
-    secret: bool
-    zero: str
-    usual: tuple[float, float]
-
-
 def about(
     help: str,
     symbol: str = "",
@@ -63,11 +47,11 @@ def about(
     lt: float | None = None,
     le: float | None = None,
     pattern: str | None = None,
-    **traits: Unpack[Traits],
+    **traits: Any,
 ) -> Meta:
-    """The description of a setting: a help line, the papers' symbol, bounds and traits."""
+    """The description of a setting: a help line, the papers' symbol, bounds, and other fields of `Setting`."""
     bounds: dict[str, Any] = {"gt": gt, "ge": ge, "lt": lt, "le": le, "pattern": pattern}
-    return Meta(description=help, title=symbol, extra=dict(traits), **bounds)
+    return Meta(description=help, title=symbol, extra=traits, **bounds)
 
 
 about_data = partial(about, role="data")
@@ -230,7 +214,7 @@ def describe(section: str, struct: type[Section]) -> Mapping[str, Setting]:
         if not choices and declared not in (str, int, float, bool):
             raise TypeError(f"the setting '{field.encode_name}' is no text, number or truth value")
         traits: dict[str, Any] = {"flag": f"--{field.encode_name.replace('_', '-')}", "choices": tuple(sorted(choices))}
-        traits |= {name: value for name, value in (meta.extra or {}).items() if name in Traits.__annotations__}
+        traits |= meta.extra or {}
         settings[field.encode_name] = Setting(
             section=section,
             name=field.encode_name,
