@@ -212,7 +212,7 @@ def _read_words(words: str, rows: int) -> set[str | int]:
 
 def _look(frame: Frame, columns: str, labels: str, source: str, dev: str) -> Inspection:
     """What can be seen without a model. Raises DataError and UsageError."""
-    rows = from_frame(frame, columns, labels, source, blank="drop", with_scores=True)
+    rows = from_frame(frame, columns, labels, source, blank="drop")
     seen_before = read_dev(dev, columns, labels, blank="drop", by_name=True).texts if dev else ()
     words = {view: Lengths.of((len(text.split()) for text in texts if text), 0) for view, texts in rows.views.items()}
     seen, keyed = Inspection(frame, rows, {}, words, {}), Keyed.of(rows)

@@ -145,7 +145,7 @@ def _read_rows(
             shape(frame, "", source)
             columns = ""
     metric = _metric(metric, shape(frame, columns, source)[0], source, is_list=len(frame.columns) == 1)
-    return from_frame(frame, columns, labels, source, blank=blank, with_scores=True), metric
+    return from_frame(frame, columns, labels, source, blank=blank), metric
 
 
 def _ranked(rows: Examples, metric: str, documents: Texts | None = None) -> Retrieval:

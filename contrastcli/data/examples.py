@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from contrastcli.data import roles
 from contrastcli.data.formats import Frame
-from contrastcli.data.forms import FORMS, LABELS
+from contrastcli.data.forms import LABELS
 from contrastcli.data.texts import Column, Texts
-from contrastcli.errors import DataError, Use
+from contrastcli.errors import DataError
 from contrastcli.settings.objective import Form
-from contrastcli.settings.sections import OBJECTIVE, Blank, Kind
+from contrastcli.settings.sections import Blank, Kind
 
 
 @dataclass(frozen=True)
@@ -147,24 +147,15 @@ def preview(examples: Examples, count: int = 3) -> list[dict[str, str]]:
 
 
 def from_frame(
-    frame: Frame,
-    columns: str,
-    labels: str,
-    source: str,
-    *,
-    blank: Blank = "error",
-    with_scores: bool = False,
-    texts_only: bool = False,
+    frame: Frame, columns: str, labels: str, source: str, *, blank: Blank = "error", texts_only: bool = False
 ) -> Examples:
     """The rows of a frame in the form that its columns make; `columns`, `labels` and `blank` as in `sections.Data`.
 
-    With `texts_only` labels and scores are not read. Raises DataError, also for scored pairs unless `with_scores`, and
-    UsageError for malformed `columns` and `labels`.
+    With `texts_only` labels and scores are not read. Raises DataError, and UsageError for malformed `columns` and
+    `labels`.
     """
     names = roles.label_names(labels)
     form, used = roles.shape(frame, columns, source)
-    if form == "scored" and not (with_scores or texts_only):
-        raise _unused_scores(used, source)
     if texts_only:
         used = {role: column for role, column in used.items() if role != "label" and "score" not in role}
     unused = [column for column in frame.columns if column not in used.values()]
@@ -213,13 +204,6 @@ def _with_gold(rows: Examples, labels: Sequence[int | None]) -> Examples:
     return replace(rows.take(has_gold, dropped(has_gold, "without a gold label")), labels=gold)
 
 
-def _unused_scores(used: Mapping[str, str], source: str) -> DataError:
-    what = f"{source} holds scored pairs ('{used['score']}' is the score), which are not used here"
-    pairs = Use("--columns", f"anchor={used['anchor']},positive={used['positive']}", "take the pairs alone:")
-    remedies = Use("--objective", "cosent or aoe", "train with"), pairs
-    return DataError(what, remedies, key=OBJECTIVE.key)
-
-
 def _count_negatives(views: Mapping[str, Texts]) -> tuple[str, ...]:
     """A note on how many hard negatives a row has, if it has several, and on rows without one."""
     columns = [texts for view, texts in views.items() if view.startswith("negative")]
@@ -234,16 +218,6 @@ def dropped(keep: NDArray[np.bool_], which: str) -> tuple[str, ...]:
     """A note on how many rows were dropped, if any were."""
     count = len(keep) - int(keep.sum())
     return (f"{count:,} of {len(keep):,} rows {which} were dropped",) if count else ()
-
-
-def scored_from_frame(frame: Frame, source: str) -> ScoredPairs:
-    """The scored pairs of a frame. Raises DataError if it has none."""
-    form, _ = roles.shape(frame, "", source)
-    if form != "scored":
-        what = f"{source} holds {FORMS[form]}, not scored pairs"
-        raise DataError(what, "scored pairs have the columns sentence1, sentence2 and score")
-    rows = from_frame(frame, "", "", source, with_scores=True)
-    return ScoredPairs(rows.views["anchor"], rows.views["positive"], rows.scores or [], source, rows.notes)
 
 
 def require_different_scores(scores: list[float], source: str) -> None:

@@ -21,7 +21,7 @@ from contrastcli.data.examples import Examples, from_frame
 from contrastcli.data.formats import Frame, format_of, read_file
 from contrastcli.data.forms import FORMATS, FORMS
 from contrastcli.data.relevance import documents_of
-from contrastcli.data.roles import COLUMNS
+from contrastcli.data.roles import COLUMNS, shape
 from contrastcli.data.texts import Column
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.settings import sections
@@ -87,17 +87,17 @@ def load_examples(data: sections.Data, needs: tuple[Form, ...], labels: tuple[in
 def _load_set(
     frame: Frame, name: str, data: sections.Data, needs: tuple[Form, ...], labels: tuple[int, ...]
 ) -> Examples:
-    with_scores = "scored" in needs
-    if name.startswith(SENTEVAL) and not with_scores:
+    if name.startswith(SENTEVAL) and "scored" not in needs:
         pairs = from_frame(frame, "anchor=sentence1,positive=sentence2", "", name, blank=data.blank)
         return adapt(adapt(pairs, ("sentences",), ()), needs, labels, ["sentence"], data)
-    examples = from_frame(frame, data.columns, data.labels, name, blank=data.blank, with_scores=with_scores)
+    form, used = shape(frame, data.columns, name)
+    if form == "scored" and "scored" not in needs:
+        what = f"{name} holds scored pairs ('{used['score']}' is the score), which are not used here"
+        pairs_alone = Use("--columns", f"anchor={used['anchor']},positive={used['positive']}", "take the pairs alone:")
+        remedies = Use("--objective", "cosent or aoe", "train with"), pairs_alone
+        raise DataError(what, remedies, key=sections.OBJECTIVE.key)
+    examples = from_frame(frame, data.columns, data.labels, name, blank=data.blank)
     return adapt(examples, needs, labels, frame.columns, data)
-
-
-def load_rows(name: str, columns: str = "", blank: Blank = "error") -> Examples:
-    """The rows of a file or data set in their own form, without labels and scores. Raises DataError."""
-    return from_frame(open_frame(name, "train"), columns, "", name, blank=blank, texts_only=True)
 
 
 def load_sentences(name: str, columns: str = "", blank: Blank = "error") -> Examples:
@@ -123,7 +123,7 @@ def _choices(frame: Frame) -> list[Use]:
 
 def load_documents(name: str, columns: str = "", blank: Blank = "error") -> Examples:
     """What a search ranks: sentences, or the texts of pairs and triplets but their anchors. Raises DataError."""
-    return documents_of(load_rows(name, columns, blank))
+    return documents_of(from_frame(open_frame(name, "train"), columns, "", name, blank=blank, texts_only=True))
 
 
 def open_dev(name: str) -> Frame:

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from contrastcli.data.examples import ScoredPairs, scored_from_frame
+from contrastcli.data.convert import scored
+from contrastcli.data.examples import ScoredPairs, from_frame
 from contrastcli.data.formats import read_file
 from contrastcli.data.sources import STARTER, load_examples
 from contrastcli.errors import DataError
@@ -62,7 +63,7 @@ def _dev_file(data_dir: Path | None) -> Path | None:
 
 
 def _read_pairs(path: Path, name: str) -> ScoredPairs:
-    return scored_from_frame(read_file(path, str(path), strict=True), name)
+    return scored(from_frame(read_file(path, str(path), strict=True), "", "", name))
 
 
 def _read_classes(data_dir: Path | None, task: str) -> Labelled:
@@ -88,8 +89,8 @@ def _angles(context: SuiteContext, task: str, pairs: ScoredPairs) -> TaskScores:
     left, right = vectors[first[positive]], vectors[second[positive]]  # (P, d)
     # Random pairs as in a batch: of different sentences, and none of the scored pairs.
     one, other = np.random.default_rng(_SEED).integers(len(texts), size=(2, _RANDOM_PAIRS))
-    scored = np.concatenate([first * len(texts) + second, second * len(texts) + first])
-    random = (one != other) & ~np.isin(one * len(texts) + other, scored)
+    known = np.concatenate([first * len(texts) + second, second * len(texts) + first])
+    random = (one != other) & ~np.isin(one * len(texts) + other, known)
     one, other = one[random], other[random]
     positives, negatives = degrees(left, right), degrees(vectors[one], vectors[other])
     chosen = sample(len(texts), _PCA_TEXTS)

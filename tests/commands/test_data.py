@@ -12,7 +12,8 @@ import pytest
 from datasets import Dataset
 
 import contrastcli
-from contrastcli.data.sources import load_rows
+from contrastcli.data.examples import from_frame
+from contrastcli.data.sources import open_frame
 from support.command import Contrast, failed, refused
 
 QUESTIONS = [f"where does the number {n} tram of the old town stop on sundays" for n in ("one", "two", "six", "ten")]
@@ -79,7 +80,7 @@ def test_rows_that_remain_keep_all_their_columns_and_the_others_are_listed(contr
     for name in ("clean.csv", "clean.jsonl", "clean.tsv", "clean.parquet"):
         answer = contrast("data", "rows.csv", "--clean", name)
         assert f"wrote {name}: 4 of 7 rows; 3 are in {name}.dropped\nnext: contrast suggest {name}\n" in answer.err
-        kept = load_rows(name)
+        kept = from_frame(open_frame(name, "train"), "", "", name)
         assert [*kept.views["positive"]] == ANSWERS and [*(kept.ids or ())] == ["0", "1", "2", "3"]
         dropped = [json.loads(line) for line in Path(f"{name}.dropped").read_text().splitlines()]
         assert [(one["row"], one["where"]) for one in dropped] == [(5, "line 6"), (6, "line 7"), (7, "line 8")]
@@ -112,7 +113,8 @@ def test_several_positives_of_a_row_are_looked_at_and_stay_with_it(contrast: Con
 def test_kinds_and_rows_are_kept_and_left_out_by_name(contrast: Contrast) -> None:
     write("rows.csv", [*ROWS, *PLANTED["same"], *PLANTED["near"]])
     contrast("data", "rows.csv", "--clean", "clean.jsonl", "--keep", "near,5", "--drop", "1")
-    assert [*load_rows("clean.jsonl").views["anchor"]] == [
+    kept = from_frame(open_frame("clean.jsonl", "train"), "", "", "clean.jsonl")
+    assert [*kept.views["anchor"]] == [
         *QUESTIONS[1:],
         PLANTED["same"][0][0],
         PLANTED["near"][0][0],

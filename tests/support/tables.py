@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from contrastcli.data.examples import Examples, ScoredPairs, scored_from_frame
+from contrastcli.data.convert import scored
+from contrastcli.data.examples import Examples, ScoredPairs, from_frame
 from contrastcli.data.sources import load_examples, open_dev
 from contrastcli.data.texts import Texts
 from contrastcli.evaluation.measure import SuiteResult
@@ -25,7 +26,7 @@ def cells(result: SuiteResult) -> dict[str, dict[str, str]]:
 
 def scored_pairs(name: str) -> ScoredPairs:
     """The scored pairs of dev data."""
-    return scored_from_frame(open_dev(name), name)
+    return scored(from_frame(open_dev(name), "", "", name))
 
 
 def load(name: str, objective: str, limit: int = 0) -> Examples:
