@@ -109,8 +109,7 @@ class Inspection:
         if place is None:
             cells = ((name, column[row]) for name, column in self.frame.columns.items())
             return {name: str(cell) for name, cell in cells if cell not in (None, "")}
-        texts = {view: column[place] for view, column in self.rows.views.items() if column[place]}
-        return texts | self.rows.values(place)
+        return self.rows.row(place)
 
     def reasons(self, drop: Collection[str | int], keep: Collection[str | int]) -> dict[int, list[str]]:
         """The rows to leave out, each with the reasons for it: those of kinds that drop, and some that are named."""

@@ -74,12 +74,13 @@ class Examples:
         columns = [*self.views.values(), map(str, self.labels or map(repr, scores or ()))]
         return digest(self.form, *self.views, columns=columns)
 
-    def values(self, row: int) -> dict[str, str]:
-        """The name of the label of a row, or its scores, as words by role."""
+    def row(self, row: int) -> dict[str, str]:
+        """The texts of a row, and the name of its label or its scores, as words by role."""
+        texts = {view: column[row] for view, column in self.views.items() if column[row]}
         label = {} if self.labels is None else {"label": LABELS[self.labels[row]]}
         scores = [] if self.scores is None else [self.scores[row]]
         scores = scores if self.candidate_scores is None else self.candidate_scores[row].tolist()
-        return label | ({"score": ", ".join(f"{score:g}" for score in scores)} if scores else {})
+        return texts | label | ({"score": ", ".join(f"{score:g}" for score in scores)} if scores else {})
 
 
 @dataclass(frozen=True)
@@ -140,10 +141,8 @@ def text_key(text: str) -> str:
 
 
 def preview(examples: Examples, count: int = 3) -> list[dict[str, str]]:
-    """The first rows, each as texts by role, with its `values`."""
-    heads = [texts[:count] for texts in examples.views.values()]
-    rows = [{v: text for v, text in zip(examples.views, row, strict=True) if text} for row in zip(*heads, strict=True)]
-    return [row | examples.values(place) for place, row in enumerate(rows)]
+    """The first rows, each as words by role."""
+    return [examples.row(row) for row in range(min(count, len(examples)))]
 
 
 def from_frame(
