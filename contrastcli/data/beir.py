@@ -118,16 +118,14 @@ def limited(data: Retrieval) -> Retrieval:
     Both are drawn at random, always alike; a note says of how many.
     """
     drawn = random.Random(0)
-    queries = sorted(drawn.sample(range(len(data)), min(len(data), QUERIES)))
-    judged = data.judged[np.isin(data.judged[:, 0], queries)]
-    kept = np.unique(judged[judged[:, 1] >= 0, 1])
+    some = data.take(sorted(drawn.sample(range(len(data)), min(len(data), QUERIES))))
+    is_there = some.judged[:, 1] >= 0
+    kept = np.unique(some.judged[is_there, 1])
     others = np.setdiff1d(np.arange(len(data.documents)), kept)
     room = max(0, min(len(others), DOCUMENTS - len(kept)))
     kept = np.sort(np.append(kept, np.array(drawn.sample(others.tolist(), room), dtype=np.int64)))
-    if len(kept) == len(data.documents) and len(queries) == len(data):
+    if len(kept) == len(data.documents) and len(some) == len(data):
         return data
-    rows = np.column_stack([np.searchsorted(queries, judged[:, 0]), np.searchsorted(kept, judged[:, 1]), judged[:, 2]])
-    rows[judged[:, 1] < 0, 1] = judged[judged[:, 1] < 0, 1]
-    texts, documents = [data.queries[n] for n in queries], [data.documents[n] for n in kept.tolist()]
-    note = f"of {len(data):,} queries {len(texts):,}, of {len(data.documents):,} documents {len(documents):,} are used"
-    return replace(data, queries=texts, documents=documents, judged=rows, notes=(*data.notes, note))
+    some.judged[is_there, 1] = np.searchsorted(kept, some.judged[is_there, 1])
+    note = f"of {len(data):,} queries {len(some):,}, of {len(data.documents):,} documents {len(kept):,} are used"
+    return replace(some, documents=[data.documents[n] for n in kept.tolist()], notes=(*data.notes, note))

@@ -9,7 +9,6 @@ import numpy as np
 from msgspec import structs
 
 from contrastcli.data import beir
-from contrastcli.data.batching import Indices
 from contrastcli.data.convert import convert, hold_out, scored
 from contrastcli.data.examples import Examples, ScoredPairs, from_frame, text_key
 from contrastcli.data.forms import FORMS
@@ -173,13 +172,7 @@ def unseen(data: DevData, train: Examples) -> DevData:
     if isinstance(data, ScoredPairs):
         pairs = [[column[row] for row in rows] for column in data.columns]
         return replace(data, first=pairs[0], second=pairs[1], scores=[data.scores[row] for row in rows])
-
-    def kept(numbers: Indices) -> Indices:
-        numbers = numbers[np.isin(numbers[:, 0], rows)]
-        return np.column_stack([np.searchsorted(rows, numbers[:, 0]), numbers[:, 1:]])
-
-    queries = [data.queries[row] for row in rows]
-    return replace(data, queries=queries, judged=kept(data.judged), triplets=kept(data.triplets))
+    return data.take(rows)
 
 
 def _metric(metric: str, form: Form, source: str, *, is_list: bool = False) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, compress
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -57,6 +57,14 @@ class Retrieval:
         """Texts that training should not see: queries, and what is relevant to them."""
         relevant = self.judged[self.judged[:, 2] > 0, 1]
         return chain(self.queries, (self.documents[row] for row in dict.fromkeys(relevant.tolist())))
+
+    def take(self, rows: Sequence[int]) -> Self:
+        """Some of the queries, in rising order, with what is judged of them."""
+        queries = [self.queries[row] for row in rows]
+        judged, triplets = (its[np.isin(its[:, 0], rows)] for its in (self.judged, self.triplets))
+        for its in (judged, triplets):
+            its[:, 0] = np.searchsorted(rows, its[:, 0])
+        return replace(self, queries=queries, judged=judged, triplets=triplets)
 
     def __str__(self) -> str:
         return f"{METRICS[self.metric].title} of {len(self.queries):,} anchors among {len(self.documents):,} texts"
