@@ -2,10 +2,10 @@
 
 import hashlib
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import chain, repeat
+from itertools import chain, cycle, repeat
 
 import numpy as np
 
@@ -121,16 +121,12 @@ def _triplets(examples: Examples) -> dict[str, Texts]:
     premises, hypotheses, labels = *examples.views.values(), examples.labels or ()
     numbers = premises.distinct()[1].tolist()
     contradictions: defaultdict[int, list[int]] = defaultdict(list)
-    for row, (premise, label) in enumerate(zip(numbers, labels, strict=True)):
-        if label == _CONTRADICTION:
-            contradictions[premise].append(row)
-    used: Counter[int] = Counter()
+    for row in np.flatnonzero(np.equal(labels, _CONTRADICTION)).tolist():
+        contradictions[numbers[row]].append(row)
+    turns = {premise: cycle(rows) for premise, rows in contradictions.items()}
+    entailments = np.flatnonzero(np.equal(labels, _ENTAILMENT)).tolist()
     # The row of each entailment, and of a contradiction of the same premise.
-    rows: list[tuple[int, int]] = []
-    for row, (premise, label) in enumerate(zip(numbers, labels, strict=True)):
-        if label == _ENTAILMENT and (negatives := contradictions.get(premise)):
-            rows.append((row, negatives[used[premise] % len(negatives)]))
-            used[premise] += 1
+    rows = [(row, next(turns[numbers[row]])) for row in entailments if numbers[row] in turns]
     own, other = np.array(rows, dtype=np.int64).reshape(-1, 2).T
     return {"anchor": premises.take(own), "positive": hypotheses.take(own), "negative": hypotheses.take(other)}
 
