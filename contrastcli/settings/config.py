@@ -230,8 +230,11 @@ def conflicts(before: Config, after: Config) -> list[str]:
 
 def changes(before: Config, after: Config) -> list[str]:
     """The words of a command line that make the first settings the second, which have the same objective."""
-    old, settings = before.flat(), sections.settings_of(after.spec)
-    return [word for key, x in after.flat().items() if x != old.get(key) for word in settings[key].words(spell(x))]
+    old, new, settings = before.flat(), after.flat(), sections.settings_of(after.spec)
+    # A flag without effect is an error.
+    off = {f"objective.{name}" for name in after.objective.inactive()}
+    changed = [key for key, value in new.items() if value != old.get(key) and key not in off]
+    return [word for key in changed for word in settings[key].words(spell(new[key]))]
 
 
 def file_layer(path: Path, label: str = "") -> Layer:

@@ -20,8 +20,8 @@ from msgspec import Meta
 from contrastcli.errors import UsageError, nearest
 from contrastcli.settings import config as configs
 from contrastcli.settings.config import Config, Layer
-from contrastcli.settings.sections import OBJECTIVE, find_setting, key_of, settings_of
-from contrastcli.settings.setting import Value, spell
+from contrastcli.settings.sections import OBJECTIVE, find_setting, key_of
+from contrastcli.settings.setting import Value
 
 Grid = Mapping[str, tuple[Value, ...]]
 """Values by setting."""
@@ -120,11 +120,8 @@ def stack(preset: Preset) -> list[Layer]:
 def words(config: Config, below_flags: Sequence[Layer] | None = None) -> list[str]:
     """What follows `contrast train` on a command line that trains with these settings, by default here."""
     layers = stack(Preset()) if below_flags is None else below_flags
-    below = configs.resolve([*layers, Layer.of({OBJECTIVE.key: config.spec.name}, "default")]).flat()
-    typed = [OBJECTIVE.key, *(key for key, value in config.flat().items() if value != below[key])]
-    known = settings_of(config.spec)
-    active = [key for key in typed if key.removeprefix("objective.") not in config.objective.inactive()]
-    return [word for key in active for word in known[key].words(spell(config.flat()[key]))]
+    below = configs.resolve([*layers, Layer.of({OBJECTIVE.key: config.spec.name}, "default")])
+    return [*OBJECTIVE.words(config.spec.name), *configs.changes(below, config)]
 
 
 @cache
