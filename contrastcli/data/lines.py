@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -174,16 +174,14 @@ def limit_memory(lines: Lines, memory: int, name: str, row_bytes: int = BYTES_OF
 def _without_blank_end(lines: Lines, name: str) -> Lines:
     """The lines up to the last that is not blank. Raises DataError where very many in a row are."""
     blank: list[tuple[int, str]] = []
-    for line in lines:
-        if line[1].isspace():
-            blank.append(line)
-            if len(blank) > _MOST_BLANK:
-                what = f"{name}: more than {_MOST_BLANK:,} lines from line {blank[0][0]} on are blank"
-                raise DataError(what, "is it a text file? Delete them")
+    for is_blank, some in groupby(lines, lambda line: line[1].isspace()):
+        if not is_blank:
+            yield from chain(blank, some)
             continue
-        yield from blank
-        blank.clear()
-        yield line
+        blank = [*islice(some, _MOST_BLANK + 1)]
+        if len(blank) > _MOST_BLANK:
+            what = f"{name}: more than {_MOST_BLANK:,} lines from line {blank[0][0]} on are blank"
+            raise DataError(what, "is it a text file? Delete them")
 
 
 def sentences(lines: Lines, notes: list[str]) -> Iterator[tuple[int, Sequence[str]]]:
