@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import tomli_w
@@ -173,11 +173,11 @@ def _unused(key: str, spec: Spec, layer: Layer) -> str:
         raise UsageError(what, "update: pip install --upgrade contrastcli", key=key, source=source)
     sections.find_setting(key, source)
     if layer.strict:
-        what = f"the objective '{spec.name}' has no setting '{key}'"
-        others = [one.name for one in catalogue.all_objectives() if key.partition(".")[2] in one.describe()]
-        other = [Use("--objective", others[0], "take one that has it:")] if others else []
-        what = f"{what}, but {', '.join(spec.describe()) or 'none'}"
-        raise UsageError(what, ["leave it out", *other], key=key, source=source)
+        own = ", ".join(spec.describe()) or "none"
+        other = next(one.name for one in catalogue.all_objectives() if key.partition(".")[2] in one.describe())
+        remedies = "leave it out", Use("--objective", other, "take one that has it:")
+        what = f"the objective '{spec.name}' has no setting '{key}', but {own}"
+        raise UsageError(what, remedies, key=key, source=source)
     return f"{key} is not used: '{spec.name}' has no such setting ({source})"
 
 
@@ -189,9 +189,8 @@ def _check_objective(config: Config, layers: Sequence[Layer]) -> Iterator[str]:
     """
     chosen, inactive = values(config.objective), config.objective.inactive()
     for name, bounds in config.objective.bounds().items():
-        value, key = chosen[name], f"objective.{name}"
-        fits = isinstance(value, int | float) and bounds.low <= value <= bounds.high
-        if not fits and name not in inactive:
+        value, key = cast(float, chosen[name]), f"objective.{name}"
+        if not bounds.low <= value <= bounds.high and name not in inactive:
             within = f"{spell(bounds.low)} and {spell(bounds.high)} {bounds.unit}".rstrip()
             others = _in_other_units(config, value) if name == "margin" else []
             hint: list[str | Use] = [f"with these settings it must be within {within}", *others]
@@ -206,11 +205,9 @@ def _check_objective(config: Config, layers: Sequence[Layer]) -> Iterator[str]:
             yield f"{what} ({source})"
 
 
-def _in_other_units(config: Config, value: object) -> list[Use]:
+def _in_other_units(config: Config, value: float) -> list[Use]:
     """The similarities with which a margin may have that value, in their unit; without a choice of one, objectives."""
     setting = sections.settings_of(config.spec).get("objective.similarity")
-    if not isinstance(value, int | float):
-        return []
     bounds = {one.name: one.margin for one in SIMILARITIES.values()}
     if setting is None:
         setting = OBJECTIVE

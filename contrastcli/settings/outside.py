@@ -24,8 +24,7 @@ def load_outside(group: str, check: Callable[[object], T]) -> tuple[tuple[T, ...
             loaded.append(check(entry.load()))
         except (Exception, SystemExit) as error:
             what = f"'{entry.name}' of {group} ({entry.value}) cannot be loaded: {error_text(error)}"
-            distribution = getattr(entry, "dist", None)
-            package = distribution.name if distribution else entry.value.partition(".")[0]
+            package = entry.dist.name if entry.dist else entry.value.partition(".")[0]
             broken[entry.name] = UsageError(what, f"fix its package, or: pip uninstall {package}")
             if os.environ.get(PROGRESS) != "json":
                 narrate(f"note: {what}")

@@ -46,7 +46,7 @@ def install(files: dict[str, str], site: Path) -> None:
 
 def bring_objective(monkeypatch: pytest.MonkeyPatch, name: str, load: Callable[[], object]) -> None:
     """Let an objective of another package be what `load` returns, each time that objectives are looked for."""
-    entry = SimpleNamespace(name=name, value=f"{name}:SPEC", load=load)
+    entry = SimpleNamespace(name=name, value=f"{name}:SPEC", load=load, dist=None)
     points = {catalogue.ENTRY_POINTS: [entry]}
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points.get(group, []))
     monkeypatch.setattr(catalogue, "outside_objectives", catalogue.outside_objectives.__wrapped__)  # without its cache
