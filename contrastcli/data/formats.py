@@ -41,7 +41,6 @@ _STATED = re.compile(r"sep=([^\r\n])\r?\n?")
 
 _GZIP = b"\x1f\x8b"
 _TO_CSV = "save it as .csv from the spreadsheet program"
-_WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
 _NO_TEXT: Mapping[bytes, tuple[str, str]] = {
     b"PK\x03\x04": ("a workbook or another zip archive", f"{_TO_CSV}, or unpack the archive: unzip"),
     b"\xd0\xcf\x11\xe0": ("a workbook of Excel", _TO_CSV),
@@ -114,18 +113,18 @@ def format_of(path: Path) -> str:
 def read_file(path: Path, name: str, limit: int = 0, *, strict: bool = False) -> Frame:
     """The first `limit` rows of a file (0: all), with `strict` in UTF-8. Raises DataError, which calls it `name`."""
     suffix = format_of(path)
-    if not suffix:
-        known = f"give it the ending of what it holds: {' '.join(FORMATS)}, and .gz of each but .parquet"
-        raise DataError(f"{name} has an unknown format", _TO_CSV if path.suffix.lower() in _WORKBOOKS else known)
     try:
         check_regular(path)
         memory = max(UNPACKED_BYTES * (8 if suffix == ".parquet" else 1), MOST_EXPANSION * path.stat().st_size)
-        if suffix == ".parquet":
-            return collect(_parquet(path, name, limit, memory), name, limit)
         with path.open("rb") as stream:
             start = stream.peek(4)[:4]
             if start in _NO_TEXT:
                 raise DataError(f"{name} is {_NO_TEXT[start][0]}", _NO_TEXT[start][1])
+            if not suffix:
+                known = f"give it the ending of what it holds: {' '.join(FORMATS)}, and .gz of each but .parquet"
+                raise DataError(f"{name} has an unknown format", known)
+            if suffix == ".parquet":
+                return collect(_parquet(path, name, limit, memory), name, limit)
             # Not by its name: a browser unpacks what it downloads.
             if not start.startswith(_GZIP):
                 return read_stream(stream, suffix, name, limit, strict=strict)

@@ -120,7 +120,7 @@ BAD: dict[str, tuple[str, bytes, str, str]] = {
     "gzip with damage": ("a.txt.gz", GZIP[:12] + b"\xff" * 40, "is a damaged or truncated gzip file", "again"),
     "no parquet": ("a.parquet", b"PAR1 and no more", "cannot be read as parquet", "again"),
     "an unknown suffix": ("a.xml", b"<a/>", "has an unknown format", ".jsonl"),
-    "a workbook": ("a.xlsx", b"PK\3\4", "has an unknown format", "save it as .csv"),
+    "a workbook": ("a.xlsx", b"PK\3\4", "is a workbook", "save it as .csv"),
     "a workbook with another name": ("a.csv", b"PK\3\4\x14\0", "is a workbook or another zip", "save it as .csv"),
     "an old workbook with another name": ("a.txt", b"\xd0\xcf\x11\xe0\xa1", "is a workbook", "save it as .csv"),
     "compressed Cyrillic": (
