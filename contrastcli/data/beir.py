@@ -77,10 +77,8 @@ def read(source: str, corpus: Frame, queries: Frame, qrels: Frame) -> Retrieval:
         raise DataError(f"{source}: no document of the corpus is relevant to a query", "compare the ids with the qrels")
     judged = np.array(sorted((*pair, grade) for pair, grade in grades.items()), dtype=np.int64)
     unknown = sum(query not in asked or document not in documents for query, document, _ in judgements)
-    what = (
-        f"{unknown:,} of {len(judgements):,} judgements are of texts that the set lacks; such documents are not found"
-    )
-    notes = (what,) if unknown else ()
+    lacking = f"{unknown:,} of {len(judgements):,} judgements are of texts that the set lacks"
+    notes = (f"{lacking}; such documents are not found",) if unknown else ()
     texts, none = [asked[name] for name in numbers], np.empty((0, 3), dtype=np.int64)
     return Retrieval(texts, list(documents.values()), judged, none, source, notes=notes)
 

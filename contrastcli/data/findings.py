@@ -70,7 +70,7 @@ class Keyed:
 def same(keyed: Keyed) -> Findings:
     """Rows with two equal texts, but for scored pairs, whose score says so."""
     keys, views = keyed.keys, [*keyed.rows.views]
-    pairs = [(0, other) for other in range(1, len(views))] + [(1, other) for other in range(2, len(views))]
+    pairs = [(first, other) for first in (0, 1) for other in range(first + 1, len(views))]
     for first, second in pairs if keyed.rows.form != "scored" else ():
         for row in np.flatnonzero(keys[:, first] == keys[:, second]).tolist():
             yield Finding(row, f"{views[first]} and {views[second]} are the same")

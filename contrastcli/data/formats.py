@@ -15,7 +15,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count, islice, repeat
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
 
@@ -59,7 +59,7 @@ class FileRows:
     """The rows of one file: its name for the user, and the line in which each row starts."""
 
     name: str
-    lines: Sequence[int]
+    lines: NDArray[np.uint32]
     unit: str = "line"
 
 
@@ -87,9 +87,8 @@ class Frame:
 
     def take(self, counts: NDArray[np.bool_] | NDArray[np.int64]) -> Self:
         """The rows under a mask, or each so often, with their lines."""
-        parts = np.split(counts, np.cumsum([len(file.lines) for file in self.files])[:-1])
-        taken = [chain.from_iterable(map(repeat, f.lines, p.tolist())) for f, p in zip(self.files, parts, strict=True)]
-        files = [replace(file, lines=array("I", lines)) for file, lines in zip(self.files, taken, strict=True)]
+        parts: list[NDArray[Any]] = np.split(counts, np.cumsum([len(file.lines) for file in self.files])[:-1])
+        files = [replace(file, lines=np.repeat(file.lines, part)) for file, part in zip(self.files, parts, strict=True)]
         places = np.repeat(np.arange(len(self)), counts)
         columns = {name: cells.take(places) for name, cells in self.columns.items()}
         numbers = places + 1 if self.numbers is None else self.numbers[places]
@@ -205,7 +204,7 @@ def collect(rows: Records, name: str, limit: int, unit: str = "row", notes: Iter
         raise DataError(first[0].what + (more if len(bad) > 1 else ""), first[0].remedies)
     if not numbers:
         raise DataError(f"{name} has no rows", "give data with at least two rows")
-    return Frame(columns, (FileRows(name, numbers, unit),), tuple(notes))
+    return Frame(columns, (FileRows(name, np.array(numbers), unit),), tuple(notes))
 
 
 def _header(rows: Records, name: str) -> list[str]:

@@ -136,7 +136,6 @@ def download(repo: Reference, option: str = "--data") -> Path:
     """The single file of a reference, from the hub or its cache. Raises DataError, and RunError for a full disk."""
     _require_hub(repo, option)
     if not (path := fetch(repo, [escape(repo.file)]) / repo.file).is_file():
-        raise DataError(
-            f"{repo.title}: there is no such file", f"choose one of {repo.page}/tree/{repo.revision or 'main'}"
-        )
+        hint = f"choose one of {repo.page}/tree/{repo.revision or 'main'}"
+        raise DataError(f"{repo.title}: there is no such file", hint)
     return path

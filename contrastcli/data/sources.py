@@ -231,12 +231,10 @@ def _read_folder(folder: Path, name: str, limit: int) -> Frame:
         names = ", ".join(path.name for path in paths)
         raise DataError(f"the folder {name} mixes formats: {names}", "name one file, or keep one format in the folder")
     frames: list[Frame] = []
-    left = limit
     for path in paths:
-        frames.append(read_file(path, str(Path(name) / path.name), left))
-        left -= len(frames[-1]) if limit else 0
-        if limit and not left:
-            break
+        left = limit - sum(map(len, frames))
+        if left or not limit:
+            frames.append(read_file(path, str(Path(name) / path.name), max(0, left)))
     first = frames[0]
     for frame in frames:
         if frame.columns.keys() != first.columns.keys():
