@@ -154,7 +154,8 @@ def _read_text(suffix: str, lines: Lines, name: str, limit: int) -> Frame:
     lines = chain([first], lines)
     unit, notes = "line", list[str]()
     usual = "," if suffix == ".csv" else "\t"
-    delimiter = _delimiter(first[1], usual)
+    # What separates most fields of the header, the usual one where others do not more.
+    delimiter = max([usual, *DELIMITERS], key=_QUOTED.sub("", first[1]).count)
     if suffix == ".csv" and (stated := _STATED.fullmatch(first[1])):
         delimiter = stated[1]
         next(lines)
@@ -225,12 +226,6 @@ def _ragged(row: Sequence[object], header: Sequence[str], name: str, number: int
     what = f"{name}, line {number}: {len(row)} fields where the header has {len(header)}"
     tabs = ", and in a .tsv quotes are literal: with fields in quotes, name it .csv" if ".tsv" in name else ""
     return DataError(what, f"fix or delete the line; in a .csv, fields with commas stand in double quotes{tabs}")
-
-
-def _delimiter(header: str, usual: str) -> str:
-    """What separates most fields of a header, the usual delimiter where others do not more."""
-    unquoted = _QUOTED.sub("", header)
-    return max([usual, *DELIMITERS], key=unquoted.count)
 
 
 def _tsv(lines: Lines, notes: list[str]) -> Records:

@@ -60,16 +60,12 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Paper and table: `SimACE, Table 1`."""
         return f"{self.paper}, {self.number if isinstance(self.number, str) else f'Table {self.number}'}"
 
-    @property
-    def digits(self) -> int:
-        """The most digits after the point of its numbers."""
-        cells = [cell for row in self.rows for cell in row if not isinstance(cell, str)]
-        numbers = [number for cell in cells for number in (cell if isinstance(cell, list) else [cell])]
-        return max((len(f"{number:g}".partition(".")[2]) for number in numbers), default=0)
-
     def lines(self) -> Iterator[tuple[str, str, dict[str, Score]]]:
         """Backbone, method and the printed numbers by column, a row each."""
-        digits = self.digits
+        printed = [cell for row in self.rows for cell in row if not isinstance(cell, str)]
+        numbers = [number for cell in printed for number in (cell if isinstance(cell, list) else [cell])]
+        # The most that one of them has.
+        digits = max((len(f"{number:g}".partition(".")[2]) for number in numbers), default=0)
         for backbone, method, *cells in self.rows:
             scores = {
                 task: Score(*(cell if isinstance(cell, list) else [cell]), digits=digits)
@@ -130,8 +126,7 @@ def all_scores() -> tuple[ReportedScores, ...]:
 
 def nearest(suite: str, config: Config) -> list[ReportedScores]:
     """The comparable rows of a suite and the run's method nearest to its settings; the backbone counts most."""
-    of_suite = [row for row in _of_method(config) if row.table.suite == suite]
-    comparable = [row for row in of_suite if row.table.mark != "not comparable"]
+    comparable = [row for row in _of_method(config) if row.table.suite == suite and row.table.mark != "not comparable"]
     shortest = min(map(_distance, comparable), default=None)
     return _distinct(row for row in comparable if _distance(row) == shortest)
 
