@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 from msgspec import structs
@@ -20,11 +21,11 @@ from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.settings.metrics import QUERIES, RANKINGS
 from contrastcli.settings.objective import Form
-from contrastcli.settings.sections import Blank, Data, Dev
+from contrastcli.settings.sections import Blank, Data, Dev, Metric
 
 DevData = ScoredPairs | Retrieval
 
-_RANKINGS = tuple(name for name, metric in RANKINGS.items() if metric.for_dev)
+_RANKINGS = tuple(name for name in RANKINGS if name in get_args(Metric))
 _FITTING: Mapping[Form, tuple[str, ...]] = {
     "scored": ("spearman",),
     "labelled": ("spearman", *_RANKINGS, "accuracy"),

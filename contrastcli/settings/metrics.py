@@ -10,8 +10,6 @@ class MetricInfo(NamedTuple):
     title: str
     counted: str = "queries"
     short: str = ""
-    for_dev: bool = True
-    """Whether it can choose a checkpoint."""
 
     @property
     def column(self) -> str:
@@ -24,7 +22,7 @@ METRICS: Mapping[str, MetricInfo] = {
     "mrr@10": MetricInfo("MRR@10"),
     "recall@1": MetricInfo("recall@1", short="R@1"),
     "recall@10": MetricInfo("recall@10", short="R@10"),
-    "recall@100": MetricInfo("recall@100", short="R@100", for_dev=False),
+    "recall@100": MetricInfo("recall@100", short="R@100"),
     "map": MetricInfo("MAP"),
     "accuracy": MetricInfo("accuracy", "triplets", short="acc."),
 }
