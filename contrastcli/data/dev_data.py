@@ -58,7 +58,7 @@ def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples
         return train, None
     try:
         if beir.holds(dev.data):
-            made = _read_for_training(dev.data, dev.metric)
+            made = _read_set(dev.data, dev.metric, to_train=True)
             notes = f"the dev metric is {made} of {dev.data}", *(f"dev data: {note}" for note in made.notes)
             return replace(train, notes=(*train.notes, *notes)), made
         if dev.data.startswith(SPLIT):
@@ -93,7 +93,7 @@ def load_general(dev: Dev, data: Data) -> DevData | None:
         raise UsageError(what, [Use("--dev", "split:5%", "give"), Use("--general", "none")], key="dev.general")
     try:
         if beir.holds(name):
-            return _read_for_training(name, "auto")
+            return _read_set(name, "auto", to_train=True)
         return None if name == "none" else read_dev(name, data.columns, data.labels, blank=data.blank, by_name=True)
     except DataError as error:
         # Its own remedies, but for those that name other dev data.
@@ -122,17 +122,11 @@ def read_dev(
     return scored(rows) if metric == "spearman" else _ranked(rows, metric)
 
 
-def _read_for_training(source: str, metric: str) -> Retrieval:
-    """The same as dev data, of which a training measures a part, and not what is kept for a test if it can."""
-    return beir.limited(_read_set(source, metric, ("dev", "test", "train")))
-
-
-def _read_set(source: str, metric: str, splits: Sequence[str] = ("test", "dev", "train")) -> Retrieval:
-    """A folder in BEIR's layout. Raises DataError, and UsageError for a metric of other data."""
-    if metric not in ("auto", *_RANKINGS):
-        what = f"the metric is '{metric}', and {source} holds queries and judgements"
-        raise UsageError(what, f"choose of {', '.join(('auto', *_RANKINGS))}", key="dev.metric")
-    return replace(beir.read_folder(source, splits), metric=_RANKINGS[0] if metric == "auto" else metric)
+def _read_set(source: str, metric: str, *, to_train: bool = False) -> Retrieval:
+    """A folder in BEIR's layout; to train, a part of it, and not what is kept for a test if it can."""
+    metric = _choose(metric, _RANKINGS, f"{source} holds queries and judgements")
+    made = beir.limited(beir.read_folder(source, ("dev", "test", "train"))) if to_train else beir.read_folder(source)
+    return replace(made, metric=metric)
 
 
 def _read_rows(
@@ -183,10 +177,14 @@ def _metric(metric: str, form: Form, source: str, *, is_list: bool = False) -> s
         columns = Use("--columns", "anchor=A,positive=B", "name the columns of pairs:")
         pairs = "give pairs, scored or not, or triplets: a .tsv or .csv below a line such as sentence1<TAB>sentence2"
         raise DataError(what, pairs if is_list else [pairs, columns])
-    fitting = _FITTING[form]
-    if metric != "auto" and metric not in fitting:
-        what = f"the metric is '{metric}', and {source} holds {FORMS[form]}"
-        raise UsageError(what, f"choose of {', '.join(('auto', *fitting))}", key="dev.metric")
+    return _choose(metric, _FITTING[form], f"{source} holds {FORMS[form]}")
+
+
+def _choose(metric: str, fitting: Sequence[str], holds: str) -> str:
+    """The metric, of "auto" the first that fits. Raises UsageError for one that does not."""
+    if metric not in ("auto", *fitting):
+        hint = f"choose of {', '.join(('auto', *fitting))}"
+        raise UsageError(f"the metric is '{metric}', and {holds}", hint, key="dev.metric")
     return fitting[0] if metric == "auto" else metric
 
 
