@@ -133,13 +133,11 @@ def read(path: Path, label: str = "") -> Preset:
     """A preset from its file. Raises DataError and UsageError."""
     tables, label = configs.read_toml(path), label or str(path)
     entries = {name: tables.pop(name) for name in _Head.__struct_fields__ if name in tables}
-    grid = entries.get("grid")
-    for name, values in list(grid.items()) if isinstance(grid, dict) else ():
+    if isinstance(grid := entries.get("grid"), dict):
         # Without quotes, a key with a dot is a table in TOML.
-        if isinstance(values, dict):
-            entries["grid"] |= {f"{name}.{key}": listed for key, listed in entries["grid"].pop(name).items()}
-        elif (key := key_of(name)) != name:
-            entries["grid"][key] = entries["grid"].pop(name)
+        nested = {name: values for name, values in grid.items() if isinstance(values, dict)}
+        dotted = {f"{name}.{key}": listed for name, values in nested.items() for key, listed in values.items()}
+        entries["grid"] = {key_of(name): grid[name] for name in grid if name not in nested} | dotted
     try:
         head = msgspec.convert(entries, _Head)
         base = Preset()
