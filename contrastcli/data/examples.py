@@ -140,9 +140,9 @@ def text_key(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def preview(examples: Examples, count: int = 3) -> list[dict[str, str]]:
-    """The first rows, each as words by role."""
-    return [examples.row(row) for row in range(min(count, len(examples)))]
+def preview(examples: Examples) -> list[dict[str, str]]:
+    """The first three rows, each as words by role."""
+    return [examples.row(row) for row in range(min(3, len(examples)))]
 
 
 def from_frame(

@@ -306,7 +306,7 @@ def test_a_preview_shows_the_first_rows_with_their_roles(load: Load) -> None:
         {"anchor": "p1", "positive": "h1", "label": "neutral"},
         {"anchor": "p2", "positive": "h2", "label": "contradiction"},
     ]
-    assert preview(load("text", "a", "b"), 9) == [{"anchor": "a"}, {"anchor": "b"}]
+    assert preview(load("text", "a", "b")) == [{"anchor": "a"}, {"anchor": "b"}]
 
 
 @pytest.mark.parametrize("name", ["negative", "hard_neg"])
