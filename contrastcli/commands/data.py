@@ -96,7 +96,7 @@ class Inspection:
     def where(self, row: int) -> str:
         """The line of a row, with its file where there are several."""
         files = self.frame.files
-        return self.frame.where(row).removeprefix(f"{files[0].name}, " if len(files) == 1 else "")
+        return self.frame.where(row).removeprefix(f"{files[0][0]}, " if len(files) == 1 else "")
 
     def _place(self, row: int) -> int | None:
         """The place of a row of the frame among the complete ones."""

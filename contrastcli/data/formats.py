@@ -15,7 +15,8 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count, islice
+from itertools import chain, count, groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
 
@@ -55,44 +56,34 @@ Records = Iterator[tuple[int, Sequence[object] | DataError]]
 
 
 @dataclass(frozen=True)
-class FileRows:
-    """The rows of one file: its name for the user, and the line in which each row starts."""
-
-    name: str
-    lines: NDArray[np.uint32]
-    unit: str = "line"
-
-
-@dataclass(frozen=True)
 class Frame:
-    """Columns by name, all of one length, and the files that their rows come from."""
+    """Columns by name, all of one length, and where their rows come from."""
 
     columns: Mapping[str, Column[object]]
-    files: tuple[FileRows, ...]
+    files: tuple[tuple[str, str], ...]
+    """Each by its name for the user, and what its rows are counted in."""
+    places: NDArray[np.uint32]  # (N, 2): the number of the file, and the line in which the row starts
     notes: tuple[str, ...] = ()
     numbers: NDArray[np.int64] | None = None
     """Those of the rows as they were read, from 1, where some were left out."""
 
     def __len__(self) -> int:
-        return sum(len(file.lines) for file in self.files)
+        return len(self.places)
 
     def where(self, *rows: int) -> str:
         """The file and line of a row, in words, or of the first of several."""
-        places, before = [], 0
-        for file in self.files:
-            own = [file.lines[row - before] for row in rows[:_SHOWN_ROWS] if 0 <= row - before < len(file.lines)]
-            places += [f"{file.name}, {_numbered(file.unit, own)}"] if own else []
-            before += len(file.lines)
-        return "; ".join(places) + (" …" if len(rows) > _SHOWN_ROWS else "")
+        words = []
+        for number, places in groupby(self.places[[*rows[:_SHOWN_ROWS]]].tolist(), itemgetter(0)):
+            name, unit = self.files[number]
+            words.append(f"{name}, {_numbered(unit, [line for _, line in places])}")
+        return "; ".join(words) + (" …" if len(rows) > _SHOWN_ROWS else "")
 
     def take(self, counts: NDArray[np.bool_] | NDArray[np.int64]) -> Self:
         """The rows under a mask, or each so often, with their lines."""
-        parts: list[NDArray[Any]] = np.split(counts, np.cumsum([len(file.lines) for file in self.files])[:-1])
-        files = [replace(file, lines=np.repeat(file.lines, part)) for file, part in zip(self.files, parts, strict=True)]
-        places = np.repeat(np.arange(len(self)), counts)
-        columns = {name: cells.take(places) for name, cells in self.columns.items()}
-        numbers = places + 1 if self.numbers is None else self.numbers[places]
-        return replace(self, columns=columns, files=(*files,), numbers=numbers)
+        rows = np.repeat(np.arange(len(self)), counts)
+        columns = {name: cells.take(rows) for name, cells in self.columns.items()}
+        numbers = rows + 1 if self.numbers is None else self.numbers[rows]
+        return replace(self, columns=columns, places=self.places[rows], numbers=numbers)
 
 
 def _numbered(unit: str, numbers: Sequence[int]) -> str:
@@ -205,7 +196,8 @@ def collect(rows: Records, name: str, limit: int, unit: str = "row", notes: Iter
         raise DataError(first[0].what + (more if len(bad) > 1 else ""), first[0].remedies)
     if not numbers:
         raise DataError(f"{name} has no rows", "give data with at least two rows")
-    return Frame(columns, (FileRows(name, np.array(numbers), unit),), tuple(notes))
+    places = np.column_stack([np.zeros_like(numbers), numbers])
+    return Frame(columns, ((name, unit),), places, tuple(notes))
 
 
 def _header(rows: Records, name: str) -> list[str]:

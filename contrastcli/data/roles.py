@@ -246,7 +246,7 @@ def texts(frame: Frame, column: str) -> Texts:
         raise _bad_rows(frame, others, what, _taken_out(frame, column) or hint, COLUMNS)
     heads = [cell for cell in cells[:_MOST_SEARCHED] if cell]
     if heads and all(_LIST_AS_TEXT.fullmatch(cast(str, cell)) for cell in heads):
-        what = f"{frame.files[0].name}: the column '{column}' holds lists written as text, such as {heads[0]:.40}"
+        what = f"{frame.files[0][0]}: the column '{column}' holds lists written as text, such as {heads[0]:.40}"
         hint = "write the rows as .jsonl, where a list is one: df.to_json(…, orient='records', lines=True)"
         raise DataError(what, hint)
     long = [row for row in np.flatnonzero(cells.sizes > LONGEST).tolist() if len(cast(str, cells[row])) > LONGEST]
@@ -261,7 +261,7 @@ def _taken_out(frame: Frame, column: str) -> str:
 
     It knows objects, a chat's turns, SQuAD's paragraphs, and lists of texts that mean the same.
     """
-    file, cells = frame.files[0].name, frame.columns[column]
+    file, cells = frame.files[0][0], frame.columns[column]
     cell = next((cell for cell in cells[:_MOST_SEARCHED] if isinstance(cell, dict | list) and cell), None)
     inner = cell[0] if isinstance(cell, list) else cell
     found = {key: value for key, value in inner.items() if isinstance(value, str)} if isinstance(inner, dict) else {}

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 from msgspec import structs
 
 from contrastcli.data import hub
@@ -238,8 +239,9 @@ def _read_folder(folder: Path, name: str, limit: int) -> Frame:
     first = frames[0]
     for frame in frames:
         if frame.columns.keys() != first.columns.keys():
-            these, those = (f"{one.files[0].name} ({', '.join(one.columns)})" for one in (first, frame))
+            these, those = (f"{one.files[0][0]} ({', '.join(one.columns)})" for one in (first, frame))
             raise DataError(f"the columns of {these} and {those} differ", "give all files of a folder the same columns")
     columns = {column: Column.join([frame.columns[column] for frame in frames]) for column in first.columns}
-    files = tuple(file for frame in frames for file in frame.files)
-    return Frame(columns, files, tuple(note for frame in frames for note in frame.notes))
+    places = np.concatenate([frame.places + np.array([number, 0], np.uint32) for number, frame in enumerate(frames)])
+    notes = tuple(note for frame in frames for note in frame.notes)
+    return Frame(columns, tuple(frame.files[0] for frame in frames), places, notes)
