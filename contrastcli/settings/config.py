@@ -290,13 +290,13 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
     """The values of `CONTRAST_<SECTION>_<KEY>`, for each setting. Raises UsageError where there is no such one."""
     every = sections.all_settings()
     known, of_sections = {one.variable: key for key, one in every.items()}, {one.section for one in every.values()}
-    by_flag = {one.flag.strip("-").replace("-", "_"): key for key, one in every.items() if one.flag}
     # The model of query and others, and data of the tests.
     others = "CONTRAST_MODEL", "CONTRAST_TEST_DATA", *known
     for name in [one for one in environ if one.startswith("CONTRAST_") and one not in others]:
         word = name.lower().removeprefix("contrast_")
         section, _, rest = word.partition("_")
-        ours, comma, remark = (by_flag.get(word) or our_name(rest if section in of_sections else word)).partition(", ")
+        key, elsewhere = sections.key_of(word), our_name(rest if section in of_sections else word)
+        ours, comma, remark = (key if key in every else elsewhere).partition(", ")
         if section in of_sections or ours in every:
             meant = every[ours].variable if ours in every else name
             raise UsageError(f"there is no setting for the variable {name}", nearest(meant, known, "", comma + remark))
