@@ -68,7 +68,7 @@ def read(source: str, corpus: Frame, queries: Frame, qrels: Frame) -> Retrieval:
     grades = {(numbers[name], places[name]): 0 for name in numbers if name in places}
     for row in rows:
         query, document, score = judgements[row]
-        grade = _grade(score, qrels.where(row))
+        grade = _grade(score, qrels, row)
         if grade > 0 and query != document:
             # Documents that the corpus lacks are numbered −1, −2 and so on.
             place = places.setdefault(document, len(documents) - len(places) - 1)
@@ -102,11 +102,12 @@ def _cells(table: Frame, column: str) -> list[str]:
     return ["" if cell is None else str(cell).strip() for cell in table.columns[column]]
 
 
-def _grade(cell: str, where: str) -> int:
-    """A grade of relevance, 1 where none is written."""
+def _grade(cell: str, table: Frame, row: int) -> int:
+    """The grade of relevance in a cell of a row, 1 where none is written."""
     grade = as_number(cell or 1)
     if not (grade.is_integer() and abs(grade) < _LARGEST_GRADE):
-        raise DataError(f"{where}: the score is '{cell:.40}'", "a score is a whole number, 0 where nothing is relevant")
+        what = f"{table.where(row)}: the score is '{cell:.40}'"
+        raise DataError(what, "a score is a whole number, 0 where nothing is relevant")
     return int(grade)
 
 
