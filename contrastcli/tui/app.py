@@ -38,18 +38,12 @@ from contrastcli.tui.screenshot import svg
 from contrastcli.tui.terminal import end_with_terminal
 from contrastcli.tui.widgets import WithoutControls, hidden_key
 
-_NOT_IN_HELP = {
-    *("screen.copy_text", "help_quit", "page_up", "page_down", "page_left", "page_right", "scroll_home", "scroll_end"),
-    *("cursor_up", "cursor_down", "cursor_left", "cursor_right", "scroll_top", "scroll_bottom"),
-}
-"""Actions of Textual's own that nobody needs to look up."""
 _WITHOUT_CONTROLS = WithoutControls()
-_TOOLTIPS = {
-    "app.focus_next": "to the next field",
-    "app.focus_previous": "to the previous field",
-    "command_palette": "the palette: every key by its name, and the themes",
-}
-"""What others of them do."""
+_PALETTE = "the palette: every key by its name, and the themes"
+_SCREEN_KEYS = [
+    Binding(f"{n},f{n}", f"mode('{mode}')", f"{title} screen", show=False, tooltip=f"go to {title}", id=f"mode.{mode}")
+    for n, (mode, title) in enumerate(SCREENS.items(), 1)
+]
 
 
 def show(directory: Path, run: Run | None = None, *, mouse: bool = True) -> None:
@@ -84,8 +78,7 @@ def screens() -> Fields:
 
 def _keys(bindings: Iterable[BindingType]) -> Fields:
     own = [one for one in bindings if isinstance(one, Binding)]
-    names = (one.key_display or " ".join(map(format_key, one.key.split(","))) for one in own)
-    keys = _by_effect(zip(names, (one.tooltip or one.description for one in own), strict=True))
+    keys = _by_effect((one.key_display or " ".join(map(format_key, one.key.split(","))), one.tooltip) for one in own)
     return [(f"  {key}", effect) for key, effect in keys]
 
 
@@ -119,15 +112,13 @@ class ContrastApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = named(
         "app",
         [
-            *(
-                Binding(f"{number},f{number}", f"mode('{mode}')", f"{title} screen", show=False, id=f"mode.{mode}")
-                for number, (mode, title) in enumerate(SCREENS.items(), 1)
-            ),
+            *_SCREEN_KEYS,
             hidden_key("y", "copy", "copy", "copy the content of the screen, also to a file"),
             hidden_key("semicolon", "screen.commands", "commands", "the commands that the app ran, to copy", ";"),
             Binding("q", "leave", "leave", tooltip="leave the app; training may continue"),
             hidden_key("ctrl+q", "leave", "leave in any case", "leave the app; training may continue"),
             Binding("question_mark", "help", "help", key_display="?", tooltip="what this screen shows, and its keys"),
+            Binding("ctrl+p", "command_palette", show=False, priority=True, tooltip=_PALETTE),
         ],
     )
 
@@ -235,11 +226,7 @@ class ContrastApp(App[None]):
     def action_help(self) -> None:
         if isinstance(self.screen, ModeScreen):
             bindings = [active.binding for active in self.screen.active_bindings.values()]
-            lines = _by_effect(
-                (self.get_key_display(one), _TOOLTIPS.get(one.action) or one.tooltip or one.description)
-                for one in bindings
-                if one.action not in _NOT_IN_HELP
-            )
+            lines = _by_effect((self.get_key_display(one), one.tooltip) for one in bindings)
             self.push_screen(Help(SCREENS[self.screen.mode], self.screen.help_text, lines))
 
     def alert(self, text: str) -> None:
@@ -292,12 +279,12 @@ class ContrastApp(App[None]):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: every key of the screen by its name, the screens, and Textual's own."""
-        listed = {*_NOT_IN_HELP, *_TOOLTIPS}
+        listed = set[str]()
         for active in screen.active_bindings.values():
             binding = active.binding
-            if binding.description and binding.action not in listed:
+            if binding.description and binding.tooltip and binding.action not in listed:
                 listed.add(binding.action)
-                about = " · ".join(filter(None, [f"key {self.get_key_display(binding)}", binding.tooltip]))
+                about = f"key {self.get_key_display(binding)} · {binding.tooltip}"
                 action = partial(self.run_action, binding.action, active.node)
                 yield SystemCommand(binding.description.capitalize(), about, action)
         for command in super().get_system_commands(screen):

@@ -31,7 +31,9 @@ class ModeScreen(Screen[None]):
     CSS_PATH = "screen.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave_field", "back", tooltip="leave the field: letters are keys again")
+        Binding("escape", "leave_field", "back", tooltip="leave the field: letters are keys again"),
+        Binding("tab", "app.focus_next", show=False, tooltip="to the next field"),
+        Binding("shift+tab", "app.focus_previous", show=False, tooltip="to the previous field"),
     ]
 
     def __init_subclass__(cls) -> None:

@@ -40,9 +40,9 @@ class ChoiceField(Widget, can_focus=True):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        hidden_key("enter,space", "open", "choose"),
-        hidden_key("left", "step(-1)", "previous value"),
-        hidden_key("right", "step(1)", "next value"),
+        hidden_key("enter,space", "open", "choose", "open the list of values"),
+        hidden_key("left", "step(-1)", "previous value", "to the previous value"),
+        hidden_key("right", "step(1)", "next value", "to the next value"),
     ]
 
     @dataclass

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from contrastcli.tui.app import ContrastApp
 
 FIELD_KEYS: tuple[BindingType, ...] = (
-    hidden_key("down", "app.focus_next", "next field"),
-    hidden_key("up", "app.focus_previous", "previous field"),
+    hidden_key("down", "app.focus_next", "next field", "to the next field"),
+    hidden_key("up", "app.focus_previous", "previous field", "to the previous field"),
 )
 _SECTIONS: Mapping[str, str] = {
     "model": "Encoder",
