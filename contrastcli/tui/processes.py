@@ -124,16 +124,9 @@ async def start_process(directory: Path, *args: str, stdin: int = DEVNULL) -> Pr
     """Start `contrast` on a runs directory; what it prints is read from its pipes."""
     environment = {PROGRESS: "json", "PYTHONUNBUFFERED": "1"}
     command = [*CONTRAST, "--runs-dir", str(directory.resolve()), *args]
-    made = asyncio.create_subprocess_exec(
+    process = await asyncio.create_subprocess_exec(
         *command, stdin=stdin, stdout=PIPE, stderr=PIPE, env=os.environ | environment, limit=_LONGEST_LINE
     )
-    starting = asyncio.ensure_future(made)
-    try:
-        process = await asyncio.shield(starting)
-    # Cancelled while it starts, when nobody else knows of it yet.
-    except asyncio.CancelledError:
-        await end_process(await starting)
-        raise
     started = Command(directory, args, process, time.time())
     COMMANDS.append(started)
     asyncio.ensure_future(process.wait()).add_done_callback(lambda _: setattr(started, "ended", time.time()))
