@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from textwrap import shorten
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -26,9 +25,6 @@ Choices = Sequence[tuple[str, str]]
 """Values, each with a few words about it."""
 FOLDER = "folder"
 """What is said of a value that is one, and may be typed on."""
-
-_DIALOG_COLUMNS, _FRAME_COLUMNS = 104, 8
-"""The widest dialog, as the style sheet has it, and what of it is around its lines."""
 
 
 class ChoiceField(Widget, can_focus=True):
@@ -179,13 +175,10 @@ class ChoiceList(ModalScreen[str | None]):
             shown.append((typed, field.other))
         self._shown = shown
         width = max((cell_len(value or field.blank) for value, _ in shown), default=0)
-        room = max(min(self.app.size.width * 9 // 10, _DIALOG_COLUMNS) - _FRAME_COLUMNS - width - 2, 8)
-        lines = []
-        for value, about in shown:
-            note = shorten(about, room, placeholder=" …")
-            line = styled(f"{value or field.blank:<{width}}  ", (note, "dim"))
-            lines.append(Option(line, id=value or None))
-        options = self.query_one(OptionList).set_options(lines)
+        options = self.query_one(OptionList).set_options(
+            Option(styled(f"{value or field.blank:<{width}}  ", (about, "dim")), id=value or None)
+            for value, about in shown
+        )
         values = [value for value, _ in shown]
         is_there = field.value in values and not typed and not field.starts_at_first
         options.highlighted = values.index(field.value) if is_there else 0
