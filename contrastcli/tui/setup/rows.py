@@ -144,19 +144,16 @@ class Rows(ModalScreen[str]):
         output = await self.app.push_screen_wait(Prompt(question, f"{path.stem or 'rows'}-clean{suffix}"))
         if not output:
             return
-        named = {flag: [*self._named(out)] for flag, out in (("--drop", True), ("--keep", False))}
-        chosen = [word for flag, some in named.items() if some for word in (flag, ",".join(some))]
+        chosen: list[str] = []
+        for flag, out in (("--drop", True), ("--keep", False)):
+            named = [str(name) for name, is_out in (*self._kinds.items(), *self._marked.items()) if is_out == out]
+            chosen += [flag, ",".join(named)] if named else []
         words = (*self._words, "--show", "0", "--clean", output, *chosen)
         done = await processes.run_command(self._directory, *words, on_progress=self._tell)
         if done.error:
             self._tell(done.error)
         else:
             self.dismiss(output)
-
-    def _named(self, out: bool) -> Iterator[str]:
-        """Kinds and rows that are left out, or kept."""
-        yield from (kind for kind, is_out in self._kinds.items() if is_out == out)
-        yield from (str(row) for row, is_out in self._marked.items() if is_out == out)
 
 
 def _lines(found: Found, row: Odd) -> Iterator[Content]:
