@@ -100,15 +100,12 @@ class SetupScreen(ModeScreen):
     @work(group="open", exclusive=True)
     async def _open(self, run: Run | None = None) -> None:
         """Read presets and settings, those of a run or the last ones, not on the UI's thread."""
-        last, self.is_ready = self.contrast.remembered, False
+        last, self.is_ready = self.contrast.remembered.draft(self.contrast.directory), False
         try:
-            self.draft = await asyncio.to_thread(next_draft, last.draft(self.contrast.directory), run)
+            self.draft = await asyncio.to_thread(next_draft, last, run)
         except ContrastError as error:
             self.contrast.fail(error)
-            if run:
-                self._open()
-                return
-            self.draft = await asyncio.to_thread(Draft, "starter", {})
+            self.draft = await asyncio.to_thread(Draft, *last)
         self.is_ready = True
         self.refresh_bindings()
         self._show()
