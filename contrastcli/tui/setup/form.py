@@ -84,15 +84,11 @@ class SettingRow(Horizontal):
             self.value = Input(compact=True, password=field.setting.secret)
         self.value.add_class("value", update=False)
         super().__init__(self._label, self.value, self._note)
-        self._shown: Field | None = None
         self.show(field)
 
     def show(self, field: Field, *, typing: bool = False) -> None:
         """Take its present state; the text stays while it is being typed."""
         self.field = field
-        if field == self._shown:
-            return
-        self._shown = None if typing else field
         self._label.update(f"{'!' if field.wrong else '●' if field.instead else ' '} {field.label}")
         self.value.disabled = bool(field.off)
         states = {"wrong": field.wrong, "off": field.off, "changed": field.instead, "suggested": field.reason}
@@ -121,7 +117,6 @@ class SettingRow(Horizontal):
 
     @on(Input.Blurred)
     def _tidy(self) -> None:
-        self._shown = None
         self.show(self.field)
 
 
