@@ -5,7 +5,6 @@ from pathlib import Path
 
 import msgspec
 from rich.text import Text
-from textual.reactive import reactive
 from textual.widgets import DataTable, Input, Label
 
 from contrastcli.runs.results import Nearest
@@ -28,7 +27,6 @@ class CorpusPanel(QueryPanel):
     """A file, a question, the number of neighbours, and the neighbours once they are known."""
 
     how_to_stop = "\n\nEsc, then x, stops the search."
-    searching: reactive[bool] = reactive(False, init=False, bindings=True)
 
     def __init__(self, directory: Path, model: Callable[[], str], remembered: State) -> None:
         self._model, self._remembered = model, remembered
@@ -81,7 +79,6 @@ class CorpusPanel(QueryPanel):
         file, line, model = self._file.value, query_line(self._typed("question")), self._model()
         if file and line and model:
             count = max(1, int(self._typed("k") or _USUAL_COUNT))
-            self.searching = True
             columns = ("--columns", self._columns.value) if self._columns.value else ()
             words = ("--corpus", str(Path(file).expanduser()), "-k", str(count), "--model", model, *columns)
             self.ask_process(line, *words)
@@ -93,7 +90,6 @@ class CorpusPanel(QueryPanel):
 
     def close_process(self) -> None:
         super().close_process()
-        self.searching = False
         self._nearest = None
         self.show_message(TO_ASK if self._file.value else EMPTY)
 
@@ -102,12 +98,7 @@ class CorpusPanel(QueryPanel):
         self.query_one(".message").display = bool(text)
         self._table.display = not text
 
-    def process_failed(self, reason: str) -> None:
-        self.searching = False
-        super().process_failed(reason)
-
     def show_answer(self, line: str) -> None:
-        self.searching = False
         self._nearest = nearest = msgspec.json.decode(line, type=Nearest)
         self.show_message("")
         table = self._table

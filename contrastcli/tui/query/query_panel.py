@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 from textual import work
 from textual.containers import Vertical
+from textual.reactive import reactive
 from textual.widget import Widget
 
 from contrastcli.tui.processes import end_process, read_error, silent, start_process
@@ -32,13 +33,14 @@ class QueryPanel(Vertical):
     """What is added to progress."""
     asked: Sequence[str] | None = None
     """The arguments of the process that there is; None without one."""
+    waiting: reactive[bool] = reactive(False, init=False, repaint=False, bindings=True)
+    """Whether an answer is still to come."""
 
     def __init__(self, directory: Path, title: str, id: str, *children: Widget) -> None:
         super().__init__(*children, id=id, classes="query-panel")
         self.border_title = title
         self._directory = directory
-        self._waiting: asyncio.Queue[str] = asyncio.Queue(1)
-        self._is_loading = False
+        self._lines: asyncio.Queue[str] = asyncio.Queue(1)
 
     def show_answer(self, line: str) -> None:
         """Show an answer. Raises msgspec.DecodeError for one without numbers."""
@@ -50,17 +52,18 @@ class QueryPanel(Vertical):
 
     def close_process(self) -> None:
         self.workers.cancel_node(self)
-        self.asked = None
+        self.asked, self.waiting = None, False
 
     def ask_process(self, line: str, *args: str) -> None:
         """Ask `contrast query -` with these arguments: the present process, or a new one."""
         if self.asked != args:
             self.show_message("loading the model…")
-            self.asked, self._waiting, self._is_loading = args, asyncio.Queue(1), True
+            self.asked, self._lines = args, asyncio.Queue(1)
             self._answer(args)
-        if self._waiting.full():
-            self._waiting.get_nowait()
-        self._waiting.put_nowait(line)
+        if self._lines.full():
+            self._lines.get_nowait()
+        self._lines.put_nowait(line)
+        self.waiting = True
 
     @work(exclusive=True)
     async def _answer(self, args: Sequence[str]) -> None:
@@ -70,26 +73,26 @@ class QueryPanel(Vertical):
         # Read all the while: a process waits as soon as the pipe of its errors is full.
         error = asyncio.create_task(read_error(process.stderr, self._show_progress))
         try:
-            while answer := await _exchange(process, await self._waiting.get()):
+            while answer := await _exchange(process, await self._lines.get()):
                 self._receive(answer)
             reason = (await error)[0] or silent(await process.wait())
         finally:
             await end_process(process)
-        self.asked = None
+        self.asked, self.waiting = None, False
         self.process_failed(reason)
 
     def process_failed(self, reason: str) -> None:
         self.show_message(reason)
 
     def _receive(self, answer: bytes) -> None:
-        self._is_loading = False
+        self.waiting = False
         try:
             self.show_answer(answer.decode())
         except msgspec.DecodeError:
             self.show_message("This model returns no numbers: its training may have diverged.")
 
     def _show_progress(self, text: str) -> None:
-        if self._is_loading:
+        if self.waiting:
             self.show_message(f"{text}{self.how_to_stop}")
 
 

@@ -125,7 +125,7 @@ class QueryScreen(ModeScreen):
         self._corpus.close_process()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return self._corpus.searching if action == "stop" else super().check_action(action, parameters)
+        return self._corpus.waiting if action == "stop" else super().check_action(action, parameters)
 
     def clipboard_text(self) -> str:
         answers = [panel.clipboard_text() for panel in (self._first, self._second) if panel.display]
