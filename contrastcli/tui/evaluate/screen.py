@@ -47,8 +47,6 @@ class Measured:
 
     model: str = ""
     pooling: str = ""
-    written: int = -1
-    """When the file of the scores was written, in nanoseconds; 0 if there is none, -1 if it is unknown."""
     scores: Mapping[str, Any] = field(default_factory=dict)
     config: Config | None = None
 
@@ -137,12 +135,14 @@ class EvaluateScreen(ModeScreen):
     @work(group="scores")
     async def _follow_scores(self) -> None:
         """Show scores that are new, also those that another process has measured."""
+        shown = None
         while True:
             if self.is_current and self._model.ready:
-                words, before = (self._model.model, self._pooling.value), self._measured
-                measured = await asyncio.to_thread(read_measured, self.contrast.directory, *words, before)
-                if measured != before:
+                words = self._model.model, self._pooling.value
+                measured = await asyncio.to_thread(read_measured, self.contrast.directory, *words)
+                if measured != shown:
                     await self._show(measured)
+                shown = measured
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._choice_changed.wait(), _POLL_SECONDS)
             self._choice_changed.clear()
@@ -249,14 +249,10 @@ class EvaluateScreen(ModeScreen):
         return "\n\n".join("\n".join([table.suite, table.text, *table.notes, *table.missing]) for table in shown)
 
 
-def read_measured(directory: Path, model: str, pooling: str, before: Measured) -> Measured:
-    """What was measured of a model by now; `before`, if that is the same."""
+def read_measured(directory: Path, model: str, pooling: str) -> Measured:
+    """What was measured of a model by now."""
     try:
         ref = resolve(model, directory)
-        path = ref.scores_path(pooling)
-        written = path.stat().st_mtime_ns if path.exists() else 0
-        if (model, pooling, written) == (before.model, before.pooling, before.written):
-            return before
-        return Measured(model, pooling, written, read_scores(path), ref.run.config() if ref.run else None)
+        return Measured(model, pooling, read_scores(ref.scores_path(pooling)), ref.run.config() if ref.run else None)
     except (ContrastError, OSError):  # ambiguous, or not to be read
         return Measured(model, pooling)
