@@ -41,6 +41,6 @@ class OwnData(Vertical):
     def __init__(self, directory: Path, last: State) -> None:
         what, blank = "A file of pairs, scored or not, or of triplets", "none chosen"
         file = ChoiceField(what, data_files, last.own_data, blank=blank, complete=complete_path, id="own_data")
-        self.columns = ColumnsField(directory, last, last.own_data)
+        self.columns = ColumnsField(directory, last, lambda: last.own_data)
         super().__init__(FormRow("Own data", file), FormRow("Columns", self.columns))
         self.display = OWN.name in last.suites

@@ -180,7 +180,7 @@ class EvaluateScreen(ModeScreen):
     def _remember_data(self, event: ChoiceField.Changed) -> None:
         setattr(self.contrast.remembered, str(event.field.id), event.value)
         if event.field.id == "own_data":
-            self._own.columns.take(event.value)
+            self._own.columns.recall()
         self._status.update("")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -32,7 +32,7 @@ class ChoiceField(Widget, can_focus=True):
 
     `blank` stands for the empty value. With `complete`, a value that is not in the list may be typed: it is called, not
     on the UI's thread, with what was typed, and returns such values; the text itself, if it is not among them, is
-    offered last, as `other`. With `opens` it is another screen than the list that opens.
+    offered last, as `other`.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -62,11 +62,10 @@ class ChoiceField(Widget, can_focus=True):
         steps: bool = False,
         complete: Callable[[str], Choices] | None = None,
         other: str = "as typed",
-        opens: Callable[[], ModalScreen[str | None]] | None = None,
         id: str | None = None,
     ) -> None:
         super().__init__(id=id, classes="value")
-        self.title, self._choices, self._steps, self._opens = title, choices, steps, opens
+        self.title, self._choices, self._steps = title, choices, steps
         self.note = ""  # shown after the value
         self.starts_at_first = False
         """Whether its list opens at the first value and not at the present one."""
@@ -95,8 +94,7 @@ class ChoiceField(Widget, can_focus=True):
 
     async def action_open(self) -> None:
         """Read the list, which may take a disk, and open it."""
-        screen = self._opens() if self._opens else ChoiceList(self, await asyncio.to_thread(self._choices))
-        await self.app.push_screen(screen, self.choose)
+        await self.app.push_screen(ChoiceList(self, await asyncio.to_thread(self._choices)), self.choose)
 
     def action_step(self, by: int) -> None:
         if self._steps:

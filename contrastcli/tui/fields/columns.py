@@ -1,6 +1,6 @@
 """The columns of a file, over a screen: each with its first value, and a role to choose."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar, get_args
 
@@ -107,20 +107,20 @@ class Columns(ModalScreen[str | None]):
 class ColumnsField(ChoiceField):
     """What the columns of a data file hold, which is remembered for the file from one screen to another."""
 
-    def __init__(self, directory: Path, remembered: State, data: str) -> None:
-        self._directory, self._remembered = directory, remembered
-        super().__init__("Columns", list, blank="by their names", opens=self._table)
-        self.take(data)
+    def __init__(self, directory: Path, remembered: State, data: Callable[[], str]) -> None:
+        self._directory, self._remembered, self._data = directory, remembered, data
+        super().__init__("Columns", list, blank="by their names")
+        self.recall()
 
-    def take(self, data: str) -> None:
-        """Show what is known of the columns of another file."""
-        self._data, self.disabled = data, not data
-        self.show(self._remembered.roles_of(data))
+    def recall(self) -> None:
+        """Show what is known of the columns of the file that is chosen by now."""
+        self.disabled = not self._data()
+        self.show(self._remembered.roles_of(self._data()))
 
     def choose(self, value: str | None) -> None:
         if value is not None:
-            self._remembered.keep_roles(self._data, value)
+            self._remembered.keep_roles(self._data(), value)
         super().choose(value)
 
-    def _table(self) -> Columns:
-        return Columns(self._directory, self._data, self.value)
+    async def action_open(self) -> None:
+        await self.app.push_screen(Columns(self._directory, self._data(), self.value), self.choose)

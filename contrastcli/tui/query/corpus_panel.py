@@ -37,7 +37,7 @@ class CorpusPanel(QueryPanel):
         self._file = ChoiceField(title, data_files, remembered.corpus, blank=blank, complete=complete_path, id="file")
         count = Input(remembered.nearest, restrict=r"\d{0,3}", id="k", compact=True)
         question = LineInput(remembered.question, placeholder="any sentence", id="question", compact=True)
-        self._columns = ColumnsField(directory, remembered, remembered.corpus)
+        self._columns = ColumnsField(directory, remembered, lambda: remembered.corpus)
         file = FormRow("File", self._file, Label("k", id="k-name"), count)
         rows = file, FormRow("Columns", self._columns), FormRow("Question", question)
         message = PlainText(TO_ASK if remembered.corpus else EMPTY, classes="message")
@@ -57,7 +57,7 @@ class CorpusPanel(QueryPanel):
         event.stop()
         if event.field is self._file:
             self._remembered.corpus = event.value
-            self._columns.take(event.value)
+            self._columns.recall()
         self.show_message(TO_ASK)
         self.query_one("#question").focus()
 
@@ -68,7 +68,7 @@ class CorpusPanel(QueryPanel):
                 self._remembered.keep_roles(data.train, data.columns)
             self._remembered.corpus = data.train
             self._file.show(data.train)
-            self._columns.take(data.train)
+            self._columns.recall()
             self.show_message(TO_ASK)
 
     def _typed(self, field: str) -> str:

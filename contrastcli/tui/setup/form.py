@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -12,13 +12,12 @@ from textual import on
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.events import Resize
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from contrastcli.settings import catalogue, presets, sections
 from contrastcli.tui.fields import completion
 from contrastcli.tui.fields.choice_field import ChoiceField, Choices
-from contrastcli.tui.fields.columns import Columns
+from contrastcli.tui.fields.columns import ColumnsField
 from contrastcli.tui.fields.model_field import list_models
 from contrastcli.tui.setup.draft import COLUMNS, Draft, Field
 from contrastcli.tui.widgets import PlainText, has_words, hidden_key
@@ -62,7 +61,7 @@ _KNOWN: Mapping[str, Choices] = {
 class SettingRow(Horizontal):
     """One setting: its name and symbol, its value, and a note: unit, the paper's value, or what is wrong."""
 
-    def __init__(self, field: Field, opens: Callable[[], ModalScreen[str | None]] | None) -> None:
+    def __init__(self, field: Field, columns: ColumnsField | None) -> None:
         self.field = field
         self._label, self._note = PlainText(classes="label"), PlainText(classes="note")
         self.value: Input | ChoiceField
@@ -70,8 +69,8 @@ class SettingRow(Horizontal):
         complete = completion.complete_model if names_model else _COMPLETED.get(field.setting.key)
         if field.setting == sections.OBJECTIVE:
             self.value = ChoiceField("Objective", _objectives, id="objective")
-        elif opens:
-            self.value = ChoiceField(title, list, opens=opens, blank="by their names")
+        elif columns:
+            self.value = columns
         elif complete:
             other = completion.ABSENT if names_model else "as typed"
             id = field.setting.key.replace(".", "-")
@@ -218,14 +217,13 @@ class SettingsForm(VerticalScroll, can_focus=False):
             missing = shown - self._rows.keys()
             here = [one for key, one in fields.items() if key in missing and one.setting.section == name]
             here.sort(key=lambda field: not field.setting.essential)
-            added = [SettingRow(field, self._columns if field.setting.key == COLUMNS else None) for field in here]
+            added = [SettingRow(field, self._columns() if field.setting.key == COLUMNS else None) for field in here]
             self._rows |= {row.field.setting.key: row for row in added}
             section.mount(*added)
 
-    def _columns(self) -> Columns:
-        assert self._draft
-        data = self._draft.config.data
-        return Columns(cast("ContrastApp", self.app).directory, data.train, data.columns)
+    def _columns(self) -> ColumnsField:
+        app = cast("ContrastApp", self.app)
+        return ColumnsField(app.directory, app.remembered, lambda: self._draft.config.data.train if self._draft else "")
 
 
 def _objectives() -> Choices:

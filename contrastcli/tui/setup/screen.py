@@ -117,11 +117,8 @@ class SetupScreen(ModeScreen):
         assert isinstance(row, SettingRow)
         key = row.field.setting.key
         self.draft.type(key, event.value)
-        remembered = self.contrast.remembered
         if key == "data.train":
-            self.draft.type(COLUMNS, remembered.roles_of(event.value))
-        elif key == COLUMNS:
-            remembered.keep_roles(self.draft.config.data.train, event.value)
+            self.draft.type(COLUMNS, self.contrast.remembered.roles_of(event.value))
         self._show(typing=key)
 
     @on(ChoiceField.Changed, "#preset")
