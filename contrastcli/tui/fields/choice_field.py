@@ -119,7 +119,7 @@ class ChoiceList(ModalScreen[str | None]):
     def __init__(self, field: ChoiceField, choices: Choices) -> None:
         super().__init__()
         self._field, self._choices = field, choices
-        self._shown = list(choices)
+        self._shown: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
         field, listed = self._field, dict(self._choices)
@@ -146,7 +146,7 @@ class ChoiceList(ModalScreen[str | None]):
         self.query_one(OptionList).action_select()
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        self.query_one("#about-choice", PlainText).update(dict(self._shown).get(event.option.id or "", ""))
+        self.query_one("#about-choice", PlainText).update(self._shown.get(event.option.id or "", ""))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(event.option.id or "")
@@ -159,7 +159,7 @@ class ChoiceList(ModalScreen[str | None]):
         """Put the highlighted value into the field, to type on from there."""
         option = self.query_one(OptionList).highlighted_option
         if self._field.complete and option and option.id:
-            is_folder = dict(self._shown).get(option.id) == FOLDER
+            is_folder = self._shown[option.id] == FOLDER
             self.query_one(Input).value = option.id + "/" * is_folder
             self.query_one(Input).action_end()
 
@@ -171,15 +171,14 @@ class ChoiceList(ModalScreen[str | None]):
         shown = narrowed(list(known.items()), typed, field.blank)
         if field.complete and typed and typed not in known:
             shown.append((typed, field.other))
-        self._shown = shown
-        width = max((cell_len(value or field.blank) for value, _ in shown), default=0)
+        self._shown = dict(shown)
+        width = max((cell_len(value or field.blank) for value in self._shown), default=0)
         options = self.query_one(OptionList).set_options(
             Option(styled(f"{value or field.blank:<{width}}  ", (about, "dim")), id=value or None)
             for value, about in shown
         )
-        values = [value for value, _ in shown]
-        is_there = field.value in values and not typed and not field.starts_at_first
-        options.highlighted = values.index(field.value) if is_there else 0
+        is_there = field.value in self._shown and not typed and not field.starts_at_first
+        options.highlighted = list(self._shown).index(field.value) if is_there else 0
 
 
 def narrowed(choices: Choices, typed: str, blank: str = "") -> list[tuple[str, str]]:
