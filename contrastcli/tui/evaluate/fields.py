@@ -23,13 +23,9 @@ class SuiteBox(Checkbox):
         hidden_key("up", "step(-1)", "previous suite", "to the previous suite"),
     ]
 
-    def __init__(self, label: str, value: bool, id: str) -> None:
-        super().__init__(label, value, id=id, compact=True)
-        self.BUTTON_INNER = "X" if value else " "
-
-    def watch_value(self) -> None:
-        self.BUTTON_INNER = "X" if self.value else " "
-        super().watch_value()
+    @property
+    def BUTTON_INNER(self) -> str:  # type: ignore[override]
+        return "X" if self.value else " "
 
     def action_step(self, by: int) -> None:
         (self.screen.focus_next if by > 0 else self.screen.focus_previous)(SuiteBox)

@@ -109,7 +109,7 @@ class EvaluateScreen(ModeScreen):
                 yield FormRow("Model", self._model)
                 with FormRow("Suites"), Container(id="suites"):
                     for name, suite in all_suites().items():
-                        yield SuiteBox(f"{name:<10}  {suite.about}", name in last.suites, id=name)
+                        yield SuiteBox(f"{name:<10}  {suite.about}", name in last.suites, id=name, compact=True)
                 yield FormRow("Data", data)
                 yield self._own
                 yield FormRow("Pooling", self._pooling)
