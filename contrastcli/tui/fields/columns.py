@@ -43,6 +43,7 @@ class Columns(ModalScreen[str | None]):
         super().__init__()
         self._directory, self._source = directory, source
         chosen = ["--columns", columns] if columns else []
+        self._status = PlainText("reading…", id="about-choice")
         self._words = ["data", str(Path(source).expanduser()), *chosen, "--list-columns", "--json"]
         self._first: Mapping[str, str] = {}  # value, by column
         self._roles: list[str] = []
@@ -52,7 +53,7 @@ class Columns(ModalScreen[str | None]):
         with Vertical(classes="dialog choices"):
             yield PlainText(f"Columns of {self._source}", classes="title")
             yield OptionList(markup=False, compact=True)
-            yield PlainText("reading…", id="about-choice")
+            yield self._status
             yield PlainText(_KEYS, classes="muted")
 
     def on_mount(self) -> None:
@@ -61,9 +62,9 @@ class Columns(ModalScreen[str | None]):
 
     @work
     async def _read(self) -> None:
-        done = await processes.run_command(self._directory, *self._words, on_progress=self._tell)
+        done = await processes.run_command(self._directory, *self._words, on_progress=self._status.update)
         if done.error:
-            self._tell(done.error)
+            self._status.update(done.error)
         else:
             columns = msgspec.json.decode(done.stdout, type=Inspected).columns
             self._first = {name: column["first"] for name, column in columns.items()}
@@ -85,15 +86,12 @@ class Columns(ModalScreen[str | None]):
         for place, line in enumerate(self._lines()):
             self.query_one(OptionList).replace_option_prompt_at_index(place, line)
         form = next((form for form, needed in SHAPES if {*needed} <= {*self._roles}), None)
-        self._tell(FORMS[form] if form else "neither sentences nor pairs, which need an anchor and a positive")
+        self._status.update(FORMS[form] if form else "neither sentences nor pairs, which need an anchor and a positive")
 
     def _lines(self) -> Iterator[Content]:
         for (name, first), role in zip(self._first.items(), self._roles, strict=True):
             name = set_cell_size(printable(name), _NAME_CELLS)
             yield styled(f"{name}  ", (f"{role or '–':<14}", "bold"), (first, "dim"))
-
-    def _tell(self, text: str) -> None:
-        self.query_one("#about-choice", PlainText).update(text)
 
     @on(OptionList.OptionSelected)
     def _take(self) -> None:

@@ -45,6 +45,7 @@ class Rows(ModalScreen[str]):
     def __init__(self, directory: Path, draft: Draft) -> None:
         super().__init__()
         self._directory, self._source, self._backbone = directory, draft.config.data.train, draft.config.model.backbone
+        self._status = PlainText(self._source, classes="title")
         self._words = ["data", *reading_words(draft, "data.columns", "data.labels")]
         self._rows: list[tuple[Found, Odd]] = []
         self._kinds_of: defaultdict[int, set[str]] = defaultdict(set)
@@ -55,7 +56,7 @@ class Rows(ModalScreen[str]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog unusual"):
-            yield PlainText(self._source, id="told", classes="title")
+            yield self._status
             yield DataTable[Text](cursor_type="row", id="unusual")
             with VerticalScroll(id="row"):
                 yield PlainText(id="texts")
@@ -72,14 +73,11 @@ class Rows(ModalScreen[str]):
     @work(exclusive=True)
     async def _ask(self) -> None:
         words = (*self._words, "--json", "--show", str(_SHOWN))
-        done = await processes.run_command(self._directory, *words, on_progress=self._tell)
+        done = await processes.run_command(self._directory, *words, on_progress=self._status.update)
         if done.error:
-            self._tell(done.error)
+            self._status.update(done.error)
         else:
             self._show(msgspec.json.decode(done.stdout, type=Inspected))
-
-    def _tell(self, text: str) -> None:
-        self.query_one("#told", PlainText).update(text)
 
     def _show(self, seen: Inspected) -> None:
         found = [one for one in seen.found if one.count]
@@ -88,7 +86,7 @@ class Rows(ModalScreen[str]):
         for one, row in self._rows:
             self._kinds_of[row.row].add(one.kind)
         counts = ", ".join(f"{one.kind} {one.count:,}" for one in found)
-        self._tell(f"{seen.source}: {seen.count:,} {seen.form}\n{counts or 'nothing unusual'}")
+        self._status.update(f"{seen.source}: {seen.count:,} {seen.form}\n{counts or 'nothing unusual'}")
         table = self.query_one(DataTable)
         table.clear(columns=True)
         table.add_columns("", "kind", "row", "text")
@@ -149,9 +147,9 @@ class Rows(ModalScreen[str]):
             named = [str(name) for name, is_out in (*self._kinds.items(), *self._marked.items()) if is_out == out]
             chosen += [flag, ",".join(named)] if named else []
         words = (*self._words, "--show", "0", "--clean", output, *chosen)
-        done = await processes.run_command(self._directory, *words, on_progress=self._tell)
+        done = await processes.run_command(self._directory, *words, on_progress=self._status.update)
         if done.error:
-            self._tell(done.error)
+            self._status.update(done.error)
         else:
             self.dismiss(output)
 
