@@ -45,8 +45,7 @@ class Field:
 
     @property
     def label(self) -> str:
-        name = self.setting.flag.strip("-").replace("-", " ") or self.setting.name
-        return f"{name} {self.setting.symbol}".rstrip()
+        return f"{label(self.setting.flag) or self.setting.name} {self.setting.symbol}".rstrip()
 
     @property
     def differs(self) -> bool:
