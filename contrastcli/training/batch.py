@@ -78,7 +78,7 @@ def seed_of(run_seed: int, step: int, stream: int, chunk: int = 0) -> int:
     over a chunk draw the same dropout, and so does the same chunk on another process.
     """
     sequence = np.random.SeedSequence([run_seed, step, stream, chunk])
-    return int(sequence.generate_state(1, np.uint64)[0] >> 1)
+    return int(sequence.generate_state(1, np.uint64)[0]) >> 1
 
 
 def set_seed(run_seed: int, step: int, stream: int, chunk: int = 0) -> None:
