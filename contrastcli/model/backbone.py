@@ -1,5 +1,6 @@
 """A pretrained encoder from a folder: the BERT family without transformers, any other through it."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -100,7 +101,10 @@ class BertBackbone(Backbone):
     def save(self, folder: Path) -> None:
         # transformers 5 loads weights in the config's type, which may be that of weights published in fp16
         dtype = {key: "float32" for key in ("dtype", "torch_dtype") if key in self.config}
-        (folder / CONFIG).write_bytes(json_bytes(self.config | dtype))
+        # Servers tell by it whether a model embeds or classifies.
+        kinds = [re.sub("For[A-Z].*", "Model", str(name)) for name in self.config.get("architectures") or ()]
+        changed = dtype | ({"architectures": kinds} if kinds else {})
+        (folder / CONFIG).write_bytes(json_bytes(self.config | changed))
         save_file({**self.bert.published_state(), **self.pooler}, folder / WEIGHTS, metadata={"format": "pt"})
 
 
