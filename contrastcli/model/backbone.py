@@ -190,6 +190,11 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
+def is_classifier(config: Mapping[str, Any]) -> bool:
+    """Whether a config.json is that of a classifier, such as a cross-encoder: its backbone has scores on top."""
+    return any(str(name).endswith("ForSequenceClassification") for name in config.get("architectures") or ())
+
+
 def longest_of(folder: Path, config: Mapping[str, Any]) -> int:
     """The most tokens of a text that the model in a folder with that config.json reads. Raises DataError."""
     if not fits(config):

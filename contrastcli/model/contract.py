@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from contrastcli.data.tokens import Tokenizer, special_names
 from contrastcli.errors import DataError, UsageError, Use, error_text
 from contrastcli.files import json_bytes, read_json
-from contrastcli.model.backbone import attention_of, read_config
+from contrastcli.model.backbone import attention_of, is_classifier, read_config
 from contrastcli.model.pooling import Dense, Normalize, in_words
 from contrastcli.model.prompts import MASK_PROMPT, MASK_SUFFIX, PROMPT_NAMES, prompts_by, read_prompts
 from contrastcli.model.weights import DOWNLOAD, config_file, read_weights
@@ -49,6 +49,7 @@ _ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {
 """Activations of a dense layer. No other class is made from a name in a file."""
 _DIMS = "matryoshka_dimensions"
 """The key of config.json by which vLLM and others know the sizes at which a model was trained."""
+CLASSIFIER = "{} is a classifier, such as a cross-encoder: what it has on top is not used, and it was no embedder"
 # transformers writes 1e30 tokens where there is no limit.
 _NO_LIMIT = 1e9
 
@@ -79,6 +80,8 @@ class Contract:
     """What follows every text. A tokenizer that was saved with it has it already."""
     is_stated: bool = True
     """Whether the folder states it; else it is a bare backbone."""
+    is_classifier: bool = False
+    """Whether a bare backbone comes with a classifier on top, which no embedding uses."""
     is_static: bool = False
     """Whether the backbone is a vector for each token."""
 
@@ -157,7 +160,7 @@ def width_after(modules: nn.Sequential, width: int) -> int:
 
 def adapted(contract: Contract, settings: Model) -> tuple[Contract, list[str]]:
     """The contract to train under, and what the settings change of the one that a folder states, in words."""
-    own, notes = contract, list[str]()
+    own, notes = contract, [CLASSIFIER.format("the backbone")] * contract.is_classifier
     if settings.attention not in ("auto", own.attention):
         contract = own = _opened(own)
         notes.append("model.attention is bidirectional instead of the backbone's causal")
@@ -221,9 +224,10 @@ def read_contract(folder: Path) -> Contract:
     """
     modules = read_json(folder / "modules.json", list[_Module], DOWNLOAD)
     if modules is None:
-        attention = attention_of(read_config(folder))
+        config = read_config(folder)
+        attention, bare = attention_of(config), Contract(folder, dims=_dims(folder), is_stated=False)
         pooling: Pooling = "last" if attention == "causal" else "mean"
-        return Contract(folder, pooling, dims=_dims(folder), attention=attention, is_stated=False)
+        return replace(bare, pooling=pooling, attention=attention, is_classifier=is_classifier(config))
     try:
         return _read_chain(folder, modules)
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError) as error:

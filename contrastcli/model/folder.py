@@ -4,6 +4,7 @@ config.json, model.safetensors, tokenizer files     the backbone, or its adapter
 modules.json and the files that it names            the contract
 """
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from contrastcli.data.tokens import Tokenizer
 from contrastcli.errors import DataError, Use
 from contrastcli.model.adapters import base_folder, load_with_adapter, save_adapter
 from contrastcli.model.backbone import POOLER, BertBackbone
-from contrastcli.model.contract import Contract, read_contract, write_contract
+from contrastcli.model.contract import CLASSIFIER, Contract, read_contract, write_contract
 from contrastcli.model.devices import choose_device
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.locate import ModelRef
@@ -35,6 +36,9 @@ def load_model(
     """
     encoder = load_encoder(model.folder(), pooling).to(choose_device("auto")).eval()
     encoder.name, encoder.precision = model.name, precision
+    if encoder.contract.is_classifier:
+        what = CLASSIFIER.format(encoder.name)
+        encoder.note(f"note: {what}; it scores pairs: contrast mine PAIRS --score-with {shlex.quote(encoder.name)}")
     if dim is not None:
         encoder.set_dim(dim)
     if precision == "int8":

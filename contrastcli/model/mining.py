@@ -19,6 +19,7 @@ from contrastcli.data.texts import Texts
 from contrastcli.data.tokens import OnProgress, transformers
 from contrastcli.errors import DataError, UsageError
 from contrastcli.model.backbone import load_pretrained, loading_as, read_config
+from contrastcli.model.contract import read_contract
 from contrastcli.model.devices import choose_device
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_model
@@ -237,8 +238,7 @@ def other_positives(pairs: Examples, encoder: SentenceEncoder, on_progress: OnPr
 
 def load_scorer(ref: ModelRef, precision: Precision) -> Scorer:
     """A model by its kind, as its config.json states it; a cross-encoder computes in fp32. Raises DataError."""
-    names = read_config(ref.folder()).get("architectures") or ()
-    if any(name.endswith("ForSequenceClassification") for name in names):
+    if read_contract(ref.folder()).is_classifier:
         return _load_cross_encoder(ref)
     encoder = load_model(ref, precision=precision)
 

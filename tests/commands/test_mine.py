@@ -232,6 +232,22 @@ def test_a_teacher_that_cannot_score_is_refused_before_mining(contrast: Contrast
     assert not Path("t.csv").exists()
 
 
+def test_a_classifier_taken_for_an_embedder_is_said_and_what_is_trained_from_it_is_an_embedder(
+    contrast: Contrast,
+) -> None:
+    write_cross_encoder(Path("cross"))
+    answer = contrast("query", "a dog", "a cat", "--model", "cross")
+    assert answer.code == 0
+    assert "note: cross is a classifier" in answer.err and "contrast mine PAIRS --score-with cross" in answer.err
+    words = ("--backbone", "cross", "--data", PAIRS, "--dev", "none", "--max-steps", "1", "--batch-size", "8")
+    trained = contrast("train", *words, "--name", "one", "--no-ui")
+    assert trained.code == 0 and "the backbone is a classifier" in trained.err
+    saved = Path(contrast("export", "one", "out").out.strip())
+    assert json.loads((saved / "config.json").read_text())["architectures"] == ["BertModel"]
+    assert contrast("mine", PAIRS, "-o", "t.csv", *MODEL, *EASY, "-n", "1", "--score-with", "one").code == 0
+    assert all(abs(score) <= 1 + 1e-6 for _, scores in taught("t.csv") for score in scores)
+
+
 @pytest.mark.parametrize("objective", ["kl", "margin-mse", "simcse", "embed"])
 def test_rows_with_scores_train_any_objective_for_triplets(contrast: Contrast, objective: str) -> None:
     assert contrast("mine", PAIRS, "-o", "t.csv", *MODEL, *EASY, "-n", "2", "--score-with", "starter").code == 0
