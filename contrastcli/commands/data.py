@@ -17,11 +17,11 @@ import numpy as np
 from contrastcli.boundary import narrate, narrate_all
 from contrastcli.data.batching import Indices
 from contrastcli.data.dev_data import read_dev
-from contrastcli.data.examples import Examples, from_frame
+from contrastcli.data.examples import Examples, are_lists, from_frame
 from contrastcli.data.findings import Finding, Keyed, contradicting, languages, leaks, near, repeated, same
 from contrastcli.data.formats import Frame
 from contrastcli.data.forms import FORMS, KINDS, LONGEST
-from contrastcli.data.roles import are_lists, listed
+from contrastcli.data.roles import listed
 from contrastcli.data.sources import open_frame, read_sets
 from contrastcli.data.writing import WRITERS, check_rows_output
 from contrastcli.errors import DataError, UsageError, Use, nearest

@@ -1,7 +1,7 @@
 """Training rows and scored pairs, and how they are made from the columns of a frame."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, compress
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from contrastcli.data import roles
 from contrastcli.data.formats import Frame
 from contrastcli.data.forms import LABELS
-from contrastcli.data.texts import Column, Texts
+from contrastcli.data.texts import Column, Texts, read_columns
 from contrastcli.errors import DataError
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Blank, Kind
@@ -162,20 +162,72 @@ def from_frame(
     taught = [used.pop(role) for role in list(used) if role.startswith("negative_score")]
     hard = [used.pop(role) for role in list(used) if role.startswith("negative")]
     # One is a text of each row as others are; of several a row may have fewer.
-    if len(hard) == 1 and not roles.are_lists(frame.columns[hard[0]]):
+    if len(hard) == 1 and not are_lists(frame.columns[hard[0]]):
         used["negative"] = hard.pop()
-    frame = roles.one_each(frame, [*used.values()], score)
+    frame = one_each(frame, [*used.values()], score)
     frame = roles.complete_rows(frame, [*used.values()], blank)
     notes = (*frame.notes, f"columns not used: {', '.join(unused)}") if unused else frame.notes
     views = {"anchor" if role == "sentence" else role: roles.texts(frame, column) for role, column in used.items()}
     if hard:
-        widened = roles.several(frame, hard, "negative")
+        widened = several(frame, hard, "negative")
         views |= {name: roles.texts(widened, name) for name in widened.columns}
         notes += _count_negatives(views)
     ids = frame.columns[row_id] if row_id else None
     rows = Examples(form, views, None, source, notes, ids=ids, numbers=frame.numbers)
     rows = _with_scores(rows, frame, [score, *taught]) if score else rows
     return _with_gold(rows, roles.labels(frame, label, names)) if label else rows
+
+
+def are_lists(cells: Column[object]) -> bool:
+    """Whether a column has lists among its cells, but of the turns of a chat or other objects."""
+    lists = (cell for cell in cells.take(~cells.is_text) if isinstance(cell, list))
+    return any(not any(isinstance(one, dict) for one in cell) for cell in lists)
+
+
+def one_each(frame: Frame, columns: Sequence[str], score: str | None) -> Frame:
+    """A row for each text, where texts in some columns are lists, such as the positives of an anchor, with its score.
+
+    Raises DataError for lists of several lengths in a row.
+    """
+    of_lists = [column for column in columns if are_lists(frame.columns[column])]
+    if not of_lists:
+        return frame
+    if score and are_lists(frame.columns[score]):
+        of_lists.append(score)
+    rows = [[cell if isinstance(cell, list) else [cell] for cell in frame.columns[column]] for column in of_lists]
+    counts = np.array([[len(cell) for cell in cells] for cells in rows])
+    if bad := np.flatnonzero((counts != counts[0]).any(axis=0)).tolist():
+        what = f"{roles.quoted(of_lists)} have lists of several lengths"
+        raise roles.bad_rows(frame, bad, what, "give as many in each")
+    # A row without any stays, as one that is blank.
+    spread = frame.take(counts[0].clip(min=1))
+    values = (zip(*(cell or [""] for cell in cells), strict=True) for cells in zip(*rows, strict=True))
+    flat = chain.from_iterable(chain.from_iterable(values))
+    made = {**spread.columns, **read_columns(of_lists, flat)}
+    note = f"{len(frame):,} rows with lists in {roles.quoted(of_lists)} are {len(spread):,} rows, one for each value"
+    return replace(spread, columns=made, notes=(*spread.notes, note) if len(spread) > len(frame) else spread.notes)
+
+
+def several(frame: Frame, columns: Sequence[str], role: str) -> Frame:
+    """The values of a role, of several columns or of lists, a column each by number (negative, negative_2 …).
+
+    A row that has fewer than others is filled up with "". Raises DataError where no row has any.
+    """
+    cells = [frame.columns[column] for column in columns]
+    width = max(map(len, _given(cells)), default=0)
+    if not width:
+        what = f"no row has a {role.replace('_', ' ')} in {', '.join(columns)}"
+        raise DataError(what, "fill one in, or delete the columns", key=roles.COLUMNS)
+    names = [role, *(f"{role}_{number}" for number in range(2, width + 1))]
+    filled = chain.from_iterable([*row, *[""] * (width - len(row))] for row in _given(cells))
+    return replace(frame, columns=read_columns(names, filled))
+
+
+def _given(columns: Sequence[Column[object]]) -> Iterator[list[object]]:
+    """The values of each row that are not blank; lists count as several."""
+    for row in zip(*columns, strict=True):
+        flat = chain.from_iterable(cell if isinstance(cell, list) else [cell] for cell in row)
+        yield [cell for cell in flat if cell is not None and str(cell).strip()]
 
 
 def _with_scores(rows: Examples, frame: Frame, columns: Sequence[str]) -> Examples:
@@ -185,8 +237,8 @@ def _with_scores(rows: Examples, frame: Frame, columns: Sequence[str]) -> Exampl
         require_different_scores(scores[0], rows.source)
         return replace(rows, scores=scores[0])
     taught = columns[1:]
-    if any(roles.are_lists(frame.columns[column]) for column in taught):
-        frame = roles.several(frame, taught, "negative_score")
+    if any(are_lists(frame.columns[column]) for column in taught):
+        frame = several(frame, taught, "negative_score")
         taught = [*frame.columns]
     scores += [roles.scores(frame, column) for column in taught]
     candidates = [texts for view, texts in rows.views.items() if view != "anchor"]

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from itertools import chain
 from typing import cast
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from contrastcli.data.formats import Frame
 from contrastcli.data.forms import LABELS, LONGEST, NAMES, SHAPES
 from contrastcli.data.lines import as_number, likely_header
-from contrastcli.data.texts import Column, Texts, read_columns
+from contrastcli.data.texts import Column, Texts
 from contrastcli.errors import DataError, Hint, Remedy, UsageError, Use, nearest
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Blank
@@ -30,7 +29,9 @@ _LIST_AS_TEXT = re.compile(r"""\[\s*(["']).*\1\s*\]""", re.DOTALL)
 _LABELS_KEY = "data.labels"
 _LABELS_EXAMPLE = "0=entailment,1=neutral,2=contradiction"
 _LONGEST_NAME, _MOST_WORDS = 50, 4
-_SHOWN_VALUES, _MOST_SEARCHED, _MOST_NAMED = 3, 1_000, 20
+MOST_SEARCHED = 1_000
+"""Rows whose cells tell what a column holds."""
+_SHOWN_VALUES, _MOST_NAMED = 3, 20
 _MISSING = ("N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null")
 """What spreadsheets and programs write into a cell without a value."""
 # In SNLI and MNLI: the annotators disagreed.
@@ -203,16 +204,16 @@ def complete_rows(frame: Frame, columns: Sequence[str], blank: Blank) -> Frame:
     blanks, missing = (np.flatnonzero(rows).tolist() for rows in (is_blank, is_missing))
     if blank == "drop":
         gone = is_blank | is_missing
-        note = f"{gone.sum():,} of {len(frame):,} rows without a text in {_quoted(columns)} were left out"
+        note = f"{gone.sum():,} of {len(frame):,} rows without a text in {quoted(columns)} were left out"
         if gone.all():
             raise DataError(note, "give data with at least two rows")
         return replace(frame.take(~gone), notes=(*frame.notes, note)) if gone.any() else frame
     if blanks:
         # Only those that are blank somewhere.
         names = [column for column, one in zip(columns, cells, strict=True) if _is_blank(one).any()]
-        what = f"the sentence in the column {_quoted(names)} is blank"
+        what = f"the sentence in the column {quoted(names)} is blank"
         remedies = Use("--blank", "drop", "leave them out with"), "fill them in"
-        raise _bad_rows(frame, blanks, what, remedies, "data.blank")
+        raise bad_rows(frame, blanks, what, remedies, "data.blank")
     if missing:
         what = f"{frame.where(*missing)}: a text is {_MISSING[0]} or the like ({len(missing):,} of {len(frame):,} rows)"
         return replace(frame, notes=(*frame.notes, f"{what}; --blank drop leaves them out"))
@@ -226,11 +227,12 @@ def _is_blank(cells: Column[object]) -> NDArray[np.bool_]:
     return blank
 
 
-def _quoted(names: Sequence[str]) -> str:
+def quoted(names: Sequence[str]) -> str:
+    """Names of columns, of which an error is about one."""
     return " or ".join(f"'{name}'" for name in names)
 
 
-def _bad_rows(frame: Frame, rows: Sequence[int], what: str, hint: Hint, key: str = "") -> DataError:
+def bad_rows(frame: Frame, rows: Sequence[int], what: str, hint: Hint, key: str = "") -> DataError:
     """The one error for all rows that are malformed alike."""
     count = f" ({len(rows):,} of {len(frame):,} rows)" if len(rows) > 1 else ""
     return DataError(f"{frame.where(*rows)}: {what}{count}", hint, key=key)
@@ -243,8 +245,8 @@ def texts(frame: Frame, column: str) -> Texts:
     if others:
         what = f"the column '{column}' holds {cells[others[0]]!r:.40}, which is not text"
         hint = "write sentences as text, or choose another column: --columns anchor=a,positive=b"
-        raise _bad_rows(frame, others, what, _taken_out(frame, column) or hint, COLUMNS)
-    heads = [cell for cell in cells[:_MOST_SEARCHED] if cell]
+        raise bad_rows(frame, others, what, _taken_out(frame, column) or hint, COLUMNS)
+    heads = [cell for cell in cells[:MOST_SEARCHED] if cell]
     if heads and all(_LIST_AS_TEXT.fullmatch(cast(str, cell)) for cell in heads):
         what = f"{frame.files[0][0]}: the column '{column}' holds lists written as text, such as {heads[0]:.40}"
         hint = "write the rows as .jsonl, where a list is one: df.to_json(…, orient='records', lines=True)"
@@ -252,7 +254,7 @@ def texts(frame: Frame, column: str) -> Texts:
     long = [row for row in np.flatnonzero(cells.sizes > LONGEST).tolist() if len(cast(str, cells[row])) > LONGEST]
     if long:
         what = f"the sentence in the column '{column}' is longer than {LONGEST:,} characters"
-        raise _bad_rows(frame, long, what, "is it a sentence? Shorten it or delete the row")
+        raise bad_rows(frame, long, what, "is it a sentence? Shorten it or delete the row")
     return cast(Texts, cells)
 
 
@@ -262,7 +264,7 @@ def _taken_out(frame: Frame, column: str) -> str:
     It knows objects, a chat's turns, SQuAD's paragraphs, and lists of texts that mean the same.
     """
     file, cells = frame.files[0][0], frame.columns[column]
-    cell = next((cell for cell in cells[:_MOST_SEARCHED] if isinstance(cell, dict | list) and cell), None)
+    cell = next((cell for cell in cells[:MOST_SEARCHED] if isinstance(cell, dict | list) and cell), None)
     inner = cell[0] if isinstance(cell, list) else cell
     found = {key: value for key, value in inner.items() if isinstance(value, str)} if isinstance(inner, dict) else {}
     place = f'.["{column}"]'
@@ -280,69 +282,18 @@ def _taken_out(frame: Frame, column: str) -> str:
     return f"take the texts out of it: jq -c {shlex.quote(rows + made)} {shlex.quote(file)} > texts.jsonl"
 
 
-def are_lists(cells: Column[object]) -> bool:
-    """Whether a column has lists among its cells, but of the turns of a chat or other objects."""
-    lists = (cell for cell in cells.take(~cells.is_text) if isinstance(cell, list))
-    return any(not any(isinstance(one, dict) for one in cell) for cell in lists)
-
-
-def one_each(frame: Frame, columns: Sequence[str], score: str | None) -> Frame:
-    """A row for each text, where texts in some columns are lists, such as the positives of an anchor, with its score.
-
-    Raises DataError for lists of several lengths in a row.
-    """
-    of_lists = [column for column in columns if are_lists(frame.columns[column])]
-    if not of_lists:
-        return frame
-    if score and are_lists(frame.columns[score]):
-        of_lists.append(score)
-    rows = [[cell if isinstance(cell, list) else [cell] for cell in frame.columns[column]] for column in of_lists]
-    counts = np.array([[len(cell) for cell in cells] for cells in rows])
-    if bad := np.flatnonzero((counts != counts[0]).any(axis=0)).tolist():
-        raise _bad_rows(frame, bad, f"{_quoted(of_lists)} have lists of several lengths", "give as many in each")
-    # A row without any stays, as one that is blank.
-    spread = frame.take(counts[0].clip(min=1))
-    values = (zip(*(cell or [""] for cell in cells), strict=True) for cells in zip(*rows, strict=True))
-    flat = chain.from_iterable(chain.from_iterable(values))
-    made = {**spread.columns, **read_columns(of_lists, flat)}
-    note = f"{len(frame):,} rows with lists in {_quoted(of_lists)} are {len(spread):,} rows, one for each value"
-    return replace(spread, columns=made, notes=(*spread.notes, note) if len(spread) > len(frame) else spread.notes)
-
-
-def several(frame: Frame, columns: Sequence[str], role: str) -> Frame:
-    """The values of a role, of several columns or of lists, a column each by number (negative, negative_2 …).
-
-    A row that has fewer than others is filled up with "". Raises DataError where no row has any.
-    """
-    cells = [frame.columns[column] for column in columns]
-    width = max(map(len, _given(cells)), default=0)
-    if not width:
-        what = f"no row has a {role.replace('_', ' ')} in {', '.join(columns)}"
-        raise DataError(what, "fill one in, or delete the columns", key=COLUMNS)
-    names = [role, *(f"{role}_{number}" for number in range(2, width + 1))]
-    filled = chain.from_iterable([*row, *[""] * (width - len(row))] for row in _given(cells))
-    return replace(frame, columns=read_columns(names, filled))
-
-
-def _given(columns: Sequence[Column[object]]) -> Iterator[list[object]]:
-    """The values of each row that are not blank; lists count as several."""
-    for row in zip(*columns, strict=True):
-        flat = chain.from_iterable(cell if isinstance(cell, list) else [cell] for cell in row)
-        yield [cell for cell in flat if cell is not None and str(cell).strip()]
-
-
 def scores(frame: Frame, column: str) -> list[float]:
     """A column of finite numbers, whose decimals stand behind a point or a comma. Raises DataError."""
     numbers = [as_number(cell.replace(",", ".") if isinstance(cell, str) else cell) for cell in frame.columns[column]]
     if bad := [row for row, value in enumerate(numbers) if not math.isfinite(value)]:
         what = f"the score in the column '{column}' is {_values(frame, column, bad)}"
-        raise _bad_rows(frame, bad, what, "a score is a finite number; fix or delete the row")
+        raise bad_rows(frame, bad, what, "a score is a finite number; fix or delete the row")
     return numbers
 
 
 def _values(frame: Frame, column: str, rows: Sequence[int]) -> str:
     """The first different values of some rows."""
-    values = dict.fromkeys(f"{frame.columns[column][row]!r:.40}" for row in rows[:_MOST_SEARCHED])
+    values = dict.fromkeys(f"{frame.columns[column][row]!r:.40}" for row in rows[:MOST_SEARCHED])
     return " or ".join([*values][:_SHOWN_VALUES])
 
 
@@ -378,7 +329,7 @@ def labels(frame: Frame, column: str, names: Mapping[str, int]) -> list[int | No
         roles = {role: name for name in frame.columns if (role := _role_of(name)) in ("anchor", "positive")}
         if len(roles) == 2 and all(math.isfinite(as_number(word)) for word in bad.values()):
             remedies.append(Use("--columns", _spelled(**roles, score=column), "if they say how alike the two are:"))
-        raise _bad_rows(frame, [*bad], what, remedies, _LABELS_KEY)
+        raise bad_rows(frame, [*bad], what, remedies, _LABELS_KEY)
     return values
 
 
