@@ -208,7 +208,7 @@ def _header(rows: Records, name: str) -> list[str]:
     if len(set(header)) < len(header):
         repeated = Counter(header).most_common(1)[0][0]
         what = f"{name}, line {line or 1}: the column '{repeated}' occurs twice"
-        likely = likely_header(len(header), name)
+        likely = likely_header(header, name)
         command = f", such as: sed -i '{line}s/.*/{likely}/' {shlex.quote(name)}" if line and likely else ""
         raise DataError(what, f"give each column its own name{command}")
     return header

@@ -10,7 +10,7 @@ from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from contrastcli.data.forms import LONGEST
+from contrastcli.data.forms import LABELS, LONGEST
 from contrastcli.errors import DataError
 
 BYTES_OF_A_ROW = 64
@@ -155,10 +155,16 @@ def as_number(cell: Any) -> float:
         return math.nan
 
 
-def likely_header(columns: int, name: str) -> str:
-    """The names that so many columns of a file may have, as sed writes them into a line; "" for other tables."""
-    names = {1: ("text",), 2: ("anchor", "positive"), 3: ("anchor", "positive", "negative")}.get(columns, ())
-    return ("\\t" if name.endswith(".tsv") else ",").join(names)
+def likely_header(cells: Sequence[str], name: str) -> str:
+    """The names that the columns of a row's cells may have, as sed writes them into a line; "" for other tables."""
+    scores = [math.isfinite(as_number(cell)) for cell in cells]
+    labels = [cell.isdigit() or cell in LABELS for cell in cells]
+    kinds = ["label" if labels[i] else "score" if scores[i] else "" for i in range(len(cells))]
+    texts = {1: ("text",), 2: ("anchor", "positive"), 3: ("anchor", "positive", "negative")}.get(kinds.count(""), ())
+    if not texts or max(kinds.count("label"), kinds.count("score")) > 1:
+        return ""
+    names = iter(texts)
+    return ("\\t" if name.endswith(".tsv") else ",").join(kind or next(names) for kind in kinds)
 
 
 def limit_memory(lines: Lines, memory: int, name: str, row_bytes: int = BYTES_OF_A_ROW) -> Lines:

@@ -76,7 +76,7 @@ def _without_form(frame: Frame, roles: Mapping[str, str], given: Mapping[str, st
     nested = next(filter(None, (_taken_out(frame, column) for column in texts)), "")
     hint: list[Remedy] = [nested] if nested else [*pairs, sentences, f"name the columns {_NAMED}"]
     if any(_is_cell(column) for column in frame.columns):
-        header = likely_header(len(frame.columns), source) or "anchor,positive,…"
+        header = likely_header([*frame.columns], source) or "anchor,positive,…"
         above = f"write one above it: sed -i '1i {header}' {shlex.quote(source)}; names are {_NAMED}, or any other"
         hint = [f"if the first line is a row, {above}"]
     shown = ", ".join([f"'{column}'" for column in frame.columns][:_MOST_NAMED])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from contrastcli.data.examples import Examples, preview
+from contrastcli.data.lines import likely_header
 from contrastcli.data.sources import load_examples
 from contrastcli.errors import ContrastError, DataError, UsageError
 from contrastcli.settings.objective import Form
@@ -339,6 +340,21 @@ def test_several_hard_negatives_may_be_a_list(tmp_path: Path) -> None:
     path.write_text('{"anchor": "a", "positive": "p", "negatives": []}\n')
     with pytest.raises(DataError, match="no row has a negative in negatives"):
         load_examples(Data(train=str(path)), ANY, ())
+
+
+@pytest.mark.parametrize(
+    ("cells", "header"),
+    {
+        ("a b", "c d", "e"): "anchor,positive,negative",
+        ("a b", "c d", "1"): "anchor,positive,label",
+        ("entailment", "a b", "c d"): "label,anchor,positive",
+        ("0.5", "a b", "c d"): "score,anchor,positive",
+        ("7", "8", "9"): "",
+    }.items(),
+)
+def test_a_header_is_guessed_from_the_cells_of_the_first_row(cells: tuple[str, ...], header: str) -> None:
+    assert likely_header(cells, "a.csv") == header
+    assert likely_header(cells, "a.tsv") == header.replace(",", r"\t")
 
 
 def test_columns_names_several_hard_negatives(load: Load) -> None:
