@@ -66,7 +66,7 @@ def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]
 def _without_form(frame: Frame, roles: Mapping[str, str], given: Mapping[str, str], source: str) -> DataError:
     """The error for rows that are neither sentences nor pairs, with the likely columns of both."""
     half = {role: column for role, column in roles.items() if role in ("anchor", "positive")}
-    free = [column for column in frame.columns if column not in roles.values()]
+    free = [column for column in frame.columns if column not in roles.values() and not _is_record(frame, column)]
     longest = sorted(free, key=lambda column: -frame.columns[column].sizes.sum())[: 2 - len(half)]
     likely = iter([column for column in free if column in longest])
     pair = {role: column for role in ("anchor", "positive") if (column := half.get(role) or next(likely, ""))}
@@ -84,6 +84,12 @@ def _without_form(frame: Frame, roles: Mapping[str, str], given: Mapping[str, st
     what = f"its columns {shown} make neither sentences nor pairs"
     what = "data.columns gives half of a pair" if half.keys() & given else what
     return DataError(f"{source}: {what}", hint, key=COLUMNS)
+
+
+def _is_record(frame: Frame, column: str) -> bool:
+    """Whether the first cell that is not blank is an object without a text, of which no command makes one."""
+    cell = next(filter(None, frame.columns[column][:MOST_SEARCHED]), None)
+    return isinstance(cell, dict) and not _taken_out(frame, column)
 
 
 def _is_cell(name: str) -> bool:
@@ -270,7 +276,7 @@ def _taken_out(frame: Frame, column: str) -> str:
     place = f'.["{column}"]'
     if isinstance(inner, str) and len(frame.columns) == 1:
         made = f"{place} | .[0] as $first | .[1:][] | [$first, .]"
-    elif "qas" in (inner or ()):
+    elif isinstance(inner, dict) and "qas" in inner:
         made = f'{place}[] | .["context"] as $text | .["qas"][] | {{anchor: .["question"], positive: $text}}'
     elif found:
         key = max(found, key=lambda key: len(found[key]))
@@ -278,8 +284,13 @@ def _taken_out(frame: Frame, column: str) -> str:
         made = f"{{anchor: {first}, positive: {second}}}" if isinstance(cell, list) else f"{place} = {whole}"
     else:
         return ""
-    rows = ".data[]? // .[]? | " if file.endswith(".json") else ""
-    return f"take the texts out of it: jq -c {shlex.quote(rows + made)} {shlex.quote(file)} > texts.jsonl"
+    return f"take the texts out of it: {as_jq(made, file)}"
+
+
+def as_jq(made: str, file: str) -> str:
+    """The command that makes something of each row of a file of JSON."""
+    rows = "(.data? // .)[] | " if file.endswith(".json") else ""
+    return f"jq -c {shlex.quote(rows + made)} {shlex.quote(file)} > texts.jsonl"
 
 
 def scores(frame: Frame, column: str) -> list[float]:

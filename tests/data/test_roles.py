@@ -342,6 +342,20 @@ def test_several_hard_negatives_may_be_a_list(tmp_path: Path) -> None:
         load_examples(Data(train=str(path)), ANY, ())
 
 
+ROWS_OF_JSON = {
+    "ids": ({"ids": [1, 2], "questions": ["a", "b"]}, "--columns text=questions"),
+}
+
+
+@pytest.mark.parametrize("case", ROWS_OF_JSON)
+def test_rows_of_lists_and_objects_that_cannot_be_read_are_met_with_what_can(tmp_path: Path, case: str) -> None:
+    row, hint = ROWS_OF_JSON[case]
+    (path := tmp_path / "a.jsonl").write_text(json.dumps(row))
+    with pytest.raises(DataError) as caught:
+        load_examples(Data(train=str(path)), ANY, ())
+    assert hint in caught.value.hint
+
+
 @pytest.mark.parametrize(
     ("cells", "header"),
     {
