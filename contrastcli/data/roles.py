@@ -132,7 +132,15 @@ def _roles_by_name(frame: Frame, source: str, given: Mapping[str, str]) -> dict[
     for role, column in second.items():
         what = f"{source}: {roles[role]!r} and {column!r} could both be the {role}"
         raise DataError(what, Use("--columns", _spelled(**roles), "choose one:"), key=COLUMNS)
+    # GLUE's STS-B calls its scores so.
+    if "label" in roles and "score" not in roles and _has_fractions(frame.columns[roles["label"]]):
+        roles["score"] = roles.pop("label")
     return roles
+
+
+def _has_fractions(cells: Column[object]) -> bool:
+    numbers = map(as_number, cells[:MOST_SEARCHED])
+    return any(math.isfinite(number) and not number.is_integer() for number in numbers)
 
 
 def _parse_columns(columns: str, frame: Frame, source: str) -> dict[str, str]:

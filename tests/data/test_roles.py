@@ -8,7 +8,8 @@ import pytest
 
 from contrastcli.data.examples import Examples, preview
 from contrastcli.data.lines import likely_header
-from contrastcli.data.sources import load_examples
+from contrastcli.data.roles import shape
+from contrastcli.data.sources import load_examples, open_frame
 from contrastcli.errors import ContrastError, DataError, UsageError
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Data
@@ -354,6 +355,14 @@ def test_rows_of_lists_and_objects_that_cannot_be_read_are_met_with_what_can(tmp
     with pytest.raises(DataError) as caught:
         load_examples(Data(train=str(path)), ANY, ())
     assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(("cells", "form"), [(("3.8", "5"), "scored"), (("1", "0"), "labelled")])
+def test_fractions_are_scores_whatever_their_column_is_called(
+    tmp_path: Path, cells: tuple[str, str], form: Form
+) -> None:
+    (path := tmp_path / "a.csv").write_text("sentence1,sentence2,label\na,b,{}\nc,d,{}\n".format(*cells))
+    assert shape(open_frame(str(path), "train"), "", "a.csv")[0] == form
 
 
 @pytest.mark.parametrize(
