@@ -29,6 +29,8 @@ _LIST_AS_TEXT = re.compile(r"""\[\s*(["']).*\1\s*\]""", re.DOTALL)
 _LABELS_KEY = "data.labels"
 _LABELS_EXAMPLE = "0=entailment,1=neutral,2=contradiction"
 _LONGEST_NAME, _MOST_WORDS = 50, 4
+_LETTERS = 10
+"""Of a text, at least, next to which an anchor is half of a pair."""
 MOST_SEARCHED = 1_000
 """Rows whose cells tell what a column holds."""
 _SHOWN_VALUES, _MOST_NAMED = 3, 20
@@ -51,16 +53,45 @@ def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]
     roles = dict(zip(["id"], ids, strict=False)) | given
     if not {_kind(role) for role in given} & {"sentence", "anchor", "positive", "negative"}:
         roles = _roles_by_name(frame, source, given) | roles
-    if "sentence" in roles and "anchor" in roles:
-        what = f"{source}: '{roles['sentence']}' makes rows of one sentence, '{roles['anchor']}' makes pairs"
-        raise DataError(what, Use("--columns", _spelled(sentence=roles["sentence"]), "choose one:"), key=COLUMNS)
+    if "sentence" in roles and {"anchor", "positive"} & roles.keys():
+        raise _two_forms(roles, source)
     in_order = sorted(roles, key=lambda role: (len(role), role))  # negative_2 before negative_10
-    # Who gives an anchor among other columns means pairs.
-    is_half = "anchor" in given and len(frame.columns) > 1
     for form, needed in SHAPES:
-        if set(needed) <= {_kind(role) for role in roles} and not (is_half and needed == ("anchor",)):
+        if set(needed) <= {_kind(role) for role in roles} and not (
+            needed == ("anchor",) and _is_half(frame, roles, given)
+        ):
             return form, {role: roles[role] for kind in (*needed, "id") for role in in_order if _kind(role) == kind}
     raise _without_form(frame, roles, given, source)
+
+
+def _two_forms(roles: Mapping[str, str], source: str) -> DataError:
+    """The error for columns of sentences and of pairs, with what makes either."""
+    sentence = roles["sentence"]
+    other = roles.get("anchor") or roles["positive"]
+    what = f"{source}: '{sentence}' makes rows of one sentence, '{other}' makes pairs"
+    halves = {role: roles.get(role, sentence) for role in ("anchor", "positive")}
+    pair = halves | {role: column for role, column in roles.items() if role not in ("sentence", "id")}
+    remedies = (
+        Use("--columns", _spelled(text=sentence), "for sentences"),
+        Use("--columns", _spelled(**pair), "for pairs"),
+    )
+    return DataError(what, remedies, key=COLUMNS)
+
+
+def _is_half(frame: Frame, roles: Mapping[str, str], given: Mapping[str, str]) -> bool:
+    """Whether anchors have a pair in another column: they are given among others, or stand next to other texts."""
+    others = [cells for column, cells in frame.columns.items() if column not in roles.values()]
+    return bool(others) if "anchor" in given else "negative" in roles or any(map(_holds_texts, others))
+
+
+def _holds_texts(cells: Column[object]) -> bool:
+    """Whether most of the first cells are phrases, lists or objects: no dates, links or names of classes."""
+    heads = [cell for cell in cells[:MOST_SEARCHED] if cell]
+    return sum(isinstance(cell, dict | list) or _is_phrase(str(cell)) for cell in heads) * 2 > len(heads)
+
+
+def _is_phrase(cell: str) -> bool:
+    return sum(map(str.isalpha, cell)) >= _LETTERS and (" " in cell or not cell.isascii())
 
 
 def _without_form(frame: Frame, roles: Mapping[str, str], given: Mapping[str, str], source: str) -> DataError:

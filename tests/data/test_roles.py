@@ -106,9 +106,23 @@ BAD_COLUMNS = {
     "a label beside texts": ("label|a|b", "", DataError, "make neither", "anchor=a,positive=b,label=label"),
     "an anchor alone": ("x|y", "anchor=y", DataError, "half of a pair", "anchor=y,positive=x, or for sentences"),
     "a positive alone of others": ("x|y|z", "positive=y,id=z", DataError, "half of a pair", "anchor=x,positive=y,id=z"),
+    "a negative without a positive": ("anchor|negative", "", DataError, "make neither", "--columns text=anchor"),
     "one column": ("foo", "", DataError, "its columns 'foo' make neither", "for sentences --columns text=foo"),
     "three of a role": ("Label|LABEL|anchor", "", DataError, "'Label' and 'LABEL' could both be", "label=Label"),
-    "a sentence and an anchor": ("text|anchor", "", DataError, "'text' makes rows of one sentence", "sentence=text"),
+    "a sentence and an anchor": (
+        "text|anchor",
+        "",
+        DataError,
+        "'text' makes rows of one sentence",
+        "--columns text=text",
+    ),
+    "a sentence and a positive": (
+        "text|text_pos|text_neg",
+        "",
+        DataError,
+        "'text_pos' makes pairs",
+        "--columns anchor=text,positive=text_pos,negative=text_neg",
+    ),
     "no such column": ("anchor|positive", "anchor=ancor", DataError, "no column 'ancor'", "did you mean 'anchor'?"),
     "no such role": ("anchor|positive", "ancor=anchor", UsageError, "no role 'ancor'", "did you mean 'anchor'?"),
     "roles exchanged": ("a|b", "a=anchor,b=positive", UsageError, "role 'a'", "--columns anchor=a,positive=b"),
@@ -343,8 +357,21 @@ def test_several_hard_negatives_may_be_a_list(tmp_path: Path) -> None:
         load_examples(Data(train=str(path)), ANY, ())
 
 
+@pytest.mark.parametrize("cell", ["the cat sat on the mat", "猫はマットの上に座った"])
+def test_an_anchor_next_to_other_texts_is_half_of_a_pair(load: Load, cell: str) -> None:
+    rows = "query|context", *(f"{n}|{cell}" for n in "abc")
+    refused(DataError, load, *rows, what="make neither sentences nor pairs", hint="anchor=query,positive=context")
+    assert load(*rows, columns="text=query").views == {"anchor": ["a", "b", "c"]}
+
+
+@pytest.mark.parametrize("cell", ["2024-02-29 23:59:59", "https://example.org/a-page-of-letters", "Home", "", "0.5"])
+def test_an_anchor_next_to_dates_links_or_classes_is_a_sentence(load: Load, cell: str) -> None:
+    assert load("query|more", *(f"{n}|{cell}" for n in "abc")).views == {"anchor": ["a", "b", "c"]}
+
+
 ROWS_OF_JSON = {
     "ids": ({"ids": [1, 2], "questions": ["a", "b"]}, "--columns text=questions"),
+    "an object of lists": ({"query": "a", "answers": ["b"], "passages": {"text": ["c"]}}, "positive=answers, or"),
 }
 
 
