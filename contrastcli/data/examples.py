@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, compress
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,6 +159,7 @@ def from_frame(
         used = {role: column for role, column in used.items() if role != "label" and "score" not in role}
     unused = [column for column in frame.columns if column not in used.values()]
     label, score, row_id = (used.pop(role, None) for role in ("label", "score", "id"))
+    frame = passages(frame, [*used.values()])
     taught = [used.pop(role) for role in list(used) if role.startswith("negative_score")]
     hard = [used.pop(role) for role in list(used) if role.startswith("negative")]
     # One is a text of each row as others are; of several a row may have fewer.
@@ -182,6 +183,28 @@ def are_lists(cells: Column[object]) -> bool:
     """Whether a column has lists among its cells, but of the turns of a chat or other objects."""
     lists = (cell for cell in cells.take(~cells.is_text) if isinstance(cell, list))
     return any(not any(isinstance(one, dict) for one in cell) for cell in lists)
+
+
+def passages(frame: Frame, columns: Sequence[str]) -> Frame:
+    """The rows with the texts of passages, each after its title, in columns that hold lists of them.
+
+    DPR and Tevatron write them so: [{"title": "…", "text": "…"}, …].
+    """
+    made: dict[str, Column[object]] = {}
+    for column in columns:
+        cells = frame.columns[column]
+        if any(map(_is_passages, cells[: roles.MOST_SEARCHED])):
+            made[column] = Column.of(_texts_of(cell) if _is_passages(cell) else cell for cell in cells)
+    return replace(frame, columns={**frame.columns, **made}) if made else frame
+
+
+def _is_passages(cell: object) -> bool:
+    of_objects = isinstance(cell, list) and all(isinstance(one, dict) for one in cell)
+    return of_objects and bool(cell) and all(isinstance(one.get("text"), str) for one in cast(list[Any], cell))
+
+
+def _texts_of(passages: Any) -> list[str]:
+    return [f"{one.get('title') or ''} {one['text']}".strip() for one in passages]
 
 
 def one_each(frame: Frame, columns: Sequence[str], score: str | None) -> Frame:

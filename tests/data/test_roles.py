@@ -369,6 +369,22 @@ def test_an_anchor_next_to_dates_links_or_classes_is_a_sentence(load: Load, cell
     assert load("query|more", *(f"{n}|{cell}" for n in "abc")).views == {"anchor": ["a", "b", "c"]}
 
 
+@pytest.mark.parametrize(
+    "names", [("question", "positive_ctxs", "hard_negative_ctxs"), ("query", "positive_passages", "negative_passages")]
+)
+def test_passages_are_read_as_dpr_and_tevatron_write_them(tmp_path: Path, names: tuple[str, str, str]) -> None:
+    anchor, positive, negative = names
+    passages = [{"title": "T", "text": "b", "score": 1}, {"title": "", "text": "c"}, {"text": "d"}]
+    rows = [
+        {anchor: "a", positive: passages[:1], negative: passages[1:], "answers": ["x"]},
+        {anchor: "e", positive: passages[1:2], negative: [], "answers": []},
+    ]
+    (path := tmp_path / "a.json").write_text(json.dumps(rows))
+    read = load_examples(Data(train=str(path)), ("triplets",), ())
+    assert [*zip(*read.views.values(), strict=True)] == [("a", "T b", "c", "d"), ("e", "c", "", "")]
+    assert "columns not used: answers" in read.notes
+
+
 ROWS_OF_JSON = {
     "ids": ({"ids": [1, 2], "questions": ["a", "b"]}, "--columns text=questions"),
     "an object of lists": ({"query": "a", "answers": ["b"], "passages": {"text": ["c"]}}, "positive=answers, or"),
