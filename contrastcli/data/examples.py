@@ -215,6 +215,16 @@ def one_each(frame: Frame, columns: Sequence[str], score: str | None) -> Frame:
     of_lists = [column for column in columns if are_lists(frame.columns[column])]
     if not of_lists:
         return frame
+    if columns[1:] and columns[0] in of_lists:
+        file = frame.files[0][0]
+        named = [column for column in frame.columns if are_lists(frame.columns[column])]
+        places = ", ".join(f'.["{column}"]' for column in named)
+        each = ", ".join(f'"{column}": .[{place}]' for place, column in enumerate(named))
+        row_each = roles.as_jq(f"[{places}] | transpose[] | {{{each}}}", file)
+        what = f"{file}: the anchors in the column '{columns[0]}' are lists"
+        last = f"of an instruction and a text each, keep the text: {roles.as_jq(f'({places}) |= last', file)}"
+        hint = last, f"make a row of each: {row_each}"
+        raise DataError(what, hint, key=roles.COLUMNS)
     if score and are_lists(frame.columns[score]):
         of_lists.append(score)
     rows = [[cell if isinstance(cell, list) else [cell] for cell in frame.columns[column]] for column in of_lists]

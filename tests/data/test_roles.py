@@ -385,9 +385,19 @@ def test_passages_are_read_as_dpr_and_tevatron_write_them(tmp_path: Path, names:
     assert "columns not used: answers" in read.notes
 
 
+def test_an_instruction_before_each_text_is_no_anchor_of_its_own(tmp_path: Path) -> None:
+    (path := tmp_path / "medi.json").write_text(
+        json.dumps([{"query": ["i", "a"], "pos": ["i", "b"], "neg": ["i", "c"]}])
+    )
+    with pytest.raises(DataError, match="the anchors in the column 'query' are lists") as caught:
+        load_examples(Data(train=str(path)), ("triplets",), ())
+    assert """jq -c '(.data? // .)[] | (.["query"], .["pos"], .["neg"]) |= last' """ in caught.value.hint
+
+
 ROWS_OF_JSON = {
     "ids": ({"ids": [1, 2], "questions": ["a", "b"]}, "--columns text=questions"),
     "an object of lists": ({"query": "a", "answers": ["b"], "passages": {"text": ["c"]}}, "positive=answers, or"),
+    "lists of both": ({"query": ["a", "b"], "pos": ["c", "d"]}, 'transpose[] | {"query": .[0], "pos": .[1]}'),
 }
 
 
