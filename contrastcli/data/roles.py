@@ -389,8 +389,12 @@ def _naming(words: Sequence[str], names: Mapping[str, int]) -> Remedy:
         return "write a label into each row, or delete it"
     if [*words] == ["0", "1", "2"]:
         return Use("--labels", _LABELS_EXAMPLE, "explain the labels:")
-    if [*words] == ["0", "1"] and not names:
-        return Use("--labels", "0=contradiction,1=entailment", "if 1 says that the two mean the same:")
+    # GLUE's MRPC and QQP: equivalent and not_equivalent.
+    same = "1" if [*words] == ["0", "1"] else min(words, key=len)
+    if not names and [*words] in (["0", "1"], sorted((same, f"not_{same}"))):
+        other = next(word for word in words if word != same)
+        verb = f"if {same} says that the two mean the same:"
+        return Use("--labels", f"{other}=contradiction,{same}=entailment", verb)
     # By their beginnings: not_entailment is none of them.
     forms = [f"{word}={label}" for word in words for label in LABELS if word.startswith(label[:6])]
     if not names and len(forms) == len(words):

@@ -241,7 +241,14 @@ def test_a_label_that_nobody_named_is_refused_by_line(load: Load, word: str, lab
     refused(DataError, load, *lines, what=what, hint=hint, labels=labels)
 
 
-@pytest.mark.parametrize(("words", "hint"), [("2 0 1", "0=entailment,1=neutral,2="), ("yes no", "'no=…,yes=…'")])
+UNNAMED = {
+    "2 0 1": "0=entailment,1=neutral,2=",
+    "yes no": "'no=…,yes=…'",
+    "duplicate not_duplicate": "not_duplicate=contradiction,duplicate=entailment",
+}
+
+
+@pytest.mark.parametrize(("words", "hint"), UNNAMED.items())
 def test_every_label_that_nobody_named_is_in_the_hint(load: Load, words: str, hint: str) -> None:
     lines = ("premise|hypothesis|label", *(f"a|b|{word}" for word in words.split()))
     refused(DataError, load, *lines, what="the label in the column", hint=f"--labels {hint}")
