@@ -157,14 +157,21 @@ def as_number(cell: Any) -> float:
 
 def likely_header(cells: Sequence[str], name: str) -> str:
     """The names that the columns of a row's cells may have, as sed writes them into a line; "" for other tables."""
-    scores = [math.isfinite(as_number(cell)) for cell in cells]
-    labels = [cell.isdigit() or cell in LABELS for cell in cells]
-    kinds = ["label" if labels[i] else "score" if scores[i] else "" for i in range(len(cells))]
+    kinds = [_kind(cell) for cell in cells]
     texts = {1: ("text",), 2: ("anchor", "positive"), 3: ("anchor", "positive", "negative")}.get(kinds.count(""), ())
-    if not texts or max(kinds.count("label"), kinds.count("score")) > 1:
+    if len(texts) == 1:
+        kinds = ["id" if kind == "label" else kind for kind in kinds]
+    if not texts or len({*kinds} - {""}) < len(kinds) - len(texts):
         return ""
     names = iter(texts)
     return ("\\t" if name.endswith(".tsv") else ",").join(kind or next(names) for kind in kinds)
+
+
+def _kind(cell: str) -> str:
+    """The role that a cell has by itself; "" for a text."""
+    if cell in LABELS or (cell.isdigit() and len(cell) == 1):
+        return "label"
+    return "id" if cell.isdigit() else "score" if math.isfinite(as_number(cell)) else ""
 
 
 def limit_memory(lines: Lines, memory: int, name: str, row_bytes: int = BYTES_OF_A_ROW) -> Lines:

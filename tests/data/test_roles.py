@@ -432,7 +432,11 @@ def test_fractions_are_scores_whatever_their_column_is_called(
         ("a b", "c d", "1"): "anchor,positive,label",
         ("entailment", "a b", "c d"): "label,anchor,positive",
         ("0.5", "a b", "c d"): "score,anchor,positive",
+        ("1048585", "a b"): "id,text",
+        ("1", "a b"): "id,text",
+        ("17", "a b", "c d", "0"): "id,anchor,positive,label",
         ("7", "8", "9"): "",
+        ("7", "8", "a b"): "",
     }.items(),
 )
 def test_a_header_is_guessed_from_the_cells_of_the_first_row(cells: tuple[str, ...], header: str) -> None:
