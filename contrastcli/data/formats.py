@@ -62,7 +62,8 @@ class Frame:
     columns: Mapping[str, Column[object]]
     files: tuple[tuple[str, str], ...]
     """Each by its name for the user, and what its rows are counted in."""
-    places: NDArray[np.uint32]  # (N, 2): the number of the file, and the line in which the row starts
+    places: NDArray[np.uint32]
+    """For each row the number of its file, and the line in which it starts: (N, 2)."""
     notes: tuple[str, ...] = ()
     numbers: NDArray[np.int64] | None = None
     """Those of the rows as they were read, from 1, where some were left out."""

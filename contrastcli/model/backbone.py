@@ -255,7 +255,8 @@ def load_pretrained(folder: Path, config: Mapping[str, Any], kind: Any = None) -
         raise DataError(f"the model in {folder} {reason}", "use a model that transformers itself implements")
     files = list(folder.glob("model*.safetensors"))
     if not files:
-        read_weights(folder)  # raises DataError unless these are tensors alone
+        # Raises DataError unless these are tensors alone.
+        read_weights(folder)
     settings = library.AutoConfig.from_pretrained(folder, local_files_only=True)
     if "is_causal" in config:
         settings.is_causal = config["is_causal"]

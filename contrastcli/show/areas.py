@@ -45,7 +45,8 @@ class HeatMap(_Areas):
 
     def paint(self, width: int, rows: int, scale: RowScale) -> Iterator[Glyphs]:
         """Rows from the top, each of them of two half blocks over each other."""
-        import numpy as np  # not before there is something to draw
+        # The app's first frame has nothing to draw, and loads no numpy.
+        import numpy as np
 
         edges = [scale.first + (n / 2 - 0.5) * scale.step for n in range(2 * rows + 1)]
         # What lies below each edge: pairs are spread evenly within their bin.

@@ -78,7 +78,8 @@ class Canvas:
 
     def fill(self, band: Band) -> None:
         """Colour what lies behind the characters whose middle is in a band."""
-        import numpy as np  # not before there is something to draw
+        # The app's first frame has nothing to draw, and loads no numpy.
+        import numpy as np
 
         middles = np.linspace(*self._x, 2 * self._width + 1)[1::2]
         curves = (
