@@ -6,6 +6,7 @@ on the process; on a CPU the chunks are the same for any number of processes, so
 """
 
 import atexit
+import importlib
 import itertools
 import os
 import re
@@ -232,6 +233,8 @@ def _join() -> World:
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     # Otherwise torch warns of it, on each process.
     torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
+    # Imported later, by an optimizer, its functions' defaults keep the group and its threads until Python has ended.
+    importlib.import_module("torch.distributed.nn")
     size = int(os.environ["WORLD_SIZE"])
     waiting = f"waiting for the other {size - 1} of {size} processes; Ctrl-C ends this one"
     reminder = Timer(PATIENCE_SECONDS, narrate, [waiting])

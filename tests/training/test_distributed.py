@@ -299,3 +299,26 @@ def test_a_process_ends_well_where_the_store_answers_late(tmp_path: Path) -> Non
     first.send_signal(signal.SIGCONT)
     errors = [process.communicate(timeout=60)[1] for process in (first, other)]
     assert [first.returncode, other.returncode] == [0, 0], errors
+
+
+OPTIMIZES = """
+import atexit, sys
+from pathlib import Path
+
+atexit.register(lambda: sys.stderr.writelines(path.read_text() for path in Path("/proc/self/task").glob("*/comm")))
+import torch
+from contrastcli.training import distributed
+world = distributed.world()
+torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))])
+world.wait()
+"""
+"""Prints the names of the threads that are left when Python ends."""
+
+
+@pytest.mark.slow
+def test_no_thread_of_the_processes_is_left_to_be_ended_with_python(tmp_path: Path) -> None:
+    script, port = tmp_path / "optimizes.py", free_port()
+    script.write_text(OPTIMIZES)
+    both = [start([], rank, port, script=str(script)) for rank in (0, 1)]
+    threads = [process.communicate(timeout=60)[1] for process in both]
+    assert all("python" in names and "gloo" not in names for names in threads), threads
