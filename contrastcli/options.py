@@ -1,6 +1,7 @@
 """Click's types and decorators: what commands share, and options that are made from the settings."""
 
 import math
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import fields
@@ -88,9 +89,16 @@ class RunName(click.ParamType[runs.Run]):
         return run
 
 
+class _Path(click.Path):
+    """One's home folder is `~` in --out=~/here too, where no shell replaces it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(os.path.expanduser(value), param, ctx)
+
+
 RUN = RunName()
 ONE_RUN = click.Argument(["run"], type=RUN, default="last")
-PATH = click.Path(path_type=Path)
+PATH = _Path(path_type=Path)
 
 
 def _option(names: str, help: str, **how: Any) -> click.Option:

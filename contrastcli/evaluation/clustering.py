@@ -42,8 +42,7 @@ def root(data_dir: Path | None) -> Path:
     """The folder with the sets: `data_dir`, or a folder `cluster` in or next to it. Raises DataError."""
     if data_dir is None:
         raise DataError("the clustering sets are not on the hub", _HINT)
-    folder = data_dir.expanduser()
-    for place in (folder, folder / "cluster", folder.parent / "cluster"):
+    for place in (data_dir, data_dir / "cluster", data_dir.parent / "cluster"):
         if any(_file(place, task) for task in CLUSTERING.tasks):
             return place
     raise DataError(f"{data_dir} holds none of the clustering sets ({', '.join(CLUSTERING.tasks)})", _HINT)

@@ -56,7 +56,7 @@ def _dev_file(data_dir: Path | None) -> Path | None:
     try:
         path = senteval.root(data_dir) / "STS" / "STSBenchmark" / "sts-dev.csv"
     except DataError:
-        if data_dir is not None and not data_dir.expanduser().is_dir():
+        if data_dir is not None and not data_dir.is_dir():
             raise
         return None
     return path if path.is_file() else None

@@ -34,7 +34,7 @@ def _find(tasks: Sequence[str], options: Options) -> Mapping[str, Callable[[], R
     """Of the tasks that are named, or of all: the sets of --data-dir or its folder `retrieval`, else of NanoBEIR."""
     if (folder := options.data_dir) is None:
         return {name: partial(_read_hub, name) for name in tasks or NANO}
-    places = [folder.expanduser(), folder.expanduser() / "retrieval"]
+    places = [folder, folder / "retrieval"]
     sets = {path.name: path for place in places for path in sorted(place.glob("*")) if beir.holds(path, ["corpus"])}
     if beir.holds(places[0]) or not sets:
         sets = {places[0].resolve().name: places[0]}

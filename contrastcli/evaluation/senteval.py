@@ -51,12 +51,11 @@ def root(data_dir: Path | None) -> Path:
     """
     if data_dir is None:
         named = os.environ.get("CONTRAST_SENTEVAL")
-        return root(Path(named)) if named else _from_hub(cache_dir() / "senteval")
-    folder = data_dir.expanduser()
-    for place in [*(folder / usual for usual in SENTEVAL_FOLDERS), *sorted(folder.glob("*/"))]:
+        return root(Path(named).expanduser()) if named else _from_hub(cache_dir() / "senteval")
+    for place in [*(data_dir / usual for usual in SENTEVAL_FOLDERS), *sorted(data_dir.glob("*/"))]:
         if any((place / name).is_dir() for name in _SETS):
             return place
-    if not folder.is_dir():
+    if not data_dir.is_dir():
         raise DataError(f"there is no folder {data_dir}", _HINT)
     raise DataError(f"{data_dir} holds none of SentEval's sets ({', '.join(_SETS)})", _HINT)
 

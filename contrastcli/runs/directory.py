@@ -262,7 +262,7 @@ def add_scores(path: Path, more: Mapping[str, Any]) -> None:
 
 def runs_dir(option: str | None) -> Path:
     """The runs directory: the option, else CONTRAST_RUNS, else ./runs. Raises UsageError for a file."""
-    path = Path(option or os.environ.get("CONTRAST_RUNS") or "runs")
+    path = Path(option or os.environ.get("CONTRAST_RUNS") or "runs").expanduser()
     if path.is_file():
         raise UsageError(f"{path} is a file, and no directory of runs", "name another: contrast --runs-dir DIR")
     return path

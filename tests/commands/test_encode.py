@@ -31,6 +31,16 @@ def test_the_sentences_of_a_file_become_vectors_in_their_order(
         assert [path.name for path in Path().iterdir() if path.name.startswith((".v", "v"))] == [name]
 
 
+def test_one_s_home_is_known_where_no_shell_knows_it(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    assert contrast("encode", "tiny/sentences.jsonl", "--output=~/v.npy", *MODEL).code == 0
+    assert len(np.load(tmp_path / "home" / "v.npy")) == len(sentences()) and not Path("~").exists()
+    assert f"no runs in {tmp_path}/home/runs" in contrast("--runs-dir=~/runs", "runs", "list").out
+
+
 def read(path: Path) -> tuple[NDArray[np.float32], list[str] | None]:
     """The vectors of a file, and the texts where it holds them."""
     if path.suffix == ".npy":
