@@ -19,7 +19,6 @@ runs/                               --runs-dir, else CONTRAST_RUNS, else ./runs
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import shlex
@@ -282,23 +281,24 @@ def create(config: Config, directory: Path, name: str | None, *, shared: bool = 
             draft.write_config(config)
             os.rename(draft.path, run.path)
             fsync_dir(directory)
-        except OSError as error:
-            if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-                if shared and run.exists() and run.config() == config:
-                    return run
-                raise _exists(run) from None
+        except OSError:
+            if shared and run.exists() and run.config() == config:
+                return run
+            check_free(run)
             raise
         finally:
             shutil.rmtree(draft.path, ignore_errors=True)
     return run
 
 
-def _exists(run: Run) -> RunError:
+def check_free(run: Run) -> None:
+    """Raises RunError where something has its name, but an empty folder."""
     other = "choose another --name"
-    if not run.exists():
-        return RunError(f"{run.path} exists and is no run", [other, _discard_other(run.path)])
-    again, gone = f"contrast train --resume {run.name}", f"contrast runs rm {run.name}"
-    return RunError(f"{run.path} exists", [other, f"continue it: {again}", f"remove it: {gone}"])
+    if run.exists():
+        again, gone = f"contrast train --resume {run.name}", f"contrast runs rm {run.name}"
+        raise RunError(f"{run.path} exists", [other, f"continue it: {again}", f"remove it: {gone}"])
+    if run.path.is_file() or any(run.path.glob("*")):
+        raise RunError(f"{run.path} exists and is no run", [other, _discard_other(run.path)])
 
 
 def _discard_other(path: Path) -> str:

@@ -70,8 +70,9 @@ def test_a_run_that_takes_the_place_of_a_removed_one_is_left_alone(tiny: Tiny, p
 def test_a_folder_that_is_no_run_says_how_to_free_its_name(contrast: Contrast) -> None:
     Path("runs/one/checkpoints").mkdir(parents=True)
     remedy = "if nothing in it is needed, remove it: rm -r runs/one"
-    started = contrast(*train_command(*LABELLED, "--name", "one"))
-    refused(started, 1, "runs/one exists and is no run", f"hint: choose another --name, or {remedy}")
+    for words in ((), ("--dry-run",)):
+        started = contrast(*train_command(*LABELLED, "--name", "one", *words))
+        refused(started, 1, "runs/one exists and is no run", f"hint: choose another --name, or {remedy}")
     refused(contrast("runs", "rm", "one", "--yes"), 3, "runs/one is no run: it has no config.toml", remedy)
 
 
