@@ -84,6 +84,8 @@ def points_aligned(column: Sequence[object]) -> list[str]:
     """The cells of a column, its numbers with their decimal points below each other."""
     cells = [cell(value) for value in column]
     whole = [len(text) - len(text.lstrip("+-0123456789,")) if isinstance(text, Numeral) else 0 for text in cells]
+    if sum(map(bool, whole)) < 2:
+        return cells
     return [text.rjust(len(text) + max(whole) - n) if n else text for text, n in zip(cells, whole, strict=True)]
 
 

@@ -155,6 +155,9 @@ def side_by_side(compared: Comparison) -> Grid:
     results = compared.results
     angles, scores = [r.angles or {} for r in results], [headlines(r.scores) for r in results]
     measured = dict.fromkeys(name for one in scores for name in one)
+    tests = compared.bootstrap or ()
+    tested = {name: value for test in tests for name, value in zip(test.runs, test.scores, strict=True)}
+    title = f"{METRICS[tests[0].metric].title}, {tests[0].data}" if tests else ""
     rows: list[tuple[object, ...]] = [
         *((key, *map(value_text, column)) for key, column in compared.settings.items()),
         ("state", *(r.state if r.is_run else None for r in results)),
@@ -165,11 +168,11 @@ def side_by_side(compared: Comparison) -> Grid:
         ("uniformity", *(fixed(r.uniformity, 2) for r in results)),
         *((f"{name} angle", *(fixed(one.get(name), 2) for one in angles)) for name in Angles.titles),
         *((name, *(fixed(one.get(name), 2) for one in scores)) for name in measured),
+        (title, *(fixed(tested.get(r.name), 2) for r in results)),
         ("training minutes", *(fixed(r.minutes, 1) for r in results)),
+        ("published minutes", *(fixed(r.published_minutes, 0) for r in results)),
     ]
-    if any(r.published_minutes for r in results):
-        rows.append(("published minutes", *(fixed(r.published_minutes, 0) for r in results)))
-    names, *columns = zip(*rows, strict=True)
+    names, *columns = zip(*(row for row in rows if any(cell not in (None, MISSING) for cell in row[1:])), strict=True)
     return ("", *(r.name for r in results)), list(zip(names, *map(points_aligned, columns), strict=True))
 
 

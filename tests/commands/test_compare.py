@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 import statistics
 from pathlib import Path
@@ -261,6 +262,18 @@ def test_several_models_get_a_bootstrap_each_two(contrast: Contrast, run: Run) -
     ]
     assert {(test["pairs"], test["metric"]) for test in tests} == {(3, "ndcg@10")}
     assert all(test["p"] <= test["holm"] <= 1 for test in tests)
+
+
+def test_what_was_measured_now_has_a_row_and_what_nothing_is_known_of_has_none(contrast: Contrast, run: Run) -> None:
+    answer = contrast("compare", "tiny/backbone", "starter", "--dev", "tiny/dev.jsonl")
+    lines = answer.out.splitlines()
+    first, second = re.search(r"Spearman (\S+) → (\S+)", answer.out).groups()  # type: ignore[union-attr]
+    assert [line.split() for line in lines[:2]] == [
+        ["tiny/backbone", "starter"],
+        ["Spearman,", "tiny/dev.jsonl", first, second],
+    ]
+    assert lines[2] == ""
+    refused(contrast("compare", "tiny/backbone", "starter"), 2, "nothing of these models is known", "--dev FILE")
 
 
 def test_tables_are_written_for_documents_and_sheets(contrast: Contrast, run: Run) -> None:
