@@ -78,6 +78,11 @@ def test_shards_joined_have_the_bits_of_one_file(
     assert max(map(len, shards)) - min(map(len, shards)) <= 1
 
 
+def test_a_shard_without_rows_says_so(contrast: Contrast) -> None:
+    answer = contrast("encode", "-", "-o", "v.npy", *MODEL, "--shard", "1/3", stdin=b"ba\nda\n")
+    assert answer.err.endswith("wrote v.npy: 0 vectors of 32, none of 2\n")
+
+
 def test_a_shard_of_a_parquet_has_its_own_texts_and_ids(contrast: Contrast) -> None:
     Path("faq.csv").write_text("id,text\n7,ba den\n8,fir go\n9,lum\n")
     assert contrast("encode", "faq.csv", "-o", "v.parquet", *MODEL, "--shard", "2/2").code == 0
