@@ -139,6 +139,12 @@ def test_int8_is_near_and_no_nearer_than_it_says(contrast: Contrast, run: Run) -
     assert cosine(FORMATS["onnx-int8"].read(Path("out"), model)(sentences()), model.encode(sentences())).min() < 0.99999
 
 
+def test_what_is_shown_as_one_is_one(contrast: Contrast) -> None:
+    pytest.importorskip("sentence_transformers")
+    answer = contrast("export", "starter", "out", "--min-cosine", "1")
+    assert answer.code == 0, answer.err
+
+
 def test_vectors_that_lost_their_unit_length_are_refused(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,7 +95,7 @@ def _compare(ours: Floats, theirs: Floats, label: str, min_cosine: float) -> str
     # A static model knows no token of some texts.
     cosines[(lengths[0] == 0) & (lengths[1] == 0)] = 1
     lowest, mean = float(cosines.min()), float(cosines.mean())
-    if not lowest >= min_cosine:
+    if not round(lowest, 6) >= min_cosine:  # as it is shown
         what = f"the cosine of a text before and after is {lowest:.6f} in {label}, and {min_cosine:g} is asked for"
         raise RunError(what, [Use("--min-cosine", f"{lowest - 1e-4:.4f}", "accept it:"), "report this as a bug"])
     if np.allclose(lengths[0], 1, atol=1e-3) and not np.allclose(lengths[1], 1, atol=1e-2):
