@@ -119,7 +119,8 @@ def load_sentences(name: str, columns: str = "", blank: Blank = "error") -> Exam
 def _choices(frame: Frame) -> list[Use]:
     """The columns that sentences may be read from, that with the most text first."""
     longest = sorted(frame.columns, key=lambda column: -frame.columns[column].sizes.sum())
-    return [Use("--columns", join_items([f"text={column}"]), "choose one:") for column in longest[:3]]
+    words = ("choose one:", "", "")
+    return [Use("--columns", join_items([f"text={column}"]), lead) for column, lead in zip(longest, words, strict=False)]
 
 
 def load_documents(name: str, columns: str = "", blank: Blank = "error") -> Examples:

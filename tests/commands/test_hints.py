@@ -166,11 +166,11 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (train("--data", "same.tsv", "--labels", "e=0,n=1"), "write --labels 0=e,1=n"),
         (
             ("encode", "titles.csv", "-o", "v.npy"),
-            "choose one: --columns text=title, or choose one: --columns text=body",
+            "choose one: --columns text=title, or --columns text=body",
         ),
         (
             ("encode", "same.tsv", "-o", "v.npy"),
-            "choose one: --columns text=premise, or choose one: --columns text=hypothesis",
+            "choose one: --columns text=premise, or --columns text=hypothesis",
         ),
         (("encode", "titles.csv", "-o", "v.npy", "--columns", "body"), "write --columns text=body"),
         (("presets", "show", "bert-base"), "several have that: aoe-"),
