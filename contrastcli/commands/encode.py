@@ -75,9 +75,8 @@ def encode_file(
         narrate("--precision bf16 is faster on this CPU, and nearer to fp32")
     if precision == "int8" or dtype != "float32":
         narrate(compare_to_fp32(encoder, texts, dtype))
-    rows = f"rows {part.start + 1:,} to {part.stop:,}" if part else "none"
-    where = f", {rows} of {len(texts):,}" if parts > 1 else ""
-    narrate(f"wrote {output}: {len(part):,} vectors of {encoder.width}{where}")
+    where = f"rows {part.start + 1:,} to {part.stop:,}" if part else "none"
+    narrate(f"wrote {output}: {len(part):,} vectors of {encoder.width}{f', {where} of {len(texts):,}' * (parts > 1)}")
 
 
 def _echoed(text: str, output: Path, options: Mapping[str, object]) -> str:

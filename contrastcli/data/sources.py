@@ -120,7 +120,9 @@ def _choices(frame: Frame) -> list[Use]:
     """The columns that sentences may be read from, that with the most text first."""
     longest = sorted(frame.columns, key=lambda column: -frame.columns[column].sizes.sum())
     words = ("choose one:", "", "")
-    return [Use("--columns", join_items([f"text={column}"]), lead) for column, lead in zip(longest, words, strict=False)]
+    return [
+        Use("--columns", join_items([f"text={column}"]), lead) for column, lead in zip(longest, words, strict=False)
+    ]
 
 
 def load_documents(name: str, columns: str = "", blank: Blank = "error") -> Examples:
