@@ -116,7 +116,12 @@ _A_MODEL: dict[str, Any] = {"metavar": "RUN|FOLDER|NAME", "shell_complete": RUN.
 
 JSON = _option("--json", "Print JSON.", is_flag=True)
 MODEL = _option("--model", "Default: CONTRAST_MODEL, else the newest run.", **_A_MODEL)
-POOLING = _choice("--pooling", sections.Pooling, "Use this pooling instead of the model's own.")
+POOLING = _option(
+    "--pooling",
+    "Use this pooling instead of the model's own, which is auto.",
+    type=click.Choice(["auto", *get_args(sections.Pooling)]),
+    callback=lambda context, option, value: None if value == "auto" else value,
+)
 PRECISION = _choice(
     "--precision", sections.Precision, "How the encoder computes; int8 needs a CPU with VNNI or AMX.", "fp32"
 )

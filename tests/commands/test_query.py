@@ -25,6 +25,14 @@ def cosine(a: str, b: str, model: str = "tiny/backbone") -> float:
     return float(u @ v / np.linalg.norm(u) / np.linalg.norm(v))
 
 
+def test_the_model_s_own_pooling_has_a_name(contrast: Contrast) -> None:
+    own, auto, cls = (
+        contrast("query", "ba den", "go", *MODEL, *words).out
+        for words in ((), ("--pooling", "auto"), ("--pooling", "cls"))
+    )
+    assert own == auto != cls
+
+
 def test_two_sentences_have_a_cosine_and_an_angle(contrast: Contrast) -> None:
     first, second = sentences()[:2]
     expected = cosine(first, second)
