@@ -344,6 +344,8 @@ def _parse(text: str, name: str, number: int, remedy: str = "fix or delete the l
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         what = f"{name}, line {number + error.lineno - 1}: not JSON: {error.msg} (column {error.colno})"
+        if text.endswith(("},", "],")):
+            remedy = f"delete the commas at the ends of lines: sed 's/,$//' {shlex.quote(name)} > rows.jsonl"
         raise DataError(what, _FROM_PYTHON if re.match(r"[\[{]+'", text) else remedy) from None
     except UnicodeEncodeError:
         raise DataError(f"{name}, line {number}: half of a surrogate pair", r"delete the \ud… escape") from None

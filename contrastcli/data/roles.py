@@ -209,11 +209,23 @@ def _without_column(column: str, items: Mapping[str, str], frame: Frame, source:
     lower = {name.lower(): name for name in frame.columns}
     near = {role: get_close_matches(name.lower(), lower, 1) for role, name in items.items()}
     meant = {role: items[role] if items[role] in frame.columns else lower[one] for role in near for one in near[role]}
+    left = [name for name in frame.columns if name not in items.values()]
+    if len(left) == 1:
+        meant = {role: items[role] if items[role] in frame.columns else left[0] for role in items}
     hint: Hint = nearest(column, frame.columns)
-    if len(items) > 1 and meant.keys() == items.keys():
+    if all(name.isdecimal() for name in items.values()):
+        hint = _by_places({role: int(name) for role, name in items.items()}, [*frame.columns]) or hint
+    elif len(items) > 1 and meant.keys() == items.keys():
         hint = Use("--columns", _spelled(**meant), "write")
     what = f"{source} has no column '{column}', but {', '.join([*frame.columns][:_MOST_NAMED])}"
     return DataError(what, hint, key=COLUMNS)
+
+
+def _by_places(places: Mapping[str, int], columns: Sequence[str]) -> list[Remedy]:
+    """The columns at places that are counted from 1, or from 0."""
+    meant = [{role: place - first for role, place in places.items()} for first in (1, 0)]
+    inside = [roles for roles in meant if all(0 <= place < len(columns) for place in roles.values())]
+    return [Use("--columns", _spelled(**{role: columns[n] for role, n in roles.items()}), "write") for roles in inside]
 
 
 def for_corpus(columns: str) -> tuple[str, str]:
@@ -309,7 +321,7 @@ def _taken_out(frame: Frame, column: str) -> str:
     It knows objects, a chat's turns, SQuAD's paragraphs, and lists of texts that mean the same.
     """
     file, cells = frame.files[0][0], frame.columns[column]
-    cell = next((cell for cell in cells[:MOST_SEARCHED] if isinstance(cell, dict | list) and cell), None)
+    cell = next((cell for cell in cells[:MOST_SEARCHED] if isinstance(cell, dict | list | int | float) and cell), None)
     inner = cell[0] if isinstance(cell, list) else cell
     found = {key: value for key, value in inner.items() if isinstance(value, str)} if isinstance(inner, dict) else {}
     place = f'.["{column}"]'
@@ -321,6 +333,8 @@ def _taken_out(frame: Frame, column: str) -> str:
         key = max(found, key=lambda key: len(found[key]))
         first, second, whole = (f'{place}{turn}["{key}"]' for turn in ("[0]", "[1]", ""))
         made = f"{{anchor: {first}, positive: {second}}}" if isinstance(cell, list) else f"{place} = {whole}"
+    elif isinstance(cell, int | float) and file.endswith((".json", ".jsonl")):
+        return f"write them as text: {as_jq(f'{place} |= tostring', file)}"
     else:
         return ""
     return f"take the texts out of it: {as_jq(made, file)}"

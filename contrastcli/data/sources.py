@@ -50,7 +50,12 @@ def read_sets(names: str) -> list[tuple[str, float]]:
 
     A name without a comma, or of a file or folder, is one set.
     """
-    if "," not in names or os.path.exists(os.path.expanduser(names)):
+    if os.path.exists(os.path.expanduser(names)):
+        return [(names, 1.0)]
+    meant = re.sub(r":(\d+(?:\.\d+)?)(?=,|$)", r"=\1" if "," in names else "", names)
+    if meant != names and os.path.exists(re.split(r"=[\d.]+(?:,|$)|,", meant)[0]):
+        raise UsageError(f"data.train is '{names}'", Use("--data", meant, "with weights behind =, of several:"))
+    if "," not in names:
         return [(names, 1.0)]
     matches = [_WEIGHTED.fullmatch(item.strip()) for item in names.split(",")]
     with suppress(ValueError):
