@@ -1,5 +1,6 @@
 """Prompts: what stands before texts, by the names that models give it, and as model.prompts changes it."""
 
+import json
 import re
 from collections.abc import Mapping
 
@@ -20,6 +21,8 @@ def read_prompts(words: str) -> dict[str, str]:
 
     Raises UsageError where one is missing, or a role is unknown.
     """
+    if meant := _of_json(words):
+        raise UsageError(f"model.prompts is '{words}'", Use("--prompts", meant, "write"))
     typed = dict(part.split("=", 1) for part in re.split(f",(?={_ROLE})", words)) if re.match(_ROLE, words) else {}
     if unknown := next((role for role in typed if role not in ("anchor", "positive", "negative")), None):
         what = f"model.prompts is '{words}', and there is no role '{unknown}'"
@@ -28,6 +31,16 @@ def read_prompts(words: str) -> dict[str, str]:
         what = f"model.prompts is '{words}', without a prompt for the {'positives' if 'anchor' in typed else 'anchors'}"
         raise UsageError(what, Use("--prompts", "anchor=query: ,positive=passage: ", "give both:"))
     return {"negative": typed["positive"]} | typed if typed else {}
+
+
+def _of_json(words: str) -> str:
+    """The value of model.prompts for a JSON object of names and prompts; "" for other words."""
+    try:
+        given = dict(json.loads(words))
+    except (TypeError, ValueError):
+        return ""
+    by_role = {"anchor": ("anchor", *PROMPT_NAMES["query"]), "positive": ("positive", *PROMPT_NAMES["document"])}
+    return ",".join(f"{role}={next((given[n] for n in names if n in given), '')}" for role, names in by_role.items())
 
 
 def prompts_by(words: str, own: Mapping[str, str], default: str | None) -> tuple[Mapping[str, str], str | None]:
