@@ -70,6 +70,8 @@ def _our_option(word: str, known: Collection[str], command: str, value: str) -> 
     nearer = every[name].meant(value) if name in every else []
     if meant in known_values:
         value, comma = meant, ""
+    elif remark.startswith("1 divided by") and as_number(value) > 0:
+        value, comma = f"{1 / as_number(value):.4g}", ""
     elif nearer:
         value = nearer[0]
     elif comma or not value:

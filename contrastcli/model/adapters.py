@@ -28,6 +28,7 @@ from contrastcli.model.backbone import AutoBackbone, Backbone, BertBackbone, loa
 from contrastcli.model.bert.cpu import Linear, dropout
 from contrastcli.model.locate import PICKLED, STARTER, resolve, revision
 from contrastcli.model.weights import BASE, DOWNLOAD
+from contrastcli.settings.other_names import our_name
 from contrastcli.settings.sections import Attention, Model
 
 _ADAPTER = "adapter_model.safetensors"
@@ -171,7 +172,7 @@ def freeze(backbone: Backbone, words: str) -> None:
     layers = next((module for module in backbone.modules() if isinstance(module, nn.ModuleList)), nn.ModuleList())
     if count >= len(layers):
         what = f"model.freeze is {words}, and the backbone has {len(layers)} layers"
-        raise UsageError(what, Use("--freeze", f"N, at most {max(0, len(layers) - 1)}", "use"))
+        raise UsageError(what, Use("--freeze", f"{len(layers) - 1}" if len(layers) > 1 else "none", "at most"))
     in_layers = set(layers.parameters())
     for parameter in backbone.parameters():
         if parameter in in_layers:
@@ -271,5 +272,8 @@ def _targets(view: nn.Module, words: str) -> list[str]:
     for word in typed:
         if not any(f".{name}".endswith(f".{word}") for name in names):
             what = f"model.lora_targets is '{words}', and no linear layer of the backbone is named '{word}'"
-            raise UsageError(what, Use("--lora-targets", f"auto, or of {', '.join(ends)}", "use"))
+            meant = [our_name(one, "model.lora_targets") for one in typed]
+            known = all(any(f".{name}".endswith(f".{one}") for name in names) for one in meant)
+            given = ",".join(meant) if known else f"auto, or of {', '.join(ends)}"
+            raise UsageError(what, Use("--lora-targets", given, "use"))
     return typed

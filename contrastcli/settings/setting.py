@@ -181,6 +181,10 @@ class Setting:
         meant, words = our_name(typed, self.key), typed.replace(",", ".")
         if self.choices:
             return [meant] if meant in self.choices else get_close_matches(typed.lower(), self.choices, 1)
+        if self.kind is str:
+            plain = re.sub(r"[\[\](){}'\" ]", "", typed)
+            with suppress(msgspec.ValidationError):
+                return [msgspec.convert(plain, self.type)] if plain not in ("", typed) else []
         with suppress(ValueError):
             if self.kind is float and "at most 1" in self.bounds and (percent := float(words.removesuffix("%"))) > 1:
                 # A number of steps, most likely.

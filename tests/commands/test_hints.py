@@ -282,6 +282,32 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("sweep", "--grid", "tau=0.1:0.2:0"), "must be a number above 0"),
         (("sweep", "--preset", "starter", "--grid", "taus=0.05"), "did you mean 'objective.tau'?"),
         (("papers", "run", "simcse", "table-1"), "known: simace, pairsupcon, supcon"),
+        (train(*LABELLED, "--scale", "20"), "did you mean --tau 0.05?"),
+        (train(*LABELLED, "--dims", "[16, 32]"), "use --dims 16,32, or another: "),
+        (train(*LABELLED, "--freeze", "40"), "at most --freeze 1"),
+        (
+            train(*LABELLED, "--prompts", '{"query": "q: ", "passage": "p: "}'),
+            "write --prompts 'anchor=q: ,positive=p: '",
+        ),
+        (
+            train("--data", "titles.csv", "--columns", "anchor=frage,positive=body"),
+            "write --columns anchor=title,positive=body",
+        ),
+        (
+            train("--data", "titles.csv", "--columns", "anchor=1,positive=2"),
+            "write --columns anchor=title,positive=body",
+        ),
+        (
+            train("--data", "titles.csv", "--columns", "anchor=0,positive=1"),
+            "write --columns anchor=title,positive=body",
+        ),
+        (train("--data", "titles.csv:2,comma.csv:1"), "--data titles.csv=2,comma.csv=1"),
+        (train("--data", "titles.csv:2"), "of several: --data titles.csv"),
+        (train("--data", "more/commas.jsonl"), "sed 's/,$//' more/commas.jsonl > rows.jsonl"),
+        (train("--data", "more/numbers.jsonl"), """text: jq -c '.["positive"] |= tostring' more/numbers.jsonl"""),
+        (("eval", "simple", "--data", "titles.csv", "--k", "5"), "did you mean --metric recall@10?"),
+        (("query", "how", "--data", "a.txt"), "did you mean --corpus a.txt?"),
+        (("merge", "starter", "simple", "m", "--weights", "0.5,0.5"), "did you mean --alpha auto?"),
     ],
 )
 def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, words: tuple[str, ...], hint: str) -> None:
@@ -294,6 +320,8 @@ def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, words: tuple[
     Path("more").mkdir()
     others = (f"ba {n}\tda {n}\t{'enc'[n % 3]}\n" for n in range(200))
     Path("more/rows.tsv").write_text("".join(["premise\thypothesis\tlabel\n", *others]))
+    Path("more/commas.jsonl").write_text('{"anchor": "a", "positive": "b"},\n' * 3)
+    Path("more/numbers.jsonl").write_text('{"anchor": "a", "positive": 7}\n' * 3)
     for letter in "abcdefg":
         Path(f"{letter}.txt").touch()
     shutil.copytree("tiny/backbone", "several/checkpoint-500")
