@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from threading import Event, Thread, Timer
 from typing import Any, TypeVar
 
@@ -236,14 +236,10 @@ def _join() -> World:
     # Imported later, by an optimizer, its functions' defaults keep the group and its threads until Python has ended.
     importlib.import_module("torch.distributed.nn")
     size = int(os.environ["WORLD_SIZE"])
-    waiting = f"waiting for the other {size - 1} of {size} processes; Ctrl-C ends this one"
-    reminder = Timer(PATIENCE_SECONDS, narrate, [waiting])
-    reminder.daemon = True
-    reminder.start()
-    try:
-        dist.init_process_group(backend, timeout=_LONGEST_WAIT)
-    finally:
-        reminder.cancel()
+    rank = os.environ.get("RANK", "0")
+    if int(rank) not in range(size):
+        raise ValueError(f"RANK is {rank}, and {size} processes are numbered from 0")
+    _call(partial(dist.init_process_group, backend, timeout=_LONGEST_WAIT), size)
     # Threads that it leaves running may abort the process at its end.
     atexit.register(dist.destroy_process_group)
     joined, ended = World(dist.get_rank(), dist.get_world_size()), Event()
@@ -253,6 +249,26 @@ def _join() -> World:
     atexit.register(watch.join, PATIENT_BEATS * BEAT_SECONDS)
     atexit.register(ended.set)
     return joined
+
+
+def _call(join: Callable[[], None], size: int) -> None:
+    """Join the others, in a thread of its own, since no signal is seen where torch waits. Raises what `join` raises."""
+    errors = list[Exception]()
+
+    def attempt() -> None:
+        try:
+            join()
+        except Exception as error:
+            errors.append(error)
+
+    joining = Thread(target=attempt, name="joining", daemon=True)
+    joining.start()
+    joining.join(PATIENCE_SECONDS)
+    if joining.is_alive():
+        narrate(f"waiting for the other {size - 1} of {size} processes; Ctrl-C ends this one")
+        joining.join()
+    for error in errors:
+        raise error
 
 
 def _watch(world: World, ended: Event) -> None:

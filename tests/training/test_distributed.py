@@ -222,6 +222,18 @@ def test_a_process_says_that_it_waits_for_the_others(
     assert (os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"], os.environ["RANK"]) == ("node07", "20220", "0")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75)])
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_a_signal_ends_a_process_that_waits_for_the_others(sent: signal.Signals, code: int, rank: str) -> None:
+    place = {"WORLD_SIZE": "2", "RANK": rank, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    command = [sys.executable, "-m", "contrastcli", "train", "--preset", "starter", "--no-ui"]
+    with subprocess.Popen(command, env=os.environ | place, stderr=subprocess.PIPE, text=True) as waiting:
+        assert waiting.stderr and "Ctrl-C ends this one" in waiting.stderr.readline()
+        waiting.send_signal(sent)
+        assert "nothing was changed" in waiting.communicate(timeout=30)[1] and waiting.returncode == code
+
+
 def test_the_script_of_a_job_of_several_tasks_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_NTASKS", "2")
     monkeypatch.setenv("SLURM_PROCID", "0")
