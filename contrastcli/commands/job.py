@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contrastcli.commands import train
-from contrastcli.errors import DataError, UsageError
+from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.runs import directory as runs
 from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Run
@@ -75,7 +75,10 @@ def run_and_config(job: Job, directory: Path) -> tuple[Run | None, config.Config
     if not (run := Run(directory / job.resume_or_start)).exists():
         return run, settings
     stated = {key: value for key, value in settings.flat().items() if settings.sources[key] != "default"}
-    return run, train.changed(run, config.Layer(stated, settings.sources))
+    try:
+        return run, train.changed(run, config.Layer(stated, settings.sources))
+    except UsageError as error:
+        raise UsageError(error.what, [Use("--resume-or-start", "NAME", "start another:"), *error.remedies]) from None
 
 
 def _preset(job: Job) -> Preset:
