@@ -67,7 +67,9 @@ class Index:
             words = ["contrast", "encode", corpus, "-o", output, "--model", encoder.name]
             words += ["--as", "document", "--dim", encoder.width]
             words += ["--columns", columns] * bool(columns) + ["--blank", blank] * (blank != "error")
-            again = f"{shlex.join(map(str, words))}; then --vectors {shlex.quote(str(output))}"
+            again = (
+                f"{shlex.join(map(str, words))}; then {shlex.join(['--vectors', str(output), '--model', encoder.name])}"
+            )
             self._from = ", ".join(map(str, vectors)), again
             self._vectors, note = stored_vectors(vectors, encoder, self._texts, self._from[1])
             self.notes = (*self.notes, note) if note else self.notes
