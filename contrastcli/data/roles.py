@@ -185,7 +185,9 @@ def _parse_columns(columns: str, frame: Frame, source: str) -> dict[str, str]:
     with_colons = (
         "=" not in columns and {item.partition("=")[2] for item in split_items(turned)} <= frame.columns.keys()
     )
-    items = _parse_items(COLUMNS, columns, turned if with_colons else "anchor=a,positive=b")
+    alone = len(names) == 1 and not re.search("[=:]", columns)
+    usual = _spelled(text=next(iter(frame.columns))) if alone else "anchor=a,positive=b"
+    items = _parse_items(COLUMNS, columns, turned if with_colons else usual)
     for key, column in items.items():
         role = _role_of(key)
         exchanged = key in frame.columns and column not in frame.columns and _role_of(column)
