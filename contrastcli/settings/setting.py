@@ -186,7 +186,7 @@ class Setting:
             with suppress(msgspec.ValidationError):
                 return [msgspec.convert(plain, self.type)] if plain not in ("", typed) else []
         with suppress(ValueError):
-            if self.kind is float and "at most 1" in self.bounds and (percent := float(words.removesuffix("%"))) > 1:
+            if self.kind is float and "at most 1" in self.bounds and (percent := float(words.removesuffix("%"))) >= 5:
                 # A number of steps, most likely.
                 return [spell(percent / 100) if percent <= 50 else "0.1"]
             if self.kind is float and words != typed and math.isfinite(float(words)):
