@@ -76,8 +76,10 @@ def _remedy(error: click.ClickException, context: click.Context) -> str:
 
     command, words = context.command_path, context.meta[WORDS]
     name, params = getattr(error, "option_name", ""), context.command.get_params(context)
-    if isinstance(error, click.NoSuchOption) and (hint := _elsewhere(context, words, name)):
-        return hint
+    if isinstance(error, click.NoSuchOption):
+        known = [one for param in params for one in param.opts]
+        if hint := _elsewhere(context, words, name) or mistyped.option(words, name, known):
+            return hint
     param = getattr(error, "param", None) or next((one for one in params if name in one.opts), None)
     if not isinstance(param, click.Option):
         arguments = [one for one in params if isinstance(one, click.Argument)]
@@ -89,7 +91,10 @@ def _remedy(error: click.ClickException, context: click.Context) -> str:
         # Of any number, what stands for the last may be meant: a name that is no path.
         is_last = param.nargs < 0 and 0 < len(given) == len(arguments) - 1 and "/" not in given[-1]
         missing = arguments[-1] if is_last else param
-        return mistyped.with_word(words, command, arguments.index(missing), missing.make_metavar(context))
+        at = arguments.index(missing)
+        following = [one for one in arguments[at + 1 :] if one.required and len(given) <= at]
+        names = [one.make_metavar(context) for one in (missing, *following)]
+        return mistyped.with_words(words, command, at, names)
     whole = mistyped.with_output(words, command) if param.name == "output" else ""
     return whole or f"such as {_example(param, words)}: see {command} --help"
 

@@ -402,7 +402,7 @@ class Group(Command, click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in self.commands:
             directory = runs.runs_dir(ctx.find_root().params.get("runs_dir"))
-            hint = mistyped.command(args[0], ctx.command_path, self.commands, directory)
+            hint = mistyped.command(args, ctx.command_path, self.commands, directory)
             raise UsageError(f"there is no command '{args[0]}'", hint)
         return super().resolve_command(ctx, args)
 

@@ -91,21 +91,33 @@ def in_its_place(words: Sequence[str], rest: Sequence[str], known: Collection[st
     if before := _continued(words[: words.index(word)], rest):
         return before
     if not {"--set", "--data"} <= {*known}:
-        to = "--backbone" if "--backbone" in known and os.path.isdir(word) else "--model"
-        if "-o" in known and "-o" not in words and os.path.splitext(word)[1] in _WRITTEN:
-            to = "-o"
-        elif os.path.isfile(word):
-            to = ""
-        return f"{to} {word}" if to in known else ""
+        return _without_settings(words, word, known)
     if "=" in word:
         return f"--grid {word}" if "--grid" in known else _assigned(word)
-    if word in presets.names():
-        return f"--preset {word}"
-    if our_name(word) in _objectives():
-        return f"--objective {our_name(word)}"
     run, every = Run(directory / word), ",".join(filter(None, [data, *rest]))
     of_run = f"--resume {word}" if "--resume" in known else f"--config {shlex.quote(str(run.config_path))}"
-    return of_run if run.exists() else f"--data {shlex.quote(every)}"
+    ways = {
+        f"contrast help {word}": any(word in (one.key, one.name) for one in sections.all_settings().values()),
+        f"--config {shlex.quote(word)}": word.endswith(".toml"),
+        f"--preset {word}": word in presets.names(),
+        f"--objective {our_name(word)}": our_name(word) in _objectives(),
+        of_run: run.exists(),
+    }
+    return next((way for way, is_meant in ways.items() if is_meant), f"--data {shlex.quote(every)}")
+
+
+def _without_settings(words: Sequence[str], word: str, known: Collection[str]) -> str:
+    """A word behind an option of a command that has no settings: a model, a file to write, or one text file more."""
+    texts = [one for one in words if one.endswith(".txt") and os.path.isfile(one)]
+    if "--dtype" in known and word in texts[1:]:
+        others = [one for one in words if one not in texts]
+        return f"{shlex.join(['cat', *texts])} | {shlex.join(['contrast', 'encode', '-', *others])}"
+    to = "--backbone" if "--backbone" in known and os.path.isdir(word) else "--model"
+    if "-o" in known and "-o" not in words and os.path.splitext(word)[1] in _WRITTEN:
+        to = "-o"
+    elif os.path.isfile(word):
+        to = ""
+    return f"{to} {word}" if to in known else ""
 
 
 def _objectives() -> set[str]:
@@ -119,7 +131,10 @@ def _continued(words: Sequence[str], rest: Sequence[str]) -> str:
         if os.path.exists(file := " ".join([value, *rest[:count]])):
             return shlex.quote(file)
     if option in ("--grid", "--set") and "=" not in value:
-        return f"{option} {value}={','.join(rest)}"
+        keys = (one.key for one in sections.all_settings().values() if one.name == value)
+        return f"{option} {next(keys, value)}={','.join(rest)}"
+    if option == "--grid" and not any("=" in one for one in rest):
+        return f"{option} {','.join([value, *rest])}"
     lists = [setting.flag for setting in sections.all_settings().values() if setting.kind is str]
     numbers = list(takewhile(lambda one: math.isfinite(as_number(one)), [value, *rest]))
     return f"{option} {','.join(numbers)}" if option in lists and len(numbers) > 1 else ""
@@ -132,12 +147,13 @@ def _assigned(word: str) -> str:
     return " ".join(next((one.words(value) for one in meant), ["--set", word]))
 
 
-def command(word: str, group: str, known: Collection[str], directory: Path) -> str:
-    """A hint with the command that is meant by a word, or is nearest to it in a group."""
+def command(words: Sequence[str], group: str, known: Collection[str], directory: Path) -> str:
+    """A hint with the command that is meant by the first of some words, or is nearest to it in a group."""
+    word = words[0]
     kind = group.partition(" ")[2] or "runs"
     names = {"presets": [*presets.names(), *presets.sweep_names()], "papers": [*papers.book().papers]}
     if word in names.get(kind, ()) or (kind == "runs" and Run(directory / word).exists()):
-        return f"did you mean contrast {kind} show {word}?"
+        return f"did you mean {shlex.join(['contrast', kind, 'show', *words])}?"
     ours = our_name(word, group.rpartition(" ")[2])
     if ours.startswith("--") or ours.split()[0].strip(",") in known:
         return f"did you mean {group} {ours}?"
@@ -182,10 +198,17 @@ def with_output(words: Sequence[str], command: str) -> str:
     return ""
 
 
-def with_word(words: Sequence[str], command: str, at: int, missing: str) -> str:
-    """A command line with the name of what is missing in its place."""
+def with_words(words: Sequence[str], command: str, at: int, missing: Sequence[str]) -> str:
+    """A command line with the names of what is missing in its place."""
     before, after = shlex.join(words[:at]), shlex.join(words[at:])
-    return " ".join(filter(None, [command, before, missing.partition("|")[0].strip("[]. "), after]))
+    names = [name.partition("|")[0].strip("[]. ") for name in missing]
+    return " ".join(filter(None, [command, before, *names, after]))
+
+
+def option(words: Sequence[str], name: str, known: Sequence[str]) -> str:
+    """A hint with the option whose name is nearest to one that is none, and what was typed behind it."""
+    near = get_close_matches(name, known, 1, 0.75)
+    return f"did you mean {shlex.join([*near, *filter(None, [value_of(words, [name])])])}?" if near else ""
 
 
 def elsewhere(

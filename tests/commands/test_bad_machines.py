@@ -63,7 +63,9 @@ def test_a_process_beyond_the_last_is_said_and_waits_for_nobody(
 ) -> None:
     for name, value in {"WORLD_SIZE": "2", "RANK": "5", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29555"}.items():
         monkeypatch.setenv(name, value)
-    refused(contrast(*train(*SENTENCES, "--dev", "none")), 2, "RANK is 5, and 2 processes are numbered from 0", "torchrun")
+    refused(
+        contrast(*train(*SENTENCES, "--dev", "none")), 2, "RANK is 5, and 2 processes are numbered from 0", "torchrun"
+    )
 
 
 def test_a_library_that_cannot_be_loaded_is_named(capsys: pytest.CaptureFixture[str]) -> None:
