@@ -211,9 +211,9 @@ def _without_column(column: str, items: Mapping[str, str], frame: Frame, source:
     lower = {name.lower(): name for name in frame.columns}
     near = {role: get_close_matches(name.lower(), lower, 1) for role, name in items.items()}
     meant = {role: items[role] if items[role] in frame.columns else lower[one] for role in near for one in near[role]}
-    left = [name for name in frame.columns if name not in items.values()]
-    if len(left) == 1:
-        meant = {role: items[role] if items[role] in frame.columns else left[0] for role in items}
+    left, unknown = frame.columns.keys() - {*items.values()}, {*items.values()} - frame.columns.keys()
+    if len(left) == len(unknown) == 1:
+        meant = {role: items[role] if items[role] in frame.columns else min(left) for role in items}
     hint: Hint = nearest(column, frame.columns)
     if all(name.isdecimal() for name in items.values()):
         hint = _by_places({role: int(name) for role, name in items.items()}, [*frame.columns]) or hint

@@ -181,7 +181,7 @@ class Setting:
         meant, words = our_name(typed, self.key), typed.replace(",", ".")
         if self.choices:
             return [meant] if meant in self.choices else get_close_matches(typed.lower(), self.choices, 1)
-        if self.kind is str:
+        if self.kind is str and not self.secret:
             plain = re.sub(r"[\[\](){}'\" ]", "", typed)
             with suppress(msgspec.ValidationError):
                 return [msgspec.convert(plain, self.type)] if plain not in ("", typed) else []
