@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -60,12 +60,10 @@ def encode_file(
     ref = resolve(model, runs_dir)
     rows = load_sentences(source, columns, blank) if source != "-" else _read_stdin(columns, blank)
     texts = rows.views["anchor"]
-    narrate_all(rows.notes)
     # Hardly any chunk of texts has the shapes of another.
-    if parts > 1 and output.exists():
-        narrate(f"note: {output} will hold part {shard} alone; a file for each part: -o {_file_of(output, number)}")
     limit_prepared_products(16)
     encoder = load_model(ref, precision=precision, dim=dim)
+    narrate_all([*rows.notes, *_remarks(output, shard, encoder, kind)])
     part = range(len(texts) * (number - 1) // parts, len(texts) * number // parts)
     with console.progress() as advance:
         _write(output, encoder, rows, part, kind, dtype, partial(advance, "encoding"))
@@ -77,6 +75,15 @@ def encode_file(
         narrate(compare_to_fp32(encoder, texts, dtype))
     where = f"rows {part.start + 1:,} to {part.stop:,}" if part else "none"
     narrate(f"wrote {output}: {len(part):,} vectors of {encoder.width}{f', {where} of {len(texts):,}' * (parts > 1)}")
+
+
+def _remarks(output: Path, shard: str, encoder: SentenceEncoder, kind: Kind | None) -> Iterator[str]:
+    """Notes on a part that takes the place of another, and on a kind of text that the model does not tell apart."""
+    number, parts = _parse_shard(shard)
+    if parts > 1 and output.exists():
+        yield f"{output} will hold part {shard} alone; a file for each part: -o {_file_of(output, number)}"
+    if kind and not encoder.contract.prompts:
+        yield f"{encoder.name} has no prompts, and --as {kind} changes nothing"
 
 
 def _echoed(text: str, output: Path, options: Mapping[str, object]) -> str:

@@ -41,6 +41,12 @@ def test_one_s_home_is_known_where_no_shell_knows_it(
     assert f"no runs in {tmp_path}/home/runs" in contrast("--runs-dir=~/runs", "runs", "list").out
 
 
+def test_a_kind_that_the_model_has_no_prompt_for_is_said_to_change_nothing(contrast: Contrast) -> None:
+    words = ("encode", "tiny/sentences.jsonl", "-o", "v.npy", *MODEL)
+    assert "tiny/backbone has no prompts, and --as query changes nothing" in contrast(*words, "--as", "query").err
+    assert "changes nothing" not in contrast(*words).err
+
+
 def read(path: Path) -> tuple[NDArray[np.float32], list[str] | None]:
     """The vectors of a file, and the texts where it holds them."""
     if path.suffix == ".npy":
