@@ -65,7 +65,7 @@ class Index:
             names = (path.with_name(f"{path.stem}{end}.npy") for end in ("", *(f"-{n}" for n in range(2, 100))))
             output = next((name for name in names if not name.exists()), "FILE.npy")
             words = ["contrast", "encode", corpus, "-o", output, "--model", encoder.name]
-            words += ["--as", "document", "--dim", encoder.width]
+            words += ["--as", "document"] * bool(encoder.contract.prompts) + ["--dim", encoder.width]
             words += ["--columns", columns] * bool(columns) + ["--blank", blank] * (blank != "error")
             again = (
                 f"{shlex.join(map(str, words))}; then {shlex.join(['--vectors', str(output), '--model', encoder.name])}"
