@@ -50,23 +50,18 @@ def preview(config: Config, runs_dir: Path) -> Preview:
     from contrastcli.data.examples import preview as first_rows
     from contrastcli.model.adapters import base_folder
     from contrastcli.model.backbone import read_config
-    from contrastcli.model.contract import adapted, read_contract, width_after
-    from contrastcli.model.devices import choose_device
+    from contrastcli.model.contract import adapted, read_contract
     from contrastcli.model.weights import count_parameters
     from contrastcli.training.checkpoint import disk_bytes
     from contrastcli.training.plan import make_plan
 
     plan = make_plan(config)
-    # To try it takes memory of a GPU, and the automatic one works.
-    if config.train.device != "auto":
-        choose_device(config.train.device)
     missing = tuple(filter(None, (resolve(model).absence() for model in plan.models)))
     folder, keep = resolve(config.model.backbone).local_folder(), config.train.keep
     contract, changes = adapted(read_contract(folder), config.model) if folder else (None, [])
-    backbone = contract and base_folder(contract.backbone)
+    backbone = base_folder(contract.backbone) if contract else None
     shape = read_config(backbone) if backbone else {}
-    if contract and (sizes := sizes_of(shape)):
-        config.model.weights(width_after(contract.after, sizes[-1]))  # raises UsageError
+    _check(config, contract, backbone)
     # An adapter's checkpoints are small.
     saved = None if config.model.lora else backbone
     lengths = read_lengths(plan.corpus.texts, contract, shape, config.model.max_length) if contract else None
@@ -94,6 +89,22 @@ def preview(config: Config, runs_dir: Path) -> Preview:
         contract=str(contract) if contract else "",
         lengths=lengths,
     )
+
+
+def _check(config: Config, contract: Contract | None, backbone: Path | None) -> None:
+    """Raises UsageError for a device, layers or sizes that are not there, as far as that is known without weights."""
+    from contrastcli.model.adapters import check_trained
+    from contrastcli.model.backbone import read_config
+    from contrastcli.model.contract import width_after
+    from contrastcli.model.devices import choose_device
+
+    # To try it takes memory of a GPU, and the automatic one works.
+    if config.train.device != "auto":
+        choose_device(config.train.device)
+    if contract and backbone:
+        check_trained(backbone, config.model)
+        if sizes := sizes_of(read_config(backbone)):
+            config.model.weights(width_after(contract.after, sizes[-1]))
 
 
 def _described(data: DevData | None) -> str:

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from contrastcli.data.tokens import transformers
 from contrastcli.errors import DataError, Remedy, UsageError, Use, error_text
 from contrastcli.files import checksum_of, json_bytes, read_json
-from contrastcli.model.backbone import AutoBackbone, Backbone, BertBackbone, load_backbone, read_config
+from contrastcli.model.backbone import AutoBackbone, Backbone, BertBackbone, load_backbone, outline, read_config
 from contrastcli.model.bert.cpu import Linear, dropout
 from contrastcli.model.locate import PICKLED, STARTER, resolve, revision
 from contrastcli.model.weights import BASE, DOWNLOAD
@@ -159,6 +159,14 @@ def save_adapter(backbone: Backbone, folder: Path) -> None:
     tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in state.items()}
     save_file(tensors, folder / _ADAPTER, metadata={"format": "pt"})
     (folder / BASE).write_bytes(json_bytes(backbone.config | {"base": msgspec.structs.asdict(base)}))
+
+
+def check_trained(folder: Path, settings: Model) -> None:
+    """Raises UsageError where a model of the BERT family has no layers as model.lora_targets or model.freeze say."""
+    if (settings.lora or settings.freeze != "none") and (backbone := outline(folder)):
+        if settings.lora:
+            _targets(_view(backbone), settings.lora_targets)
+        freeze(backbone, settings.freeze)
 
 
 def freeze(backbone: Backbone, words: str) -> None:

@@ -151,6 +151,15 @@ def load_backbone(folder: Path, attention: Attention | None = None) -> Backbone:
     return _load_auto(folder, config | change).eval()
 
 
+def outline(folder: Path) -> Backbone | None:
+    """The layers of a model of the BERT family, without memory for their weights; None for another model."""
+    config = read_config(folder)
+    if not fits(config):
+        return None
+    with torch.device("meta"):
+        return BertBackbone(config, Bert(_shape(folder, config), FAMILIES[config["model_type"]]))
+
+
 def load_language_model_head(folder: Path, backbone: Backbone) -> MaskedLMHead:
     """The masked-language-model head in a folder, tied to its backbone's word embeddings. Raises DataError without."""
     if not isinstance(backbone, BertBackbone) or not backbone.config.get("tie_word_embeddings", True):

@@ -297,6 +297,8 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (train(*LABELLED, "--scale", "20"), "did you mean --tau 0.05?"),
         (train(*LABELLED, "--dims", "[16, 32]"), "use --dims 16,32, or another: "),
         (train(*LABELLED, "--freeze", "40"), "at most --freeze 1"),
+        (train(*LABELLED, "--freeze", "40", "--dry-run"), "at most --freeze 1"),
+        (train(*LABELLED, "--lora", "2", "--lora-targets", "q_proj,v_proj", "--dry-run"), "--lora-targets query,value"),
         (
             train(*LABELLED, "--prompts", '{"query": "q: ", "passage": "p: "}'),
             "write --prompts 'anchor=q: ,positive=p: '",
