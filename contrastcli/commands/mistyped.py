@@ -131,7 +131,7 @@ def _continued(words: Sequence[str], rest: Sequence[str]) -> str:
         if os.path.exists(file := " ".join([value, *rest[:count]])):
             return shlex.quote(file)
     if option in ("--grid", "--set") and "=" not in value:
-        keys = (one.key for one in sections.all_settings().values() if one.name == value)
+        keys = (one.key for one in sections.all_settings().values() if one.name == value and option == "--set")
         return f"{option} {next(keys, value)}={','.join(rest)}"
     if option == "--grid" and not any("=" in one for one in rest):
         return f"{option} {','.join([value, *rest])}"

@@ -185,7 +185,7 @@ def _parse_columns(columns: str, frame: Frame, source: str) -> dict[str, str]:
     with_colons = (
         "=" not in columns and {item.partition("=")[2] for item in split_items(turned)} <= frame.columns.keys()
     )
-    alone = len(names) == 1 and not re.search("[=:]", columns)
+    alone = len(names) == 1 and not re.search("[=:]", columns) and _role_of(columns) is None
     usual = _spelled(text=next(iter(frame.columns))) if alone else "anchor=a,positive=b"
     items = _parse_items(COLUMNS, columns, turned if with_colons else usual)
     for key, column in items.items():

@@ -126,7 +126,11 @@ def test_a_webhook_that_is_no_url_is_refused_before_there_is_a_run(contrast: Con
 def test_the_secret_of_a_webhook_is_in_no_output_and_in_files_of_the_user_alone(contrast: Contrast, hook: str) -> None:
     with_secret = ("--set", f"alerts.webhook={hook.replace('//', '//me:s3cret@')}?key=s3cret")
     host, _, _ = hook.rpartition(":")
-    shown = (("config", "show", *with_secret), (*TRAIN, *with_secret, "--dry-run"), ("runs", "show", "one"))
+    shown = (
+        ("config", "show", *with_secret),
+        (*TRAIN, *with_secret, "--name", "new", "--dry-run"),
+        ("runs", "show", "one"),
+    )
     assert contrast(*TRAIN, *with_secret, "--max-steps", "2").code == 0
     assert contrast("train", *TRAIN[1:-3], "--name", "two", "--no-ui", "--max-steps", "2").code == 0
     for words in (*shown, ("compare", "one", "two")):
