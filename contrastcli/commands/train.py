@@ -61,7 +61,7 @@ def preview(config: Config, runs_dir: Path) -> Preview:
     contract, changes = adapted(read_contract(folder), config.model) if folder else (None, [])
     backbone = base_folder(contract.backbone) if contract else None
     shape = read_config(backbone) if backbone else {}
-    _check(config, contract, backbone)
+    _check(config, contract, backbone, shape)
     # An adapter's checkpoints are small.
     saved = None if config.model.lora else backbone
     lengths = read_lengths(plan.corpus.texts, contract, shape, config.model.max_length) if contract else None
@@ -91,10 +91,9 @@ def preview(config: Config, runs_dir: Path) -> Preview:
     )
 
 
-def _check(config: Config, contract: Contract | None, backbone: Path | None) -> None:
+def _check(config: Config, contract: Contract | None, backbone: Path | None, shape: dict[str, Any]) -> None:
     """Raises UsageError for a device, layers or sizes that are not there, as far as that is known without weights."""
     from contrastcli.model.adapters import check_trained
-    from contrastcli.model.backbone import read_config
     from contrastcli.model.contract import width_after
     from contrastcli.model.devices import choose_device
 
@@ -103,7 +102,7 @@ def _check(config: Config, contract: Contract | None, backbone: Path | None) -> 
         choose_device(config.train.device)
     if contract and backbone:
         check_trained(backbone, config.model)
-        if sizes := sizes_of(read_config(backbone)):
+        if sizes := sizes_of(shape):
             config.model.weights(width_after(contract.after, sizes[-1]))
 
 
