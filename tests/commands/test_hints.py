@@ -295,6 +295,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("sweep", "--preset", "starter", "--grid", "taus=0.05"), "did you mean 'objective.tau'?"),
         (("papers", "run", "simcse", "table-1"), "known: simace, pairsupcon, supcon"),
         (train(*LABELLED, "--scale", "20"), "did you mean --tau 0.05?"),
+        (("train", "--resume-or-start", "simple", "--preset", "starter"), "start another: --resume-or-start NAME, or"),
         (train(*LABELLED, "--dims", "[16, 32]"), "use --dims 16,32, or another: "),
         (train(*LABELLED, "--freeze", "40"), "at most --freeze 1"),
         (train(*LABELLED, "--freeze", "40", "--dry-run"), "at most --freeze 1"),
