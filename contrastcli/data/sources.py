@@ -124,9 +124,9 @@ def load_sentences(name: str, columns: str = "", blank: Blank = "error") -> Exam
 def _choices(frame: Frame) -> list[Use]:
     """The columns that sentences may be read from, that with the most text first."""
     longest = sorted(frame.columns, key=lambda column: -frame.columns[column].sizes.sum())
-    words = ("choose one:", "", "")
     return [
-        Use("--columns", join_items([f"text={column}"]), lead) for column, lead in zip(longest, words, strict=False)
+        Use("--columns", join_items([f"text={column}"]), "" if n else "choose one:")
+        for n, column in enumerate(longest[:3])
     ]
 
 
