@@ -12,8 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-TIMEOUT = 60
-"""Seconds after which a command hangs."""
+TIMEOUT = 180
+"""Seconds after which a command hangs: a sweep of two cells takes 60 beside other work."""
 ADDRESSES = 12 << 30
 """Bytes of memory after which there is none, so that no command takes the machine's."""
 
