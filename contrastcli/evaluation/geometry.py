@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from contrastcli.data.convert import scored
+from contrastcli.data.convert import convert, scored
 from contrastcli.data.examples import ScoredPairs, from_frame
 from contrastcli.data.formats import read_file
 from contrastcli.data.sources import STARTER, load_examples
@@ -48,7 +48,7 @@ def _find(tasks: Sequence[str], options: Options) -> dict[str, Callable[[], Scor
 
 def training_sentences(data: Data) -> list[str]:
     """A fixed sample of at most 1000 of the sentences that a run trains on. Raises DataError."""
-    texts = load_examples(data, ("sentences",), ()).views["anchor"]
+    texts = convert(load_examples(data, ("sentences", "scored"), ()), "sentences").views["anchor"]
     return [texts[n] for n in sample(len(texts), _PCA_TEXTS)]
 
 

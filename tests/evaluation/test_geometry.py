@@ -128,11 +128,11 @@ def test_a_clustering_set_is_drawn_where_it_is_asked_for(folder: Path) -> None:
     assert "t-SNE" in result.protocol and "alignment" not in result.protocol
 
 
-@pytest.mark.parametrize("form", ["sentences", "pairs", "triplets", "labelled"])
+@pytest.mark.parametrize("form", ["sentences", "pairs", "triplets", "labelled", "scored"])
 def test_training_sentences_are_those_of_any_form_of_rows(tiny: Tiny, form: str) -> None:
     texts = geometry.training_sentences(tiny.config("pairsupcon", form).data)
     rows = [json.loads(line) for line in tiny.data[form].read_text().splitlines()]
-    known = {value for row in rows for key, value in row.items() if key != "label"}
+    known = {value for row in rows for key, value in row.items() if key not in ("label", "score")}
     assert len(texts) == len(set(texts)) > 50 and set(texts) <= known
 
 
