@@ -228,7 +228,7 @@ def data(directory: Path, /, json: bool, **how: Any) -> None:
 
     seen = inspect(runs_dir=directory, **how)
     print_text(as_json(seen) if json else inspected(seen))
-    report(seen, how["columns"], how["labels"])
+    report(seen, **{name: how[name] for name in ("columns", "labels", "dev", "drop", "keep")})
 
 
 @cli.command(params=[*options.MINING])

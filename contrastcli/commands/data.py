@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,10 @@ class Inspection:
         # Several positives in one row are no rows of their own.
         self.found[kind] = [one for one in placed if one.row != one.other]
 
+    def count(self, kind: str) -> int:
+        """The rows of a kind."""
+        return len({one.row for one in self.found[kind]})
+
     def strangest(self, kind: str, count: int) -> list[Odd]:
         """Some rows of a kind, the strangest first."""
         by_row = {one.row: one for one in self.found[kind]}
@@ -113,13 +118,16 @@ class Inspection:
 
     def reasons(self, drop: Collection[str | int], keep: Collection[str | int]) -> dict[int, list[str]]:
         """The rows to leave out, each with the reasons for it: those of kinds that drop, and some that are named."""
-        kinds = {name for name, kind in KINDS.items() if kind.drops}.union(drop).difference(keep)
         reasons: dict[int, list[str]] = {row - 1: ["named"] for row in drop if isinstance(row, int)}
-        for name in (kind for kind in self.found if kind in kinds):
+        for name in (kind for kind in self.found if _drops(kind, drop, keep)):
             for one in self.found[name]:
                 other = f" ({self.where(one.other)})" if one.other >= 0 else ""
                 reasons.setdefault(one.row, []).append(f"{name}: {one.why or KINDS[name].about}{other}")
         return {row: reasons[row] for row in sorted(reasons) if row + 1 not in keep}
+
+
+def _drops(kind: str, drop: Collection[str | int], keep: Collection[str | int]) -> bool:
+    return kind not in keep and (kind in drop or KINDS[kind].drops)
 
 
 def inspect(
@@ -157,7 +165,7 @@ def inspect(
         _ask(seen, resolve(model, runs_dir))
     narrate_all(seen.rows.notes)
     found = [
-        Found(name, kind.about, len({one.row for one in seen.found[name]}), kind.drops, seen.strangest(name, count))
+        Found(name, kind.about, seen.count(name), _drops(name, dropped, kept), seen.strangest(name, count))
         for name, kind in KINDS.items()
         if name in seen.found
     ]
@@ -196,6 +204,8 @@ def _read_words(words: str, rows: int) -> set[str | int]:
     for word in words.replace(",", " ").split():
         first, _, last = word.partition("-")
         if first.isdecimal() and last.isdecimal():
+            if int(first) > int(last):
+                raise UsageError(f"'{word}' are no rows", f"write {last}-{first}")
             read |= {*range(int(first), min(int(last), max(int(first), rows + 1)) + 1)}
         else:
             read.add(int(word) if word.isdecimal() else word)
@@ -289,17 +299,16 @@ def _as_text(cell: object) -> str:
     return "" if cell is None else json.dumps(cell, ensure_ascii=False, default=str)
 
 
-def report(result: Inspected, columns: str, labels: str) -> None:
-    """Say on stderr what was written, and the next step, where the columns are read as here."""
-    read = {"--columns": columns, "--labels": labels}
-    words = [word for option, value in read.items() if value for word in (option, value)]
+def report(result: Inspected, **how: str) -> None:
+    """Say on stderr what was written, and the next step: `how` the data are read, and what stays, are as here."""
+    chosen = {f"--{name}": value for name, value in (how | {"backbone": result.model}).items() if value}
     if result.output:
         left = f"{result.count - (result.kept or 0):,} are in {result.output}{DROPPED}"
         narrate(f"wrote {result.output}: {result.kept:,} of {result.count:,} rows; {left}")
     if result.columns:
         return
+    words = ["data", result.source, *chain(*chosen.items()), "--clean", "clean.jsonl"]
     if result.output or not any(found.drops and found.count for found in result.found):
-        words = ["suggest", result.output or result.source, *words]
-    else:
-        words = ["data", result.source, *words, "--clean", "clean.jsonl"]
+        read = ((name, value) for name, value in chosen.items() if name in ("--columns", "--labels", "--backbone"))
+        words = ["suggest", result.output or result.source, *chain(*read)]
     narrate(f"next: {shlex.join(['contrast', *words])}")

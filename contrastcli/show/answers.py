@@ -10,6 +10,7 @@ from contrastcli.show.format import as_json_lines, table
 
 _WIDEST = 100
 """Characters of a text that are shown of a row."""
+_ROLE_WIDTH = 9
 
 
 def similarities(pairs: Sequence[results.Similarity]) -> str:
@@ -56,7 +57,9 @@ def inspected(result: results.Inspected) -> str:
     rows = [[role, one.p50, one.p95, one.longest, *cut[role]] for role, one in result.lengths.items()]
     kinds = [[one.kind, one.count, one.about, "" if one.drops else "stays"] for one in result.found]
     spoken = [
-        (role, ", ".join(f"{n} {100 * x:.1f} %" for n, x in [*by.items()][:5])) for role, by in result.languages.items()
+        (role, ", ".join(f"{n} {100 * x:.1f} %" for n, x in [*by.items()][:5]))
+        for role, by in result.languages.items()
+        if by
     ]
     count = f"{result.source}: {result.count:,} {result.form}"
     blocks = [count, table(header, rows), *([table(("languages", ""), spoken)] if spoken else [])]
@@ -73,9 +76,9 @@ def _kind(found: results.Found) -> str:
     for row in found.rows:
         beside = f", as {row.other_where}" if row.other_where else ""
         lines.append(f"  {row.where}{beside}{': ' if row.why else ''}{row.why}")
-        lines += [f"    {role:<9} {_line(text)}" for role, text in row.texts.items()]
-        differing = dict(row.other_texts.items() - row.texts.items())
-        lines += [f"    {role:<9} {_line(text)}" for role, text in differing.items()]
+        texts = [*row.texts.items(), *(row.other_texts.items() - row.texts.items())]
+        width = max([_ROLE_WIDTH, *(len(printable(name)) for name, _ in texts)])
+        lines += [f"    {printable(name):<{width}} {_line(text)}" for name, text in texts]
         lines += [f"    {n.cosine:9.4f} {_line(n.text)}" for n in row.neighbours]
     return "\n".join(lines)
 

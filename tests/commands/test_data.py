@@ -183,6 +183,33 @@ def test_the_report_is_for_reading(contrast: Contrast) -> None:
     assert "next: contrast --runs-dir 'other runs' suggest rows.csv" in elsewhere.err
 
 
+def test_the_next_command_finds_what_this_one_found(contrast: Contrast) -> None:
+    write("rows.csv", [*ROWS, *PLANTED["leak"]])
+    write("dev.csv", [PLANTED["leak"][0], ("and another one", "with its answer")])
+    words = ("rows.csv", "--dev", "dev.csv", "--backbone", "tiny/backbone")
+    answer = contrast("data", *words, "--keep", "near")
+    command = "contrast data rows.csv --dev dev.csv --keep near --backbone tiny/backbone --clean clean.jsonl"
+    assert f"next: {command}\n" in answer.err
+    answer = contrast(*command.split()[1:])
+    assert "4 of 5 rows" in answer.err
+    assert "next: contrast suggest clean.jsonl --backbone tiny/backbone\n" in answer.err
+    assert '"leak: its anchor is in the dev set' in Path("clean.jsonl.dropped").read_text()
+
+
+def test_the_table_says_what_stays_of_what_was_asked_for(contrast: Contrast) -> None:
+    write("rows.csv", [*ROWS, *PLANTED["near"], *PLANTED["repeated"]])
+    out = contrast("data", "rows.csv", "--drop", "near", "--keep", "repeated").out
+    kinds = next(block for block in out.split("\n\n") if block.startswith("kind "))
+    stays = {line.split()[0] for line in kinds.splitlines() if line.endswith("stays")}
+    assert {"near", "repeated", "same"} & stays == {"repeated"}
+
+
+def test_names_of_columns_that_are_long_leave_the_texts_in_line(contrast: Contrast) -> None:
+    write("rows.csv", [*((*row, "4,6") for row in ROWS), ("a question", "", "4,6")], "asked,answer,how alike they are")
+    out = contrast("data", "rows.csv", "--columns", "anchor=asked,positive=answer").out
+    assert "    asked              a question\n    how alike they are 4,6" in out
+
+
 def test_a_folder_names_the_file_of_each_row(contrast: Contrast) -> None:
     Path("many").mkdir()
     write("many/a.csv", ROWS[:2])
@@ -206,6 +233,7 @@ def test_what_cannot_be_done_is_refused(contrast: Contrast) -> None:
     refused(contrast("data", "rows.csv", "--keep", "neer"), 2, "'neer'", "near")
     for words, row in {"9": 9, "2-9": 5}.items():
         refused(contrast("data", "rows.csv", "--drop", words), 2, f"there is no row {row}", "1 to 4")
+    refused(contrast("data", "rows.csv", "--drop", "near,4-2"), 2, "'4-2' are no rows", "write 2-4")
     refused(contrast("data", "rows.csv", "--clean", "rows.csv"), 2, "rows.csv is what would be read", "another file")
     refused(contrast("data", "rows.csv", "--clean", "rows.xlsx"), 2, "rows.xlsx", ".jsonl")
     failed(contrast("data", "rows.csv", "--clean", "c.csv", "--drop", "1,2,3"), 3, "1 rows would remain", "--keep")
