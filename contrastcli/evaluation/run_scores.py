@@ -1,6 +1,7 @@
 """Comparison of runs and models: settings, results and measured scores."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import asdict
 
@@ -17,21 +18,20 @@ from contrastcli.settings import published
 
 def compare(models: Sequence[Run | ModelRef]) -> Comparison:
     """The settings that differ and the results, in the order of the models. Raises DataError or UsageError."""
-    results, members = [], []
-    for model in models:
-        if isinstance(model, Run):
-            results.append(_result(model))
-            members.append(member(model))
-        else:
-            scores = read_scores(model.scores_path())
-            results.append(Result(name=model.name, state="finished", scores=scores, is_run=False))
-            members.append(Member(model.name, {}, "finished", headlines(scores)))
+    results = [_result(model) for model in models]
+    scores = [result.scores for result in results]
+    members = [
+        member(model, scores) if isinstance(model, Run) else Member(model.name, {}, "finished", headlines(own, scores))
+        for model, own in zip(models, scores, strict=True)
+    ]
     keys = differing([m.settings for m in members if m.settings])
     columns = {key: tuple(m.settings.get(key) for m in members) for key in keys}
     return Comparison(columns, tuple(results), group(members))
 
 
-def _result(run: Run) -> Result:
+def _result(run: Run | ModelRef) -> Result:
+    if isinstance(run, ModelRef):
+        return Result(name=run.name, state="finished", scores=read_scores(run.scores_path()), is_run=False)
     last = digest(run.events_path)
     dev, angles, rows = last.evaluated, last.angles, published.exact(run.config())
     return Result(
@@ -46,7 +46,10 @@ def _result(run: Run) -> Result:
     )
 
 
-def member(run: Run) -> Member:
-    """A run of a method: its best dev score × 100 and its headline scores. Raises DataError or UsageError."""
+def member(run: Run, beside: Sequence[Mapping[str, Any]] = ()) -> Member:
+    """A run of a method: its best dev score × 100 and its headline scores, as next to the scores `beside` them.
+
+    Raises DataError or UsageError.
+    """
     status = run.status()
-    return Member(run.name, run.config().shown(), status.state, dev_score(status) | headlines(run.scores()))
+    return Member(run.name, run.config().shown(), status.state, dev_score(status) | headlines(run.scores(), beside))

@@ -282,19 +282,30 @@ def _names(words: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word.strip() for word in re.split(r",(?![^()]*\))", words)))
 
 
-def headlines(scores: Mapping[str, Any]) -> dict[ScoreName, float]:
-    """The headline of each task and each average of a scores.json, × 100."""
+def headlines(scores: Mapping[str, Any], beside: Iterable[Mapping[str, Any]] = ()) -> dict[ScoreName, float]:
+    """The headline of each task and each average of a scores.json, × 100.
+
+    Also the metric that is a task's headline in scores that stand `beside` them, where it was measured.
+    """
     numbers = {}
     measured = scores.get("suites", {})
     for suite in suites_with(measured):
-        entries = measured[suite.name]
         averages = [average.key for average in suite.averages]
-        for key, entry in entries.items():
-            value = entry if key in averages else value_at(entry, suite.headline)
-            if isinstance(value, int | float):
-                metric = metric_title(value_at(entry, suite.metric) or "") if suite.metric else ""
-                numbers[ScoreName(suite.name, f"{key} {metric}".rstrip())] = float(value)
+        others = [one.get("suites", {}).get(suite.name, {}) for one in beside]
+        for key, entry in measured[suite.name].items():
+            values = {"": entry} if key in averages else _headline(suite, entry)
+            for other in (one[key] for one in others if key in one and key not in averages):
+                values |= {name: value_at(entry, name) for name in _headline(suite, other) if name not in values}
+            for name, value in values.items():
+                if isinstance(value, int | float):
+                    title = f"{key} {metric_title(name)}" if name else key
+                    numbers[ScoreName(suite.name, title)] = float(value)
     return numbers
+
+
+def _headline(suite: Suite, entry: object) -> dict[str, Any]:
+    """The number of a task, by its metric where the suite has several."""
+    return {value_at(entry, suite.metric) or "" if suite.metric else "": value_at(entry, suite.headline)}
 
 
 def summary(names: Iterable[ScoreName]) -> list[ScoreName]:

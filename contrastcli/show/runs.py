@@ -153,7 +153,8 @@ def by_method(compared: Comparison) -> Grid | None:
 def side_by_side(compared: Comparison) -> Grid:
     """The settings that differ, and the results, a column for each run."""
     results = compared.results
-    angles, scores = [r.angles or {} for r in results], [headlines(r.scores) for r in results]
+    angles = [r.angles or {} for r in results]
+    scores = [headlines(r.scores, [other.scores for other in results]) for r in results]
     measured = dict.fromkeys(name for one in scores for name in one)
     tests = compared.bootstrap or ()
     tested = {name: value for test in tests for name, value in zip(test.runs, test.scores, strict=True)}

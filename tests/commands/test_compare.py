@@ -16,6 +16,7 @@ from contrastcli.errors import UsageError
 from contrastcli.evaluation import run_scores as side_by_side
 from contrastcli.evaluation import significance
 from contrastcli.evaluation.suites import headlines
+from contrastcli.model.locate import resolve
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.results import Bootstrap, ScoreName, Spread
@@ -262,6 +263,19 @@ def test_several_models_get_a_bootstrap_each_two(contrast: Contrast, run: Run) -
     ]
     assert {(test["pairs"], test["metric"]) for test in tests} == {(3, "ndcg@10")}
     assert all(test["p"] <= test["holm"] <= 1 for test in tests)
+
+
+def test_a_metric_that_one_model_was_asked_for_is_shown_of_all_that_have_it(contrast: Contrast, run: Run) -> None:
+    assert contrast("eval", "simple", "tiny/backbone", "--data", "tiny/pairs.jsonl").code == 0
+    assert contrast("eval", "tiny/backbone", "--data", "tiny/pairs.jsonl", "--metric", "recall@1").code == 0
+    rows = contrast("compare", "tiny/backbone", "simple").out.splitlines()
+    shown = {row.split()[2]: row.split()[3:] for row in rows if row.startswith("own tiny/pairs.jsonl")}
+    stored = [
+        json.loads(Path(file).read_text())
+        for file in (resolve("tiny/backbone").scores_path(), "runs/simple/scores.json")
+    ]
+    for title, metric in {"nDCG@10": "ndcg@10", "recall@1": "recall@1"}.items():
+        assert shown[title] == [f"{one['suites']['own']['tiny/pairs.jsonl'][metric]:.2f}" for one in stored]
 
 
 def test_what_was_measured_now_has_a_row_and_what_nothing_is_known_of_has_none(contrast: Contrast, run: Run) -> None:
