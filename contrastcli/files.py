@@ -17,7 +17,7 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
-from contrastcli.errors import DataError, InUse, NoRoom, Remedy, RunError, UsageError, error_text, interrupted
+from contrastcli.errors import DataError, Hint, InUse, NoRoom, Remedy, RunError, UsageError, error_text, interrupted
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ def read_json(path: Path, kind: type[T], remedy: str = "restore the file, or rem
 
 
 @contextlib.contextmanager
-def decoding(path: Path, remedy: str = "restore the file, or remove it") -> Iterator[None]:
+def decoding(path: Path, remedy: Hint = "restore the file, or remove it") -> Iterator[None]:
     """Turn the error of a decoder in the body, which decodes the content of `path`, into a DataError."""
     try:
         yield

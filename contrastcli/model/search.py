@@ -1,5 +1,6 @@
 """The similarity of pairs of sentences, and the nearest sentences of a corpus."""
 
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from contrastcli.data.batching import Indices
 from contrastcli.data.examples import as_id
 from contrastcli.data.sources import load_documents, load_sentences
 from contrastcli.data.tokens import CHARACTERS, OnProgress
+from contrastcli.errors import Hint
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import Floats, cosine, degrees
 from contrastcli.model.vectors import Joined, Stored, cached_vectors, check_own, dequantise, stored_vectors
@@ -57,7 +59,7 @@ class Index:
         self._encoder = encoder
         self._rows, self._texts = rows, rows.views["anchor"]
         self._vectors: Stored | Joined  # (N, d)
-        self._from: tuple[str, str] | None = None
+        self._from: tuple[str, Hint] | None = None
         self._compared = set[int]()
         if vectors:
             # What others have written is not written over.
@@ -67,9 +69,11 @@ class Index:
             words = ["contrast", "encode", corpus, "-o", output, "--model", encoder.name]
             words += ["--as", "document"] * bool(encoder.contract.prompts) + ["--dim", encoder.width]
             words += ["--columns", columns] * bool(columns) + ["--blank", blank] * (blank != "error")
-            again = (
-                f"{shlex.join(map(str, words))}; then {shlex.join(['--vectors', str(output), '--model', encoder.name])}"
-            )
+            then = shlex.join(["--vectors", str(output), "--model", encoder.name])
+            again = [f"{shlex.join(map(str, words))}; then {then}"]
+            if (in_order := sorted(vectors, key=_by_number)) != [*vectors]:
+                parts = (word for part in in_order for word in ("--vectors", str(part)))
+                again.insert(0, f"name parts in the order of their texts: {shlex.join(parts)}")
             self._from = ", ".join(map(str, vectors)), again
             self._vectors, note = stored_vectors(vectors, encoder, self._texts, self._from[1])
             self.notes = (*self.notes, note) if note else self.notes
@@ -90,6 +94,11 @@ class Index:
             for n, its in zip(nearest, near, strict=True)
         ]
         return sorted(neighbours, key=lambda n: (n.angle_deg, n.row))
+
+
+def _by_number(path: Path) -> list[tuple[int, str]]:
+    """What puts the parts 2 and 10 of a file in that order."""
+    return [(int(word), "") if word.isdecimal() else (-1, word) for word in re.split(r"(\d+)", str(path))]
 
 
 def top(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from contrastcli.data.examples import as_id
 from contrastcli.data.texts import Column, Texts
 from contrastcli.data.tokens import OnProgress
-from contrastcli.errors import DataError
+from contrastcli.errors import DataError, Hint
 from contrastcli.files import cache_key, cached, check_regular, decoding
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import unit_rows
@@ -136,7 +136,7 @@ def cached_vectors(
 
 
 def stored_vectors(
-    paths: Sequence[Path], encoder: SentenceEncoder, texts: Sequence[str], remedy: str
+    paths: Sequence[Path], encoder: SentenceEncoder, texts: Sequence[str], remedy: Hint
 ) -> tuple[Stored | Joined, str]:
     """The vectors of documents, mapped from the .npy that `contrast encode` wrote, and a note where they differ.
 
@@ -159,7 +159,7 @@ def stored_vectors(
     return stored, f"{differs}, {by}" if least < _EQUAL_COSINE and stored.dtype != np.uint8 else ""
 
 
-def _mapped(path: Path, remedy: str) -> Stored:
+def _mapped(path: Path, remedy: Hint) -> Stored:
     if not path.exists():
         raise DataError(f"there is no file {path}", remedy)
     check_regular(path)
@@ -167,7 +167,7 @@ def _mapped(path: Path, remedy: str) -> Stored:
         return np.lib.format.open_memmap(path, mode="r")
 
 
-def check_own(stored: Stored, encoder: SentenceEncoder, texts: Sequence[str], name: str, remedy: str) -> float:
+def check_own(stored: Stored, encoder: SentenceEncoder, texts: Sequence[str], name: str, remedy: Hint) -> float:
     """The least cosine of some stored vectors (N, ·) to this model's. Raises DataError where one is of another text."""
     exact = encoder.encode(texts, "document")  # (N, d)
     made = next(one for one in (quantise(exact, dtype) for dtype in get_args(Dtype)) if one.dtype == stored.dtype)

@@ -101,7 +101,10 @@ def test_the_parts_of_vectors_are_searched_as_one_file_is(contrast: Contrast, mo
     words = [word for part in parts for word in ("--vectors", part)]
     found = contrast(*QUERY, *words, "-k", "7")
     assert found.code == 0 and found.out == contrast(*QUERY, "--vectors", "v.npy", "-k", "7").out
-    refused(contrast(*QUERY, *words[2:], *words[:2]), 3, "p-2.npy, p-3.npy, p-1.npy holds vectors of other", "encode")
+    turned = contrast(*QUERY, *words[2:], *words[:2])
+    refused(
+        turned, 3, "p-2.npy, p-3.npy, p-1.npy holds vectors of other", f"in the order of their texts: {' '.join(words)}"
+    )
     refused(contrast(*QUERY, *words[:4]), 3, "p-1.npy, p-2.npy holds 106 × 32 numbers", "contrast encode")
     np.save("p-3.npy", np.load("p-3.npy").astype(np.float16))
     refused(
