@@ -102,7 +102,7 @@ def test_the_card_has_a_table_for_each_suite(trained: Run, tmp_path: Path) -> No
     transfer = {"MR": {"rows": 10662, "accuracy": 75.0}, "MRPC": {"rows": 5801, "accuracy": 70.25, "f1": 80.5}}
     geometry = {"STS-B": {"pairs": 338, "alignment": 0.214, "uniformity": None, "pca": [[0.1, 0.2]]}}
     suites = {
-        "transfer": transfer | {"average": None, "average8": None, "missing": {}, "protocol": "As SentEval."},
+        "transfer": transfer | {"average": None, "average8": None, "missing": {}, "protocol": "As SentEval.\nMR: cut."},
         "clustering": {
             "AgNews": {"rows": 8000, "accuracy": 80.0, "nmi": 50.5, "ami": 50.4, "ari": 49.0},
             "average": 80.0,
@@ -116,7 +116,7 @@ def test_the_card_has_a_table_for_each_suite(trained: Run, tmp_path: Path) -> No
     export_model(resolve(str(run.path)), tmp_path / "dest")
     card = (tmp_path / "dest" / "README.md").read_text()
     assert "## Scores: transfer, with seed 42\n\n| Task | Accuracy | Tab. 7 | F1 | Rows |  |\n" in card
-    assert "As SentEval." in card
+    assert "\n\nAs SentEval.\n\nMR: cut.\n\n" in card
     assert "| MR | 75.00 | 82.7 | – | 10,662 |  |\n| MRPC | 70.25 | 74.3 | 80.50 | 5,801 |  |\n" in card
     assert "| AgNews | 80.00 | 83.0 | – | 50.50 | 50.40 | 49.00 | 8,000 |\n" in card
     assert "| STS-B | 0.21 | – | – | – | 338 | – |\n" in card

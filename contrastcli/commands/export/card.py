@@ -58,7 +58,8 @@ def about(run: Run) -> About:
     for suite in suite_tables(run.scores(), config):
         rows = [[_plain(without_folders(cell)) for cell in row] for row in suite.rows]
         texts = [f"## Scores: {suite.suite}, with seed {config.train.seed}", markdown_table(suite.header, rows)]
-        parts.append("\n\n".join([*texts, *map(_plain, suite.notes), ""]))
+        notes = (line for note in suite.notes for line in note.splitlines())
+        parts.append("\n\n".join([*texts, *map(_plain, notes), ""]))
     facts = {
         "base_model": environment.backbone.get("revision") and config.model.backbone.partition("@")[0],
         "datasets": re.findall(r"hf:(\w[\w.-]*/\w[\w.-]*)", config.data.train, re.ASCII),
