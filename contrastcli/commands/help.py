@@ -46,7 +46,8 @@ def answer(words: Sequence[str], width: int, commands: Iterable[str], more: Fact
             return columns(known, width)
         hint = nearest(ours, [*topics(), *commands], "contrast help")
         raise UsageError(f"there is no help on '{words[0]}'", hint)
-    return topic(words[0], width, more)
+    options = f"\n\nThe options of the command: contrast {words[0]} --help" if words[0] in commands else ""
+    return topic(words[0], width, more) + options
 
 
 def topic(name: str, width: int, more: Facts) -> str:
