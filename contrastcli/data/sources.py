@@ -248,7 +248,10 @@ def _read_folder(folder: Path, name: str, limit: int) -> Frame:
     for frame in frames:
         if frame.columns.keys() != first.columns.keys():
             these, those = (f"{one.files[0][0]} ({', '.join(one.columns)})" for one in (first, frame))
-            raise DataError(f"the columns of {these} and {those} differ", "give all files of a folder the same columns")
+            hint = "give all files of a folder the same columns"
+            if {"corpus", "queries"} <= {path.name.partition(".")[0] for path in paths}:
+                hint = f"BEIR's layout is for dev data, --dev {name}, and for contrast eval MODEL --data {name}"
+            raise DataError(f"the columns of {these} and {those} differ", hint)
     columns = {column: Column.join([frame.columns[column] for frame in frames]) for column in first.columns}
     places = np.concatenate([frame.places + np.array([number, 0], np.uint32) for number, frame in enumerate(frames)])
     notes = tuple(note for frame in frames for note in frame.notes)
