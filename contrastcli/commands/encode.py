@@ -45,6 +45,7 @@ def encode_file(
     dtype: Dtype,
     shard: str,
     dim: int | None,
+    normalize: bool,
     columns: str,
     blank: Blank,
 ) -> None:
@@ -62,7 +63,7 @@ def encode_file(
     texts = rows.views["anchor"]
     # Hardly any chunk of texts has the shapes of another.
     limit_prepared_products(16)
-    encoder = load_model(ref, precision=precision, dim=dim)
+    encoder = load_model(ref, precision=precision, dim=dim, normalize=normalize)
     narrate_all([*rows.notes, *_remarks(output, shard, encoder, kind)])
     part = range(len(texts) * (number - 1) // parts, len(texts) * number // parts)
     with console.progress() as advance:

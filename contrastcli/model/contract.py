@@ -136,6 +136,10 @@ class Contract:
         after = nn.Sequential(*self.after).insert(len(self.after) - self.normalizes, layer)
         return replace(self, after=after, dims=tuple(shorter for shorter in self.dims if shorter < dim))
 
+    def normalized(self) -> "Contract":
+        """The contract of the same embeddings at unit length."""
+        return self if self.normalizes else replace(self, after=nn.Sequential(*self.after, Normalize()))
+
     def truncate(self, vectors: Tensor, dim: int) -> Tensor:
         """Embeddings as `shortened` makes them: (B, d) → (B, dim)."""
         return nn.functional.normalize(vectors[:, :dim], dim=1) if self.normalizes else vectors[:, :dim]

@@ -28,7 +28,12 @@ from contrastcli.settings.sections import Data, Pooling, Precision
 
 
 def load_model(
-    model: ModelRef, *, pooling: Pooling | None = None, precision: Precision = "fp32", dim: int | None = None
+    model: ModelRef,
+    *,
+    pooling: Pooling | None = None,
+    precision: Precision = "fp32",
+    dim: int | None = None,
+    normalize: bool = False,
 ) -> SentenceEncoder:
     """A model ready to encode on this machine's device in some precision; `pooling` overrides the model's.
 
@@ -41,6 +46,8 @@ def load_model(
         encoder.note(f"note: {what}; it scores pairs: contrast mine PAIRS --score-with {shlex.quote(encoder.name)}")
     if dim is not None:
         encoder.set_dim(dim)
+    if normalize:
+        encoder.put_under(encoder.contract.normalized())
     if precision == "int8":
         encoder.usual_texts = usual_texts()
     return encoder

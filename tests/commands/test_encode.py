@@ -47,6 +47,18 @@ def test_a_kind_that_the_model_has_no_prompt_for_is_said_to_change_nothing(contr
     assert "changes nothing" not in contrast(*words).err
 
 
+@pytest.mark.parametrize("dim", [32, 6])
+def test_vectors_are_of_unit_length_where_that_is_asked_for(contrast: Contrast, dim: int) -> None:
+    words = ("encode", "tiny/sentences.jsonl", *MODEL, "--dim", dim)
+    assert contrast(*words, "-o", "v.npy").code == contrast(*words, "-o", "unit.npy", "--normalize").code == 0
+    plain, unit = np.load("v.npy"), np.load("unit.npy")
+    lengths = np.sqrt((plain.astype(np.float64) ** 2).sum(axis=1, keepdims=True))
+    assert not np.allclose(lengths, 1, atol=0.1) and np.allclose(unit, plain / lengths, atol=1e-6)
+    # The same vectors again are not those of the other kind.
+    assert contrast(*words, "-o", "v.npy", "--normalize").code == 0
+    assert np.array_equal(np.load("v.npy"), unit)
+
+
 def read(path: Path) -> tuple[NDArray[np.float32], list[str] | None]:
     """The vectors of a file, and the texts where it holds them."""
     if path.suffix == ".npy":
