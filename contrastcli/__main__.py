@@ -128,6 +128,9 @@ def _example(param: click.Option, words: Sequence[str]) -> str:
         is_count = isinstance(param.type, click.IntRange)
         usual = (param.default, *(param.type.max, param.type.min)[:: -1 if is_count else 1])
         value = mistyped.number(words, param.opts, usual, is_count, param.type.max == 1)
+        first, comma, _ = mistyped.value_of(words, param.opts).partition(",")
+        value = f"{value} --seed {first}" if param.name == "seeds" and comma else value
+    value = "true" if value == "BOOL" else value
     return f"{param.opts[0]} {'last' if param.name in ('resume', 'model', 'resume_or_start') else value}"
 
 

@@ -44,7 +44,9 @@ def flag_layer(assignments: Sequence[str], flags: Sequence[tuple[Setting, str]] 
     for assignment in assignments:
         key, equals, value = (part.strip() for part in assignment.partition("="))
         if not equals:
-            raise UsageError(f"--set {assignment} has no value", f"write --set {sections.key_of(assignment)}=VALUE")
+            key, _, value = (part.strip() for part in assignment.partition(":"))
+            written = f"{sections.key_of(key)}={value or 'VALUE'}"
+            raise UsageError(f"--set {assignment} has no value", f"write --set {shlex.quote(written)}")
         values[key], sources[key] = value, f"--set {key}"
     return config.Layer(values, sources, text=True, strict=True)
 

@@ -45,6 +45,7 @@ _TO_CSV = "save it as .csv from the spreadsheet program"
 _NO_TEXT: Mapping[bytes, tuple[str, str]] = {
     b"PK\x03\x04": ("a workbook or another zip archive", f"{_TO_CSV}, or unpack the archive: unzip"),
     b"\xd0\xcf\x11\xe0": ("a workbook of Excel", _TO_CSV),
+    b"PAR1": ("a parquet file", "give it the ending .parquet"),
 }
 """What a file is, and the remedy, by its first bytes, whatever its name says."""
 
@@ -109,7 +110,7 @@ def read_file(path: Path, name: str, limit: int = 0, *, strict: bool = False) ->
         memory = max(UNPACKED_BYTES * (8 if suffix == ".parquet" else 1), MOST_EXPANSION * path.stat().st_size)
         with path.open("rb") as stream:
             start = stream.peek(4)[:4]
-            if start in _NO_TEXT:
+            if start in _NO_TEXT and suffix != ".parquet":
                 raise DataError(f"{name} is {_NO_TEXT[start][0]}", _NO_TEXT[start][1])
             if not suffix:
                 known = f"give it the ending of what it holds: {' '.join(FORMATS)}, and .gz of each but .parquet"

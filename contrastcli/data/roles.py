@@ -106,6 +106,8 @@ def _without_form(frame: Frame, roles: Mapping[str, str], given: Mapping[str, st
     sentences = Use("--columns", _spelled(text=texts[0]), "for sentences")
     nested = next(filter(None, (_taken_out(frame, column) for column in texts)), "")
     hint: list[Remedy] = [nested] if nested else [*pairs, sentences, f"name the columns {_NAMED}"]
+    if not nested and all(_is_numeric(frame.columns[column]) for column in texts):
+        hint = ["give a file with a column of texts: these hold numbers"]
     if any(_is_cell(column) for column in frame.columns):
         header = likely_header([*frame.columns], source) or "anchor,positive,…"
         above = f"write one above it: sed -i '1i {header}' {shlex.quote(source)}; names are {_NAMED}, or any other"
@@ -121,6 +123,10 @@ def _is_record(frame: Frame, column: str) -> bool:
     """Whether the first cell that is not blank is an object without a text, of which no command makes one."""
     cell = next(filter(None, frame.columns[column][:MOST_SEARCHED]), None)
     return isinstance(cell, dict) and not _taken_out(frame, column)
+
+
+def _is_numeric(cells: Column[object]) -> bool:
+    return all(isinstance(cell, int | float) for cell in cells[:MOST_SEARCHED] if cell is not None)
 
 
 def _is_cell(name: str) -> bool:

@@ -135,6 +135,8 @@ def _alike(word: str, runs_dir: Path | None) -> str:
         models = (path for path in paths if is_word_vectors(str(path)) or (path / "config.json").is_file())
         named |= {path.name: f"'{path}'" for path in models}
     named = {part.lower(): what for part, what in named.items()}
+    if above := next((one for one in Path(os.path.expanduser(word)).parents if Run(one).exists()), None):
+        return f"name the run: {above}. Else "
     close = get_close_matches(os.path.basename(word).lower(), named, 1, 0.8)
     listed = f"name a run ({', '.join(runs[:_MOST_RUNS])}{' …' * (len(runs) > _MOST_RUNS)}), or " if runs else ""
     return f"did you mean {named[close[0]]}? Else " if close else listed

@@ -14,6 +14,7 @@ MASK_PROMPT, MASK_SUFFIX = 'This sentence of "', '" means [MASK].'
 """What stands around a text where its vector is that of the mask token: PromptBERT (Jiang et al. 2022), Section 4."""
 
 _ROLE = r"\w+="
+_SEVERAL = r"\s*(\w+):\s*,\s*(\w+):\s*"
 
 
 def read_prompts(words: str) -> dict[str, str]:
@@ -24,6 +25,10 @@ def read_prompts(words: str) -> dict[str, str]:
     if meant := _of_json(words):
         raise UsageError(f"model.prompts is '{words}'", Use("--prompts", meant, "write"))
     typed = dict(part.split("=", 1) for part in re.split(f",(?={_ROLE})", words)) if re.match(_ROLE, words) else {}
+    if not typed and (parts := re.fullmatch(_SEVERAL, words)):
+        meant = f"anchor={parts[1]}: ,positive={parts[2]}: "
+        what = f"model.prompts is '{words}', which would be one prompt of every text"
+        raise UsageError(what, Use("--prompts", meant, "write"))
     if unknown := next((role for role in typed if role not in ("anchor", "positive", "negative")), None):
         what = f"model.prompts is '{words}', and there is no role '{unknown}'"
         raise UsageError(what, Use("--prompts", "anchor=query: ,positive=passage: "))

@@ -279,8 +279,10 @@ def table_layer(tables: Mapping[str, Any], label: str) -> Layer:
         if section == "format" and isinstance(written, int):
             continue
         if not isinstance(table, dict):
-            known = [key.split(".")[0] for key in sections.all_settings() if key.endswith(f".{section}")]
-            hint = f"put it below the line [{known[0]}]" if known else "sections: [objective] [model] [data] …"
+            own = (key for key in sections.all_settings() if key.endswith(f".{section}"))
+            where, _, ours = next(own, sections.key_of(our_name(section))).partition(".")
+            renamed = f", as {ours}" if ours != section else ""
+            hint = f"put it below the line [{where}]{renamed}" if ours else "sections: [objective] [model] [data] …"
             raise UsageError(f"{label}: '{section}' is not in a section", hint)
         named |= {f"{section}.{name}": value for name, value in table.items()}
     return replace(Layer.of(named, label), later=isinstance(written, int) and written > FORMAT)

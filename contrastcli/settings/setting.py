@@ -167,6 +167,8 @@ class Setting:
         hint = f"{self.key} ({self.help}) must be {self.expected}"
         if isinstance(value, list | tuple):
             hint += f"; for several: contrast sweep --grid {self.key}={','.join(map(str, value))}"
+        if self.key == "train.seed" and isinstance(value, str) and "," in value:
+            hint += f"; for several: contrast sweep --seeds {value.count(',') + 1} --seed {value.partition(',')[0]}"
         # A flag with a number is none of text here.
         with suppress(ValueError):
             if isinstance(value, str) and self.kind in (int, float) and self.kind(value) is not None:
@@ -191,6 +193,8 @@ class Setting:
                 return [spell(percent / 100) if percent <= 50 else "0.1"]
             if self.kind is float and words != typed and math.isfinite(float(words)):
                 return [words]
+            if self.kind is int and math.isfinite(number := float(words)) and number >= 1:
+                return [str(math.ceil(number))]
         begin = re.match(r"[\d.]+(e-?\d+)?", typed) if self.kind is float else None
         return [begin[0]] if begin and typed[begin.end() :].isalpha() else []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,12 @@ _STYLE = Path(__file__).with_suffix(".mplstyle")
 
 
 def check(folder: Path) -> None:
-    """Make a folder for pictures, before long work. Raises UsageError without matplotlib, RunError where it cannot."""
+    """Make a folder for pictures, before long work. Raises UsageError without matplotlib, RunError where it cannot.
+
+    UsageError too for the name of a picture, since there are several.
+    """
+    if folder.suffix in (".png", ".svg", ".pdf", ".jpg"):
+        raise UsageError(f"{folder} is to be a folder of pictures", f"name a folder: --out {shlex.quote(folder.stem)}")
     try:
         import matplotlib  # noqa: F401
     except ImportError:

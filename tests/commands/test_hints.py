@@ -71,7 +71,10 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("encode", "t.txt", "-o", "v.npy", "--batch_size", "32"), "leave it out: contrast encode t.txt -o v.npy"),
         (("encode", "t.txt", "-o", "v.npy", "--model_name_or_path=e"), "did you mean --model e?"),
         (("export", "e", "--output_dir", "x y"), "hint: contrast export e 'x y'"),
-        (("mine", "--data", "F", "-o", "x.jsonl", "--range_min", "3"), "did you mean --ranks 3? contrast mine F"),
+        (
+            ("mine", "--data", "F", "-o", "x.jsonl", "--range_min", "3"),
+            "--ranks VALUE, such as 10-1000? contrast mine F",
+        ),
         (("data", "--data=F"), "hint: contrast data F"),
         (("suggest", "F", "--epochs", "3"), "leave it out, and add it to the command that is printed"),
         (("list",), "did you mean contrast runs list?"),
@@ -191,7 +194,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("encode", "a.txt", "vec.npy"), "contrast encode a.txt -o vec.npy"),
         (
             ("sweep", "--preset", "starter", "--grid", "tau=0.1", "--seeds", "1,2,3"),
-            "such as --seeds 3: see contrast sweep",
+            "such as --seeds 3 --seed 1: see contrast sweep",
         ),
         (("papers", "run", "simace", "table-1", "--scale", "0,1"), "such as --scale 0.1: see contrast papers run"),
         (("encode", "a.txt", "-o", "v.npy", "--shard", "0/4"), "the first part is --shard 1/4"),
@@ -323,6 +326,18 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("eval", "simple", "--data", "titles.csv", "--k", "5"), "did you mean --metric recall@10?"),
         (("query", "how", "--data", "a.txt"), "did you mean --corpus a.txt?"),
         (("merge", "starter", "simple", "m", "--weights", "0.5,0.5"), "did you mean --alpha auto?"),
+        (train(*LABELLED, "--set", "objective.tau:0.1"), "write --set objective.tau=0.1"),
+        (train(*LABELLED, "--prompts", "query:,passage:"), "write --prompts 'anchor=query: ,positive=passage: '"),
+        (train(*LABELLED, "--epochs", "1.5"), "use --epochs 2, or"),
+        (train(*LABELLED, "--max-steps", "1e3"), "use --max-steps 1000, or"),
+        (train(*LABELLED, "--seed", "1,2,3"), "contrast sweep --seeds 3 --seed 1"),
+        (train(*LABELLED, "--symmetric"), "such as --symmetric true: "),
+        (("compare", "simple", "starter", "--output", "x"), "did you mean --out x?"),
+        (("compare", "simple", "starter", "--out", "plot.png"), "name a folder: --out plot"),
+        (("eval", "simple", "--data", "titles.csv", "--pooling", "avg"), "such as --pooling mean: "),
+        (("eval", "runs/simple/checkpoints/best", "--data", "titles.csv"), "name the run: runs/simple. Else"),
+        (("data", "titles.csv", "--dedup"), "--clean clean.jsonl, which leaves out repeated rows"),
+        (("encode", "titles.csv", "-o", "x.npy", "--normalize_embeddings"), "did you mean --normalize alone?"),
     ],
 )
 def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, words: tuple[str, ...], hint: str) -> None:
@@ -451,6 +466,10 @@ def test_a_setting_outside_of_its_section_is_put_below_it(contrast: Contrast) ->
     assert section
     Path("contrast.toml").write_text(f"{section[0]}\nlr = 0.1\n")
     assert re.search(r"^train\.lr +0\.1 ", contrast("config", "show").out, re.M)
+    Path("contrast.toml").write_text('objective = "simcse"\n')
+    assert "put it below the line [objective], as name" in contrast("config", "show").err
+    Path("contrast.toml").write_text("anything = 1\n")
+    assert "sections: [objective] [model]" in contrast("config", "show").err
 
 
 def test_the_first_part_of_a_preset_leads_to_one_that_can_be_trained(contrast: Contrast) -> None:

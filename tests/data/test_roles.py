@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from datasets import Dataset
 
 from contrastcli.data.examples import Examples, preview
 from contrastcli.data.lines import likely_header
@@ -369,6 +370,13 @@ def test_an_anchor_next_to_other_texts_is_half_of_a_pair(load: Load, cell: str) 
     rows = "query|context", *(f"{n}|{cell}" for n in "abc")
     refused(DataError, load, *rows, what="make neither sentences nor pairs", hint="anchor=query,positive=context")
     assert load(*rows, columns="text=query").views == {"anchor": ["a", "b", "c"]}
+
+
+def test_columns_of_numbers_alone_are_offered_as_no_texts(tmp_path: Path) -> None:
+    Dataset.from_dict({"uid": [1, 2], "value": [0.5, None]}).to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(DataError) as caught:
+        load_examples(Data(train=str(tmp_path / "rows.parquet")), ANY, ())
+    assert "--columns" not in caught.value.hint and "these hold numbers" in caught.value.hint
 
 
 @pytest.mark.parametrize("cell", ["2024-02-29 23:59:59", "https://example.org/a-page-of-letters", "Home", "", "0.5"])
