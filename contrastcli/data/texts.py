@@ -71,8 +71,12 @@ def _parts(rows: T_rows) -> Iterator[T_rows]:
 
 def _joined(kind: type[np.generic], parts: Iterable[ArrayLike]) -> NDArray[Any]:
     """An array of parts, mapped from a temporary file where it is large."""
+    waiting = iter(parts)
+    first = [np.ascontiguousarray(part, kind) for part in islice(waiting, 2)]
+    if len(first) == 1 and first[0].nbytes <= IN_MEMORY:
+        return first[0]
     array = GrowingArray(kind)
-    for part in parts:
+    for part in chain(first, waiting):
         array.extend(part)
     return array.array()
 
