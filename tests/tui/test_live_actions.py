@@ -18,6 +18,7 @@ from contrastcli.runs.events import Alert, Done
 from contrastcli.runs.status import Writer, this_process
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.fields.model_field import ModelField
+from contrastcli.tui.live.area import PanelArea
 from contrastcli.tui.processes import Finished
 from support.commands import answer_commands
 from support.recorded import append, recorded, started, stepped
@@ -105,6 +106,11 @@ async def test_s_asks_before_it_stops(tmp_path: Path) -> None:
         await until(page, lambda: says(page, "Stop starter-running?"))
         await page.press("s")
         await until(page, lambda: run.stop_path.exists() and says(page, "● running, stopping"))
+
+
+def test_the_panels_are_known_before_they_are_on_the_screen() -> None:
+    area = PanelArea()
+    assert area.negatives in area.panels.values() and not area.negatives.listed
 
 
 async def test_r_resumes_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

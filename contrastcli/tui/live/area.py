@@ -19,13 +19,10 @@ class PanelArea(VerticalScroll, can_focus=False, inherit_bindings=False):
 
     def __init__(self) -> None:
         self.panels: dict[str, AnyPanel] = {panel.id or "": panel for panel in all_panels()}
+        self.negatives = next(panel for panel in self.panels.values() if isinstance(panel, NegativesPanel))
         self.has_probes = False
         self.shown = self._usual
         super().__init__(*self.panels.values(), id="panels")
-
-    @property
-    def negatives(self) -> NegativesPanel:
-        return self.query_one(NegativesPanel)
 
     @property
     def _usual(self) -> list[str]:
