@@ -267,7 +267,9 @@ class ContrastApp(App[None]):
             self.exit()
 
     async def stop_run(self, run: Run) -> None:
-        if await self.change_run("stop", "--wait", "0", "--", str(run.path.resolve())):
+        if (await to_thread(run.status)).ended:  # while the question stood there
+            self.notify(f"{run.name} has ended already", markup=False)
+        elif await self.change_run("stop", "--wait", "0", "--", str(run.path.resolve())):
             self.notify(f"{run.name} finishes its step, saves and stops", markup=False)
 
     async def change_run(self, *words: str) -> bool:

@@ -108,6 +108,18 @@ async def test_s_asks_before_it_stops(tmp_path: Path) -> None:
         await until(page, lambda: run.stop_path.exists() and says(page, "● running, stopping"))
 
 
+async def test_a_run_that_ended_while_the_question_stood_there_is_not_stopped(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "running")
+    async with show(opened(run)) as page:
+        await until(page, lambda: "s stop" in footer(page))
+        await page.press("s")
+        await until(page, lambda: says(page, "Stop starter-running?"))
+        append(run, Done(step=350, status="stopped", code=0))
+        await page.press("s")
+        await until(page, lambda: says(page, "starter-running has ended already"))
+        assert not run.stop_path.exists()
+
+
 def test_the_panels_are_known_before_they_are_on_the_screen() -> None:
     area = PanelArea()
     assert area.negatives in area.panels.values() and not area.negatives.listed
