@@ -1,6 +1,7 @@
 """The app: five screens on a runs directory. It reads run directories, and runs the command line for all else."""
 
 import gc
+import os
 import time
 from asyncio import to_thread
 from collections.abc import Callable, Iterable, Sequence
@@ -51,6 +52,9 @@ def show(directory: Path, run: Run | None = None, *, mouse: bool = True) -> None
     gc.disable()  # until the first frame
     # A scan of all objects delays several frames: ten times rarer than usual.
     gc.set_threshold(700, 10, 100)
+    # What a shell exports stays when its terminal changes.
+    for name in ("COLUMNS", "LINES"):
+        os.environ.pop(name, None)
     app = ContrastApp(directory, run)
     end_with_terminal(app)
     app.run(mouse=mouse)
