@@ -266,7 +266,8 @@ async def test_the_nearest_sentences_of_a_corpus(place: Path, models: Models, si
         await pilot.press("escape", "y")
     assert len(models.list()) == 2, "a second question goes to the process that has the corpus"
     [model] = [model for model in models.list() if "--corpus" in model.words]
-    assert model.words == ["query", "-", "--json", "--corpus", "texts.txt", "-k", "2", "--model", "one-run"]
+    corpus = ["--corpus", "texts.txt", "-k", "2", "--model", "one-run", "--blank", "drop"]
+    assert model.words == ["query", "-", "--json", *corpus]
     assert app.clipboard.splitlines() == [
         "a dog runs",
         "a puppy sprints",
