@@ -127,10 +127,10 @@ class RunsScreen(RunScreen):
         self._show_chosen()
 
     def _show_chosen(self) -> None:
-        remark = self._table.row.remark if self._table.row else f"no run satisfies all of this: {self._filter.value}"
+        row, grouping, typed = self._table.row, self.contrast.remembered.grouping, self._filter.value
+        remark = row.remark if row else typed and f"no run satisfies all of this: {typed}"
         self._remark.update(self._overlay.tests.get(self._oldest_first, remark))
         self._overlay.show(self.chosen)
-        row, grouping = self._table.row, self.contrast.remembered.grouping
         sweep = self._groupings.sweeps.get(row.path[0]) if row and row.path and grouping == "sweeps" else None
         here = {entry.name for entry in row.entries} if row and (row.entry or len(row.path) > 1) else set()
         self._overlay.show_sweep(sweep, self._entries, here)
