@@ -22,6 +22,7 @@ from contrastcli.model.contract import Contract, width_after
 from contrastcli.model.devices import has_products, is_out_of_memory
 from contrastcli.model.metrics import require_finite
 from contrastcli.model.pooling import pool
+from contrastcli.model.prompts import PROMPT_NAMES
 from contrastcli.model.workers import count_workers, side_by_side
 from contrastcli.objectives.functional import to_device
 from contrastcli.settings.sections import Kind, Precision
@@ -209,6 +210,10 @@ class SentenceEncoder(nn.Module):
         """
         if isinstance(texts, str):  # is a sequence of strings too
             raise TypeError("encode takes a list of texts, not one text")
+        if (other := next((n for n, text in enumerate(texts) if not isinstance(text, str)), None)) is not None:
+            raise TypeError(f"encode takes texts, and number {other} is {texts[other]!r:.40}")
+        if kind not in (None, *PROMPT_NAMES):
+            raise ValueError(f"there is no kind of text {kind!r}, but {', '.join(PROMPT_NAMES)}")
         vectors = np.empty((len(texts), self.width), dtype=np.float32)
         done = 0
         for block in self.blocks(texts, kind, on_progress=on_progress):

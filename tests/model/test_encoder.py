@@ -1,6 +1,7 @@
 """Embeddings of many texts: the same whatever way through the encoder is taken."""
 
 import copy
+from typing import Any
 
 import numpy as np
 import pytest
@@ -173,3 +174,16 @@ def test_an_embedding_has_no_more_numbers_than_the_model_makes(encoder: Sentence
     with pytest.raises(UsageError, match=f"have {encoder.width} numbers, and 999 of them") as error:
         encoder.set_dim(999)
     assert error.value.hint == f"use --dim N, at most {encoder.width}"
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind", "what"),
+    [
+        ("a text", None, "not one text"),
+        (["a text", None], None, "number 1 is None"),
+        (["a text"], "qury", "no kind of text 'qury', but query, document"),
+    ],
+)
+def test_what_is_no_list_of_texts_is_refused_by_name(tiny: Tiny, texts: Any, kind: Any, what: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=what):
+        load_encoder(tiny.backbone).encode(texts, kind)
