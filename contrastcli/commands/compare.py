@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from contrastcli.boundary import narrate
 from contrastcli.errors import DataError, Unmet, UsageError, Use
 from contrastcli.evaluation import run_scores
 from contrastcli.model.locate import ModelRef, is_word_vectors, resolve
@@ -55,6 +56,10 @@ def compare(
     `how` is what `read_dev` takes. Raises DataError and UsageError.
     """
     compared = run_scores.compare(chosen)
+    for method in compared.groups:
+        if method.n < (finished := sum(run.state == "finished" for run in method.runs)):
+            names = ", ".join(run.name for run in method.runs)
+            narrate(f"note: {finished - method.n} of {names} repeat a seed of the same settings, and are left aside")
     compared = structs.replace(compared, welch=_welch([method for method in compared.groups if method.n > 1]))
     if bootstrap or dev or require:
         from contrastcli.data.dev_data import read_dev

@@ -62,7 +62,7 @@ def test_runs_that_differ_in_their_seed_are_one_method_in_the_order_given(six: l
     assert dev.mean == pytest.approx(72) and dev.sd == pytest.approx(statistics.stdev([71, 73, 72]))
 
 
-def test_only_finished_runs_count_and_a_seed_counts_once(tmp_path: Path) -> None:
+def test_only_finished_runs_count_and_a_seed_counts_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = [
         finished(tmp_path, "one", 0.70, train__seed=1),
         finished(tmp_path, "again", 0.90, train__seed=1),
@@ -73,6 +73,7 @@ def test_only_finished_runs_count_and_a_seed_counts_once(tmp_path: Path) -> None
     assert len(method.runs) == 4 and method.n == 2
     assert method.scores[DEV].values == pytest.approx((70, 72))
     assert "2 of 4" in run_comparison(compare(chosen, bootstrap=False, dev=None))
+    assert "1 of one, again, two, stopped repeat a seed of the same settings" in capsys.readouterr().err
 
 
 def test_a_single_value_has_no_deviation() -> None:
