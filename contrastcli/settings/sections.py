@@ -104,7 +104,9 @@ class Model(Section, frozen=True, kw_only=True):
     ] = ""
     lora: Annotated[
         int,
-        about("rank of LoRA, which alone is trained then, at ten times the rate", "r", ge=0, le=4096, zero="no LoRA"),
+        about(
+            "rank of LoRA, which alone is trained then; it wants ten times the rate", "r", ge=0, le=4096, zero="no LoRA"
+        ),
     ] = 0
     lora_alpha: Annotated[
         float, about("LoRA's scale: its product counts alpha / r times", "α", ge=0, le=1e5, zero="twice the rank")
