@@ -72,8 +72,7 @@ def measure(
 
 def _make(folder: Path, draws: bool) -> None:
     """Make the folder of --out. Raises UsageError for the name of a file, and what making it may raise."""
-    if folder.suffix in (".json", ".csv", ".txt", ".md", ".tex", ".png", ".svg") and not folder.is_dir():
-        raise UsageError(f"--out is a folder, and {folder} a file", f"--out {folder.stem}, or --json > {folder}")
+    plots.check_name(folder)
     (plots.check if draws else make_folder)(folder)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,13 +29,15 @@ _MARKERS = "os^Dv*PX"
 _STYLE = Path(__file__).with_suffix(".mplstyle")
 
 
-def check(folder: Path) -> None:
-    """Make a folder for pictures, before long work. Raises UsageError without matplotlib, RunError where it cannot.
+def check_name(folder: Path) -> None:
+    """Raises UsageError where the folder of --out has the name of a file."""
+    if folder.suffix in (".json", ".csv", ".txt", ".md", ".tex", ".png", ".svg", ".pdf") and not folder.is_dir():
+        raise UsageError(f"--out is a folder, and {folder} a file", f"--out {folder.stem}, or --json > {folder}")
 
-    UsageError too for the name of a picture, since there are several.
-    """
-    if folder.suffix in (".png", ".svg", ".pdf", ".jpg"):
-        raise UsageError(f"{folder} is to be a folder of pictures", f"name a folder: --out {shlex.quote(folder.stem)}")
+
+def check(folder: Path) -> None:
+    """Make a folder for pictures, before long work. Raises UsageError without matplotlib, RunError where it cannot."""
+    check_name(folder)
     try:
         import matplotlib  # noqa: F401
     except ImportError:
