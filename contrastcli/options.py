@@ -170,14 +170,11 @@ TRAINING = (
 
 FORMAT = _choice("--format form", _Form, "How tables are written; latex needs the package booktabs.", "text")
 
+_SUITES = f"What to measure: {', '.join(SUITES)}, or another package's. Default: sts, or own if there is --data."
 MEASURING = (
     click.Argument(["models"], nargs=-1, metavar="[RUN|MODEL]..."),
-    _option(
-        "--suite suites",
-        f"What to measure: {', '.join(SUITES)}, or another package's. Default: sts, or own if there is --data.",
-        metavar="NAME,…",
-    ),
-    _option("--task tasks", "Only these tasks of the suites.", metavar="NAME,…"),
+    _option("--suite suites", _SUITES, multiple=True, metavar="NAME,…"),
+    _option("--task tasks", "Only these tasks of the suites.", multiple=True, metavar="NAME,…"),
     _option("--data-dir", "A folder in SentEval's layout; else the hub.", type=PATH),
     _option("--data files", "Your own pairs, scored or not, or triplets; repeatable.", multiple=True, metavar="FILE"),
     COLUMNS,

@@ -25,8 +25,8 @@ def measure(
     models: Sequence[str],
     directory: Path,
     *,
-    suites: str | None,
-    tasks: str | None,
+    suites: Sequence[str],
+    tasks: Sequence[str],
     files: tuple[str, ...],
     pooling: Pooling | None,
     precision: Precision,
@@ -44,9 +44,9 @@ def measure(
     from contrastcli.evaluation.measure import Scores
     from contrastcli.evaluation.procedure import Options
 
-    chosen = check_suites(suites) if suites is not None else () if files else (STS,)
+    chosen = check_suites(",".join(suites)) if suites else () if files else (STS,)
     chosen += (OWN,) if files and OWN not in chosen else ()
-    named = check_tasks(tasks, chosen) if tasks is not None else ()
+    named = check_tasks(",".join(tasks), chosen) if tasks else ()
     options = Options(tasks=named, files=files, **how)
     if not files and (options.columns or options.labels or options.metric != "auto"):
         what = "--columns, --labels and --metric say what is in the files of --data, and there are none"
@@ -76,10 +76,10 @@ def _make(folder: Path, draws: bool) -> None:
     (plots.check if draws else make_folder)(folder)
 
 
-def _names(models: Sequence[str], directory: Path, suites: str | None) -> list[str]:
+def _names(models: Sequence[str], directory: Path, suites: Sequence[str]) -> list[str]:
     """The models by name, by default the newest run. Raises DataError, and UsageError for a suite among them."""
     if suites and (more := [word for word in models if word in all_suites() and not Path(word).exists()]):
-        raise UsageError(f"'{more[0]}' is a suite, and no model", f"use --suite {','.join([suites, *more])}")
+        raise UsageError(f"'{more[0]}' is a suite, and no model", f"use --suite {','.join([*suites, *more])}")
     return list(dict.fromkeys(resolve(word, directory).name for word in models or (None,)))
 
 
