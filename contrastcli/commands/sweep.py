@@ -5,6 +5,7 @@ A cell that diverges or fails does not end the sweep, nor does a lost terminal.
 
 import os
 import shlex
+import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from msgspec import structs
 from contrastcli.boundary import narrate, print_text
 from contrastcli.commands import train
 from contrastcli.commands.job import Job, make_sweep
-from contrastcli.errors import UsageError
+from contrastcli.errors import ContrastError, UsageError
 from contrastcli.evaluation.run_scores import member
 from contrastcli.runs import cells, process, sweeps
 from contrastcli.runs.cells import Cell, Signals
@@ -102,8 +103,14 @@ def start(sweep: Sweep, runs_dir: Path, worker: bool = False, workers: int = 1) 
     """Train each cell of a sweep that has not ended; returns the exit code. Raises ContrastError."""
     every = sweep.cells(runs_dir)
     narrate(f"sweep {sweep.name}: {len(every)} cells")
-    code, _ = train_cells(every, sweep.command, _start_workers(sweep, runs_dir, workers), waits=not worker)
-    return code
+    others = _start_workers(sweep, runs_dir, workers)
+    try:
+        return train_cells(every, sweep.command, others, waits=not worker)[0]
+    except ContrastError:
+        # Without a terminal nobody would know of them.
+        Signals(others)(signal.SIGINT)
+        narrate(f"to continue: {sweep.command}")
+        raise
 
 
 def _start_workers(sweep: Sweep, runs_dir: Path, count: int) -> list[int]:

@@ -153,6 +153,24 @@ def test_a_cell_whose_process_writes_no_event_ends_the_sweep(
     answer = contrast("sweep", "--resume", "mine")
     assert (answer.code, answer.out) == (1, "")
     assert "contrast: error: the process of mine-tau=0.05 ended and reported nothing\nhint: see " in answer.err
+    assert "to continue: contrast sweep --resume mine" in answer.err
+
+
+def test_the_other_workers_end_with_the_one_in_the_terminal(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = [sys.executable, "-c", "import time; time.sleep(60)"]
+    others: list[subprocess.Popen[bytes]] = []
+
+    def start(command: list[str], log: Path) -> int:
+        others.append(subprocess.Popen(waits))
+        return others[-1].pid
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr(process, "start_detached", start)
+    monkeypatch.setattr(process, "launch", lambda run, arguments: 0)
+    assert contrast(*SWEEP, "--workers", "3").code == 1
+    assert [other.wait(20) for other in others] == [-signal.SIGINT] * 2
 
 
 def test_a_grid_takes_a_setting_by_the_name_of_its_option(contrast: Contrast) -> None:
