@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -59,6 +60,10 @@ def adapt(
         others, key = [Use("--objective", name, "train these with") for name in takers[:1]], sections.OBJECTIVE.key
         if data and data.mine_every:
             others, key = [Use("--mine-every", "0", "mine none:")], "data.mine_every"
+        if examples.form == "pairs" and _targets("triplets", needs):
+            named = ["--columns", data.columns] if data and data.columns else []
+            words = shlex.join(["contrast", "mine", examples.source, *named, "-o", "triplets.jsonl"])
+            remedy += f", or add negatives: {words}; then --data triplets.jsonl"
         raise DataError(what, [*others, remedy], key=key)
     for form in possible:
         converted = _with_labels(convert(examples, form), labels)

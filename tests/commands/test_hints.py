@@ -326,6 +326,10 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("eval", "simple", "--data", "titles.csv", "--k", "5"), "did you mean --metric recall@10?"),
         (("query", "how", "--data", "a.txt"), "did you mean --corpus a.txt?"),
         (("merge", "starter", "simple", "m", "--weights", "0.5,0.5"), "did you mean --alpha auto?"),
+        (
+            train("--data", "titles.csv", "--columns", "anchor=title,positive=body", "--objective", "pairsupcon"),
+            "add negatives: contrast mine titles.csv --columns anchor=title,positive=body -o triplets.jsonl; then",
+        ),
         (train(*LABELLED, "--set", "objective.tau:0.1"), "write --set objective.tau=0.1"),
         (train(*LABELLED, "--prompts", "query:,passage:"), "write --prompts 'anchor=query: ,positive=passage: '"),
         (train(*LABELLED, "--epochs", "1.5"), "use --epochs 2, or"),
