@@ -42,6 +42,7 @@ class CorpusPanel(QueryPanel):
         rows = file, FormRow("Columns", self._columns), FormRow("Question", question)
         message = PlainText(TO_ASK if remembered.corpus else EMPTY, classes="message")
         super().__init__(directory, "Nearest in a corpus", "corpus", *rows, message, self._table)
+        self.border_subtitle = "rows without a text are left out"
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
