@@ -56,6 +56,8 @@ def _without(words: Sequence[str], options: Collection[str]) -> list[str]:
 
 def _our_option(word: str, known: Collection[str], command: str, value: str) -> str:
     """Our option for one of other software, with what was typed behind it where that is a value."""
+    if f"--{value}" in known and "--set" not in known:
+        return f"--{value}"  # such as of `--test bootstrap`
     ours = our_name(word, "train" if "--set" in known else command.partition(" ")[2])
     every = sections.all_settings()
     keys = {re.sub(r"\W|_", "", key): key for key in every if "--set" in known}
@@ -98,7 +100,7 @@ def in_its_place(words: Sequence[str], rest: Sequence[str], known: Collection[st
     of_run = f"--resume {word}" if "--resume" in known else f"--config {shlex.quote(str(run.config_path))}"
     ways = {
         f"contrast help {word}": any(word in (one.key, one.name) for one in sections.all_settings().values()),
-        f"--config {shlex.quote(word)}": word.endswith(".toml"),
+        f"--config {shlex.quote(word)}": word.endswith((".toml", ".yaml", ".yml")),
         f"--preset {word}": word in presets.names(),
         f"--objective {our_name(word)}": our_name(word) in _objectives(),
         of_run: run.exists(),

@@ -264,6 +264,8 @@ def complete_rows(frame: Frame, columns: Sequence[str], blank: Blank) -> Frame:
     """
     cells = [frame.columns[column] for column in columns]
     missing_words = Texts.of(_MISSING).hashes
+    if digits := [column for column, one in zip(columns, cells, strict=True) if _are_digits(one)]:
+        frame = replace(frame, notes=(*frame.notes, f"the texts in {quoted(digits)} are numbers, as of ids"))
     is_blank = np.any([_is_blank(one) for one in cells], axis=0)
     is_missing = np.any([np.isin(one.hashes, missing_words) for one in cells], axis=0)
     blanks, missing = (np.flatnonzero(rows).tolist() for rows in (is_blank, is_missing))
@@ -283,6 +285,11 @@ def complete_rows(frame: Frame, columns: Sequence[str], blank: Blank) -> Frame:
         what = f"{frame.where(*missing)}: a text is {_MISSING[0]} or the like ({len(missing):,} of {len(frame):,} rows)"
         return replace(frame, notes=(*frame.notes, f"{what}; --blank drop leaves them out"))
     return frame
+
+
+def _are_digits(cells: Column[object]) -> bool:
+    heads = [cell for cell in cells[:MOST_SEARCHED] if cell]
+    return bool(heads) and all(isinstance(cell, str) and cell.strip().isdecimal() for cell in heads)
 
 
 def _is_blank(cells: Column[object]) -> NDArray[np.bool_]:

@@ -273,18 +273,15 @@ def _as_toml(path: Path) -> str:
 
 def table_layer(tables: Mapping[str, Any], label: str) -> Layer:
     """The settings of a file's sections. Raises UsageError for a value outside a section."""
-    named: dict[str, object] = {}
     written = tables.get("format")
-    for section, table in tables.items():
-        if section == "format" and isinstance(written, int):
-            continue
-        if not isinstance(table, dict):
-            own = (key for key in sections.all_settings() if key.endswith(f".{section}"))
-            where, _, ours = next(own, sections.key_of(our_name(section))).partition(".")
-            renamed = f", as {ours}" if ours != section else ""
-            hint = f"put it below the line [{where}]{renamed}" if ours else "sections: [objective] [model] [data] …"
-            raise UsageError(f"{label}: '{section}' is not in a section", hint)
-        named |= {f"{section}.{name}": value for name, value in table.items()}
+    others = {name: table for name, table in tables.items() if name != "format" or not isinstance(table, int)}
+    if loose := [name for name, table in others.items() if not isinstance(table, dict)]:
+        own = {key.rpartition(".")[2]: key for key in [*sections.all_settings()][::-1]}
+        ours = [own.get(name) or sections.key_of(our_name(name)).partition(", ")[0] for name in loose]
+        known = all("." in key for key in ours)
+        hint = f"write {', '.join(f'{key} = …' for key in ours)}" if known else "sections: [objective] [model] [data] …"
+        raise UsageError(f"{label}: {', '.join(map(repr, loose))} not in a section", hint)
+    named = {f"{section}.{name}": value for section, table in others.items() for name, value in table.items()}
     return replace(Layer.of(named, label), later=isinstance(written, int) and written > FORMAT)
 
 

@@ -187,16 +187,20 @@ class Setting:
             plain = re.sub(r"[\[\](){}'\" ]", "", typed)
             with suppress(msgspec.ValidationError):
                 return [msgspec.convert(plain, self.type)] if plain not in ("", typed) else []
+        begin = re.match(r"[\d.]+(e-?\d+)?", typed) if self.kind is float else None
+        number = begin[0] if begin and typed[begin.end() :].isalpha() else meant
         with suppress(ValueError):
+            large = re.fullmatch(r"([\d.]+?)\.?0*e\+0([4-9])", f"{float(words.removesuffix('%')):e}")
             if self.kind is float and "at most 1" in self.bounds and (percent := float(words.removesuffix("%"))) >= 5:
                 # A number of steps, most likely.
-                return [spell(percent / 100) if percent <= 50 else "0.1"]
-            if self.kind is float and words != typed and math.isfinite(float(words)):
-                return [words]
-            if self.kind is int and math.isfinite(number := float(words)) and number >= 1:
-                return [str(math.ceil(number))]
-        begin = re.match(r"[\d.]+(e-?\d+)?", typed) if self.kind is float else None
-        return [begin[0]] if begin and typed[begin.end() :].isalpha() else []
+                number = spell(percent / 100) if percent <= 50 else "0.1"
+            elif self.kind is float and words != typed and math.isfinite(float(words)):
+                number = words
+            elif self.kind is int and math.isfinite(float(words)) and float(words) >= 1:
+                number = str(math.ceil(float(words)))
+            elif self.kind is float and large and not self.doubt(float("e-".join(large.groups()))):
+                number = "e-".join(large.groups())
+        return [number] if number != typed and re.match(r"[\d.]", number) else []
 
     def parse(self, text: str, source: str = "") -> Value:
         """The value of a flag or an environment variable. Raises UsageError as `check` does."""

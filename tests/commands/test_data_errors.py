@@ -85,6 +85,12 @@ def test_texts_that_stand_for_none_are_named_and_left_out_with_the_blank_ones(co
     assert "1 of 3 rows without a text" in contrast(*words, "--blank", "drop").out
 
 
+def test_ids_in_place_of_texts_are_named(contrast: Contrast) -> None:
+    Path("ids.csv").write_text("question,answer\n" + "".join(f"{n},how {n}\n" for n in range(9)))
+    words = train("--objective", "simcse", "--data", "ids.csv", "--batch-size", "2", "--dry-run")
+    assert "the texts in 'question' are numbers, as of ids" in contrast(*words).out
+
+
 SPREADSHEETS: dict[str, tuple[bytes, str]] = {
     "Excel's CSV UTF-8": (codecs.BOM_UTF8 + TABLE.encode(), "fields separated by semicolons; UTF-8 with its mark"),
     "two encodings": (

@@ -131,6 +131,8 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("sweep", "--preset", "starter", "--grid", "tau=0.05", "0.06"), "did you mean --grid tau=0.05,0.06?"),
         (("config", "show", "tau"), "did you mean contrast help tau?"),
         (("train", "quoted.toml"), "did you mean --config quoted.toml?"),
+        (("train", "conf.yaml"), "did you mean --config conf.yaml?"),
+        (("compare", "simple", "e", "--test", "bootstrap"), "did you mean --bootstrap?"),
         (("eval", "simple", "--suite", "SentEval"), "did you mean --suite transfer?"),
         (("compare", "simple", "e", "--format", "tex"), "such as --format latex: see"),
         (("verify", "simple"), "did you mean contrast runs verify?"),
@@ -300,6 +302,8 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (train(*LABELLED, "--scale", "20"), "did you mean --tau 0.05?"),
         (("train", "--resume-or-start", "simple", "--preset", "starter"), "start another: --resume-or-start NAME, or"),
         (train(*LABELLED, "--dims", "[16, 32]"), "use --dims 16,32, or another: "),
+        (train(*LABELLED, "--lr", "2e5"), "use --lr 2e-5, or another: "),
+        (train(*LABELLED, "--lora", "true"), "use --lora 16, or another: "),
         (train(*LABELLED, "--freeze", "40"), "at most --freeze 1"),
         (train(*LABELLED, "--freeze", "40", "--dry-run"), "at most --freeze 1"),
         (train(*LABELLED, "--lora", "2", "--lora-targets", "q_proj,v_proj", "--dry-run"), "--lora-targets query,value"),
@@ -464,14 +468,12 @@ def test_a_preset_is_the_base_of_a_file(contrast: Contrast) -> None:
     assert contrast("config", "show", "--config", "mine.toml").code == 0
 
 
-def test_a_setting_outside_of_its_section_is_put_below_it(contrast: Contrast) -> None:
-    Path("contrast.toml").write_text("lr = 0.1\n")
-    section = re.search(r"\[\w+\]", contrast("config", "show").err.splitlines()[-1])
-    assert section
-    Path("contrast.toml").write_text(f"{section[0]}\nlr = 0.1\n")
-    assert re.search(r"^train\.lr +0\.1 ", contrast("config", "show").out, re.M)
-    Path("contrast.toml").write_text('objective = "simcse"\n')
-    assert "put it below the line [objective], as name" in contrast("config", "show").err
+def test_settings_outside_of_their_sections_are_written_with_them(contrast: Contrast) -> None:
+    Path("contrast.toml").write_text("learning_rate = 0.1\nepochs = 2\n")
+    keys = re.findall(r"(\S+) = …", contrast("config", "show").err)
+    Path("contrast.toml").write_text("".join(f"{key} = {value}\n" for key, value in zip(keys, (0.1, 2), strict=True)))
+    shown = contrast("config", "show").out
+    assert re.search(r"^train\.lr +0\.1 ", shown, re.M) and re.search(r"^train\.epochs +2 ", shown, re.M)
     Path("contrast.toml").write_text("anything = 1\n")
     assert "sections: [objective] [model]" in contrast("config", "show").err
 

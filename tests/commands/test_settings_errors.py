@@ -88,7 +88,7 @@ TOML: dict[str, tuple[str, int, str]] = {
     "not TOML": ("[train\nlr = 1", 2, "is not TOML"),
     "a value of the wrong type": ('[train]\nlr = "fast"', 2, "train.lr is 'fast'"),
     "an unknown key": ("[train]\nlearning_rate = 1", 2, "there is no setting 'train.learning_rate'"),
-    "a value without a section": ("lr = 1", 2, "'lr' is not in a section"),
+    "a value without a section": ("lr = 1", 2, "'lr' not in a section"),
 }
 
 

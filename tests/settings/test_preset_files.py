@@ -122,7 +122,12 @@ def test_a_grid_has_a_run_for_each_of_its_points() -> None:
             "did you mean 'objective.tau'?",
         ),
         ('base = "simace-bert-bass"', "there is no preset 'simace-bert-bass' to base", "did you mean 'simace-bert-b"),
-        ("speed = 3", "mine.toml: 'speed' is not in a section", "sections: [objective]"),
+        ("speed = 3", "mine.toml: 'speed' not in a section", "sections: [objective]"),
+        (
+            "lr = 1\nepochs = 2\nwarmup_steps = 3",
+            "mine.toml: 'lr', 'epochs', 'warmup_steps' not in a section",
+            "write train.lr = …, train.epochs = …, train.warmup = …",
+        ),
         ("[train]\nlearning = 3", "there is no setting 'train.learning' (mine.toml)", "did you mean 'train.lr'?"),
     ],
 )
