@@ -8,6 +8,7 @@ import shlex
 import signal
 import time
 from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 
 from msgspec import structs
@@ -19,6 +20,7 @@ from contrastcli.errors import ContrastError, UsageError
 from contrastcli.evaluation.run_scores import member
 from contrastcli.runs import cells, process, sweeps
 from contrastcli.runs.cells import Cell, Signals
+from contrastcli.runs.directory import Run
 from contrastcli.runs.results import SweepScores
 from contrastcli.runs.sweeps import Sweep
 from contrastcli.settings.config import conflicts
@@ -64,10 +66,19 @@ def run(job: Job, axes: Sequence[str], runs_dir: Path, worker: bool = False, wor
     code = start(sweep, runs_dir, worker, workers)
     scores = results(sweep, runs_dir)
     print_text(as_json(scores) if job.json else sweep_scores(scores))
-    measured = [status for cell in sweep.cells(runs_dir) if (status := cell.run.status()).best is not None]
-    if best := max(measured, key=lambda status: status.best or 0, default=None):
-        narrate(f"the best is {best.name}, {best.best_text}; next: {shlex.join(['contrast', 'export', best.name])} DIR")
+    _name_best(scores, runs_dir)
     return code
+
+
+def _name_best(scores: SweepScores, runs_dir: Path) -> None:
+    """Tell the best run of those settings whose mean dev score is highest, where any have finished."""
+    dev = [(x.mean, one) for one in scores.cells for name, x in one.scores.items() if name.suite == "dev"]
+    if dev:
+        _, method = max(dev, key=itemgetter(0))
+        ended = [Run(runs_dir / run.name).status() for run in method.runs if run.state == "finished"]
+        best = max(ended, key=lambda status: status.best or 0)
+        of = "of the highest mean, " if len(scores.seeds) > 1 else ""
+        narrate(f"{of}the best is {best.name}, {best.best_text}; next: contrast export {shlex.quote(best.name)} DIR")
 
 
 def check(sweep: Sweep, runs_dir: Path) -> None:
