@@ -431,6 +431,18 @@ async def test_a_paused_view_does_not_change_while_the_run_continues(tmp_path: P
         await until(page, lambda: chart.picture.x_range == (0, 400))
 
 
+async def test_a_paused_view_answers_keys_and_goes_on_where_the_run_ends(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "running")
+    async with show(opened(run)) as page:
+        chart = page.app.screen.query_one("#loss", Panel)
+        await until(page, lambda: chart.picture.x_range == (0, 350))
+        await page.press("p", "plus")
+        await until(page, lambda: chart.picture.x_range != (0, 350))
+        append(run, *training(351, 400), Done(step=400, status="finished", code=0))
+        await until(page, lambda: not says(page, "view paused"))
+        await until(page, lambda: 400 in (chart.picture.x_range or ()))
+
+
 async def test_brackets_in_names_and_notes_are_text_and_long_lines_of_the_log_are_wrapped(tmp_path: Path) -> None:
     run = recorded(tmp_path, "finished")
     run = Run(run.path.rename(tmp_path / "odd[b]name"))

@@ -101,6 +101,7 @@ class LiveScreen(ViewScreen):
                 self._show_no_run()
                 return
             self.contrast.watched = summary(snapshot)
+            self._paused &= snapshot.is_live
             # None of what happened before.
             calls = [event for event in feed.history.calls_for_attention if event.time > began]
             for text in notices(calls[told:], before, snapshot, alerts):
@@ -113,7 +114,11 @@ class LiveScreen(ViewScreen):
 
     @work(group="drawing")
     async def _draw(self) -> None:
-        """Draw what has changed and can be seen, one panel at a time, so that keys are answered in between."""
+        """Draw what has changed and can be seen, one panel at a time, so that keys are answered in between.
+
+        While it is paused only another view is drawn.
+        """
+        drawn = None
         while True:
             await self._news.wait()
             self._news.clear()
@@ -123,8 +128,9 @@ class LiveScreen(ViewScreen):
                 if self._area.has_probes != (has_probes := bool(feed.history.series["probed"].steps)):
                     self._area.has_probes = has_probes
                     self._arrange()
+                is_still, drawn = self._paused and self.view == drawn, self.view
                 for panel in self._area.visible_panels():
-                    if self._paused or feed is not self.feed:
+                    if is_still or feed is not self.feed:
                         break
                     if panel.show_history(feed.history, self.view):
                         await asyncio.sleep(_FRAME_SECONDS)
