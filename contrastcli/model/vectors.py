@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from contrastcli.data.examples import as_id
 from contrastcli.data.texts import Column, Texts
 from contrastcli.data.tokens import OnProgress
-from contrastcli.errors import DataError, Hint
+from contrastcli.errors import DataError, Hint, Use
 from contrastcli.files import cache_key, cached, check_regular, decoding
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import unit_rows
@@ -151,6 +151,9 @@ def stored_vectors(
     if like is None or stored.shape != (len(texts), like.shape[1]) or not is_one_kind:
         numbers = f"{' × '.join(map(str, stored.shape))} numbers of type {stored.dtype}"
         what = numbers if is_one_kind else "several types"
+        width = stored.shape[-1] * (8 if stored.dtype == np.uint8 else 1)
+        if like is not None and is_one_kind and stored.shape[:-1] == (len(texts),) and width < encoder.width:
+            remedy = Use("--dim", str(width), "if they were encoded so:")
         raise DataError(f"{name} holds {what}, no vectors of {encoder.width} for each of {len(texts):,} texts", remedy)
     step = -(-len(texts) // _COMPARED)
     least = check_own(stored[::step], encoder, texts[::step], name, remedy)

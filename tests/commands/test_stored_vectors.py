@@ -121,8 +121,6 @@ def test_vectors_that_are_not_the_corpus_s_are_refused_with_what_makes_them(cont
     Path("cut.npy").write_bytes(b"")
     made = {
         "other.npy": ("--model", "starter"),
-        "short.npy": ("--dim", "16"),
-        "bits.npy": ("--dim", "16", "--dtype", "binary"),
         "v.parquet": (),
     }
     for name, words in made.items():
@@ -133,8 +131,6 @@ def test_vectors_that_are_not_the_corpus_s_are_refused_with_what_makes_them(cont
         "none.npy": "there is no file none.npy",
         "doubles.npy": "holds 160 × 32 numbers of type float64, no vectors of 32 for each of 160 texts",
         "other.npy": "of type float32, no vectors of 32",
-        "short.npy": "holds 160 × 16 numbers",
-        "bits.npy": "holds 160 × 2 numbers of type uint8",
         "fewer.npy": "holds 159 × 32 numbers",
         "turned.npy": "turned.npy holds vectors of other texts or another model",
         "text.npy": "text.npy is malformed",
@@ -150,6 +146,14 @@ def test_vectors_that_are_not_the_corpus_s_are_refused_with_what_makes_them(cont
         assert name == "none.npy" or Path(name).read_bytes() == before, "it was written over"
         again = contrast(*QUERY, *shlex.split(then))
         assert neighbours(again) == neighbours(contrast(*QUERY))
+
+
+@pytest.mark.parametrize(("dtype", "numbers"), [("float32", "160 × 16"), ("binary", "160 × 2")])
+def test_shorter_vectors_are_searched_with_the_option_of_the_hint(contrast: Contrast, dtype: str, numbers: str) -> None:
+    assert contrast(*ENCODE, "-o", "short.npy", "--dim", "16", "--dtype", dtype).code == 0
+    words = (*QUERY, "--vectors", "short.npy")
+    refused(contrast(*words), 3, f"short.npy holds {numbers} numbers", "if they were encoded so: --dim 16")
+    assert contrast(*words, "--dim", "16").code == 0
 
 
 def test_a_text_that_has_changed_since_is_not_shown_with_the_vector_of_another(contrast: Contrast) -> None:
