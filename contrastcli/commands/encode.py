@@ -64,7 +64,7 @@ def encode_file(
     # Hardly any chunk of texts has the shapes of another.
     limit_prepared_products(16)
     encoder = load_model(ref, precision=precision, dim=dim, normalize=normalize)
-    narrate_all([*rows.notes, *_remarks(output, shard, encoder, kind)])
+    narrate_all([*rows.notes, *_remarks(output, shard, encoder, kind, dtype if normalize else "")])
     part = range(len(texts) * (number - 1) // parts, len(texts) * number // parts)
     with console.progress() as advance:
         _write(output, encoder, rows, part, kind, dtype, partial(advance, "encoding"))
@@ -78,13 +78,15 @@ def encode_file(
     narrate(f"wrote {output}: {len(part):,} vectors of {encoder.width}{f', {where} of {len(texts):,}' * (parts > 1)}")
 
 
-def _remarks(output: Path, shard: str, encoder: SentenceEncoder, kind: Kind | None) -> Iterator[str]:
-    """Notes on a part that takes the place of another, and on a kind of text that the model does not tell apart."""
+def _remarks(output: Path, shard: str, encoder: SentenceEncoder, kind: Kind | None, unit: str) -> Iterator[str]:
+    """Notes on a part that takes the place of another, and on what changes nothing: a kind, a type of `unit` length."""
     number, parts = _parse_shard(shard)
     if parts > 1 and output.exists():
         yield f"{output} will hold part {shard} alone; a file for each part: -o {_file_of(output, number)}"
     if kind and not encoder.contract.prompts:
         yield f"{encoder.name} has no prompts, and --as {kind} changes nothing"
+    if unit in ("int8", "binary"):
+        yield f"--dtype {unit} keeps no length, and --normalize changes nothing"
 
 
 def _echoed(text: str, output: Path, options: Mapping[str, object]) -> str:

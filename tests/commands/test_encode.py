@@ -57,6 +57,8 @@ def test_vectors_are_of_unit_length_where_that_is_asked_for(contrast: Contrast, 
     # The same vectors again are not those of the other kind.
     assert contrast(*words, "-o", "v.npy", "--normalize").code == 0
     assert np.array_equal(np.load("v.npy"), unit)
+    note = "note: --dtype int8 keeps no length, and --normalize changes nothing"
+    assert note in contrast(*words, "-o", "v.npy", "--normalize", "--dtype", "int8").err
 
 
 def read(path: Path) -> tuple[NDArray[np.float32], list[str] | None]:
