@@ -190,7 +190,8 @@ def _write(
         columns[name] = numbers.round(6).tolist() if output.suffix == ".jsonl" else map("{:.6g}".format, numbers)
     if ids is not None:
         columns["id"] = (as_id(ids, number) or "" for number in range(len(ids)))
-    record = {"contrast": __version__, **msgspec.to_builtins(msgspec.structs.replace(made, hardest=[]))}
+    record = {"contrast": __version__, **msgspec.to_builtins(made)}
+    del record["hardest"]
     with writing_to(output, Use("-o", "FILE", "write elsewhere:")), replaced(output) as draft:
         WRITERS[output.suffix](draft, [*columns], zip(*columns.values(), strict=True))
         atomic_write(output.with_name(output.name + MADE), json_bytes(record))
@@ -205,7 +206,8 @@ def report(made: Mined, output: Path) -> None:
     if made.too_close:
         rows = f"{made.too_close:,} row{'s'[: made.too_close - 1]}"
         close = f"of {rows} the nearest candidate is too close to be a negative"
-        narrate(f"{close} (--show 20 prints such); --ranks, --below, --margin and --guard decide")
+        shown = "" if made.hardest else " (--show 20 prints such)"
+        narrate(f"{close}{shown}; --ranks, --below, --margin and --guard decide")
     narrate(f"mean cosine to the anchor: positive {made.cosine_positive:.4f}, negative {made.cosine_negative:.4f}")
     words = ["--objective", "kl" if made.teacher else "simcse", "--backbone", made.model, "--data", str(output)]
     narrate(f"next: {shlex.join(['contrast', 'train', *words, '--dev', 'split:5%'])}")

@@ -85,6 +85,7 @@ def test_the_hardest_are_shown_with_the_reasons(contrast: Contrast) -> None:
         for candidate in row["candidates"]:
             close = candidate["cosine"] > 0.95 * row["cosine"]
             assert candidate["verdict"] == ("too close" if close else "kept")
+    assert "hardest" not in json.loads(Path("t.jsonl.mined").read_text())
     text = contrast("mine", PAIRS, "-o", "t.jsonl", *MODEL, "--show", "2").out
     assert text.count("\nrow ") + text.startswith("row ") == 2
     assert all(candidate["text"] in text for row in rows for candidate in row["candidates"])
