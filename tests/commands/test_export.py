@@ -13,7 +13,7 @@ import contrastcli
 from contrastcli.commands.export.export import export_model
 from contrastcli.errors import ContrastError, DataError, RunError, UsageError
 from contrastcli.model.encoder import SentenceEncoder
-from contrastcli.model.folder import load_encoder, save_encoder
+from contrastcli.model.folder import load_encoder, load_model, save_encoder
 from contrastcli.model.locate import resolve
 from contrastcli.model.pooling import Normalize
 from contrastcli.runs.directory import Run
@@ -321,6 +321,7 @@ def test_onnx_computes_the_same_for_batches_of_any_size(tiny: Tiny, tmp_path: Pa
     export_model(resolve(str(source)), dest, "onnx")
     session = runtime.InferenceSession(str(dest / "model.onnx"), providers=["CPUExecutionProvider"])
     assert [i.shape for i in session.get_inputs()] == [["batch", "length"]] * 2
+    assert [o.shape for o in session.get_outputs()] == [["batch", load_model(resolve(str(source))).width]]
     tokenizer = tokenizers.Tokenizer.from_file(str(dest / "tokenizer.json"))  # all that a user of the folder has
     tokenizer.enable_padding(pad_id=0)
     tokenizer.enable_truncation(32)

@@ -92,7 +92,8 @@ class _Graph(nn.Module):
         mask = attention_mask.bool()
         hidden, pooled = self.encoder.backbone(input_ids, mask), self.encoder.pooled_tokens(input_ids, mask)
         vectors: Tensor = self.encoder.after(pool(hidden, pooled, self.encoder.contract.pooling))
-        return vectors
+        # Its width is a number in the graph then, which servers read.
+        return vectors.reshape(-1, self.encoder.width)
 
 
 def _prepare(encoder: SentenceEncoder, folder: Path) -> tuple[nn.Module, tuple[Tensor, Tensor]]:
