@@ -89,6 +89,14 @@ async def test_g_shows_the_runs_of_a_sweep_below_a_heading_which_unfolds_and_is_
     assert state.load().grouping == "sweeps" and state.load().unfolded == {("s",)}
 
 
+async def test_the_heading_of_a_sweep_says_that_one_of_its_runs_is_in_progress(swept: Path) -> None:
+    last = sweeps.find_sweep("s", swept).cells(swept)[-1]
+    runs.create(last.config, swept, last.name)
+    async with opened(ContrastApp(swept)) as (pilot, _):
+        await pilot.press("o", "g", "g")
+        await until(pilot, lambda: any("3 of 4" in x and "starting" in x for x in screen_text(pilot.app).splitlines()))
+
+
 def cells(pilot: Pilot[None]) -> list[list[str]]:
     """The words of the table of a sweep, a list for each of its lines."""
     table = pilot.app.screen.query_one("#heat-map-text", PlainText)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
+from contrastcli.runs.status import IN_PROGRESS
 from contrastcli.runs.sweeps import short
 from contrastcli.runs.text import MISSING, excerpt, fixed, shortened
 from contrastcli.settings.metrics import METRICS
@@ -97,12 +98,14 @@ _MORE = (
 
 
 def row_text(row: TreeItem, column: RunColumn) -> str:
-    """The cell of a run; of a heading, the mean of its best method, its size, or what all of its runs have."""
+    """The cell of a run; of a heading, the mean of its best method, its size, that one runs, or what all have."""
     if not row.entry and column.title == "best dev":
         return row.best[0] if row.best else ""
     if not row.entry and column.title == "size":
         return size(sum(entry.size for entry in row.entries))
     texts = {column.text(entry) for entry in row.entries}
+    if column.title == "state":
+        texts = {column.text(entry) for entry in row.entries if entry.state in IN_PROGRESS} or texts
     return texts.pop() if len(texts) == 1 else ""
 
 
