@@ -33,8 +33,7 @@ def finite_range(values: Sequence[float], margin: float = 0.0) -> Range:
     finite = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(finite), max(finite)
     if high - low <= 1e-9 * max(abs(low), abs(high)):
-        width = abs(low) * 0.1 or 1.0
-        return low - width, high + width
+        return (low - abs(low) * 0.1, high + abs(low) * 0.1) if low else (0.0, 1.0)
     return low - margin * (high - low), high + margin * (high - low)
 
 
