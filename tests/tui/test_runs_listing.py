@@ -29,6 +29,12 @@ def test_what_sets_runs_apart_includes_their_scores(tmp_path: Path) -> None:
     assert [line.split() for line in details(pair).splitlines() if "STS12" in line] == [["sts", "STS12", "61.50", "–"]]
 
 
+def test_long_names_of_runs_keep_the_ends_in_which_they_differ(tmp_path: Path) -> None:
+    pair = [recorded(tmp_path, "finished", f"{'a' * 60}-seed={n}") for n in (1, 2)]
+    assert [line[-8:] for line in details(pair).splitlines()[:2]] == ["a-seed=1", "a-seed=2"]
+    assert all(len(line) < 45 for line in details(pair).splitlines()[:2])
+
+
 def test_details_name_the_run_that_is_gone(tmp_path: Path) -> None:
     gone = recorded(tmp_path, "finished", "one")
     (tmp_path / "one").rename(tmp_path / "elsewhere")

@@ -158,7 +158,7 @@ def details(chosen: Sequence[Run]) -> str:
     except OSError as error:
         return f"A run cannot be read: {error.strerror or error}"
     letters = {run.name: letter for letter, run in zip(LETTERS, chosen, strict=False)}
-    blocks = ["\n".join(f"{letter}  {name}" for name, letter in letters.items())]
+    blocks = ["\n".join(f"{letter}  {shortened(name, 2 * _LONGEST)}" for name, letter in letters.items())]
     for header, rows in filter(None, (by_method(compared), side_by_side(compared))):
         # Long values keep their ends, where paths differ.
         short = [
