@@ -130,7 +130,7 @@ class SettingsForm(VerticalScroll, can_focus=False):
 
     def __init__(self) -> None:
         self.preset = ChoiceField("Preset to start from", _presets, blank="nothing", id="preset")
-        self._find = Input(placeholder="name of a setting; Enter goes to it, Esc ends", compact=True, id="find")
+        self._find = Input(placeholder="a setting: Enter goes to it, Esc ends", compact=True, id="find")
         self._none = PlainText("no setting has this name", id="none", classes="muted")
         preset = Horizontal(PlainText("  preset", classes="label"), self.preset, id="from")
         self._sections = {

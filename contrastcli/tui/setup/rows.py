@@ -28,7 +28,7 @@ _SHOWN = 1_000
 _OTHER_COLUMNS = 52
 """Characters of a line that no text has."""
 _OUT, _STAYS = "✗", "·"
-_KEYS = "Space  leave out or keep   k  kind   b  backbone   w  write   Esc"
+_KEYS = "Space  leave out or keep   k  kind   b  backbone   w  write   Esc  back"
 
 
 class Rows(ModalScreen[str]):
