@@ -40,12 +40,17 @@ def track(run: Run, to: str, follow: bool) -> None:
                 if numbers:
                     log(event.step, event.time, numbers)
     except ImportError:
-        raise UsageError(f"{to} is not installed here", f'pip install "contrastcli[{to}]"') from None
+        raise not_installed(to) from None
     except ContrastError:
         raise
     # They raise whatever the libraries below them do.
     except Exception as error:
         raise RunError(f"{to}: {error_text(error)}", remedy) from None
+
+
+def not_installed(to: str) -> UsageError:
+    """The error for a tracker whose package is missing."""
+    return UsageError(f"{to} is not installed here", f'pip install "contrastcli[{to}]"', key="track.to")
 
 
 def _events(run: Run, follow: bool) -> Iterator[Event]:

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
@@ -16,6 +17,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from contrastcli.boundary import narrate, print_path
+from contrastcli.commands.track import not_installed
 from contrastcli.data.downloads import Absent, Unreachable
 from contrastcli.errors import ContrastError, DataError, UsageError
 from contrastcli.files import writing_to
@@ -92,11 +94,13 @@ def preview(config: Config, runs_dir: Path) -> Preview:
 
 
 def _check(config: Config, contract: Contract | None, backbone: Path | None, shape: dict[str, Any]) -> None:
-    """Raises UsageError for a device, layers or sizes that are not there, as far as that is known without weights."""
+    """Raises UsageError for a device, tracker, layers or sizes that are not there, if that is known without weights."""
     from contrastcli.model.adapters import check_trained
     from contrastcli.model.contract import width_after
     from contrastcli.model.devices import choose_device
 
+    if config.track.to != "none" and find_spec(config.track.to) is None:
+        raise not_installed(config.track.to)
     # To try it takes memory of a GPU, and the automatic one works.
     if config.train.device != "auto":
         choose_device(config.train.device)

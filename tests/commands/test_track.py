@@ -136,6 +136,9 @@ def test_a_tracker_that_is_not_installed_is_named_with_its_extra(
     answer = contrast("runs", "log", "simple", "--to", name)
     hint = f'contrast: error: {name} is not installed here\nhint: pip install "contrastcli[{name}]"\n'
     assert answer.code == 2 and answer.err == hint
+    monkeypatch.setattr("contrastcli.commands.train.find_spec", lambda name: None)
+    words = ("train", "--preset", "starter", "--set", f"track.to={name}", "--dry-run")
+    assert contrast(*words).err.endswith(hint)
 
 
 def test_a_tracker_is_one_of_four(contrast: Contrast, run: Run) -> None:
