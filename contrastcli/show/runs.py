@@ -17,10 +17,12 @@ from contrastcli.runs.events import Verdict
 from contrastcli.runs.measured import Angles
 from contrastcli.runs.results import Bootstrap, Check, Comparison, Method, ScoreName, SweepScores, Welch
 from contrastcli.runs.status import Environment
-from contrastcli.runs.text import MISSING, Numeral, duration, fixed, score
+from contrastcli.runs.text import MISSING, Numeral, duration, excerpt, fixed, score
 from contrastcli.settings.metrics import METRICS, metric_title
 from contrastcli.show.format import TABLES, Grid, as_json, points_aligned, size, table
 from contrastcli.show.settings import value_text
+
+_LONGEST_NOTE = 40
 
 
 def run_list(runs: Sequence[Run], directory: Path, to_json: bool) -> str:
@@ -34,14 +36,14 @@ def run_list(runs: Sequence[Run], directory: Path, to_json: bool) -> str:
             row = [status.state, f"{status.step:,}/{status.steps:,}", status.best_text, ago]
         except (ContrastError, OSError) as error:
             record, row = {"state": "broken", "error": error_text(error)}, ["broken", "", "", ""]
-        records.append({"name": run.name, "path": str(run.path), **record})
-        rows.append((run, row))
+        records.append({"name": run.name, "path": str(run.path), "note": run.note(), **record})
+        rows.append((run.name, *row, size(run.size_bytes()), excerpt(run.note(), _LONGEST_NOTE)))
     if to_json:
         return as_json(records)
     if not runs:
         return f"no runs in {directory}; make one: contrast train --preset starter --no-ui"
-    header = ("run", "state", "step", "best dev", "updated", "size")
-    return table(header, [(run.name, *row, size(run.size_bytes())) for run, row in rows])
+    header = ("run", "state", "step", "best dev", "updated", "size", "note" if any(row[-1] for row in rows) else "")
+    return table(header, rows)
 
 
 def run_details(run: Run, to_json: bool) -> str:

@@ -137,5 +137,10 @@ def test_a_name_that_is_too_long_for_a_path_names_no_run(contrast: Contrast, run
 
 def test_a_note_is_told_and_shown(contrast: Contrast, run: Run) -> None:
     assert "#paper first" in contrast("runs", "note", "simple", "#paper first").err
+    listed = contrast("runs").out.splitlines()
+    assert listed[0].endswith("  note") and any(line.endswith("  #paper first") for line in listed)
+    assert [one["note"] for one in json.loads(contrast("runs", "list", "--json").out) if one["name"] == "simple"] == [
+        "#paper first"
+    ]
     assert re.search(r"^note +#paper first$", contrast("runs", "show", "simple").out, re.MULTILINE)
     assert json.loads(contrast("runs", "show", "simple", "--json").out)["note"] == "#paper first"
