@@ -71,6 +71,9 @@ def _check(texts: Sequence[str], corpus: Path | None, vectors: Sequence[Path], m
     """Raises UsageError for texts and files that do not go together."""
     if vectors and not corpus:
         raise UsageError("--vectors are those of a corpus", Use("--corpus", "FILE", "name it too:"))
+    if "-" in texts and len(texts) > 1:
+        alone = shlex.join(["contrast", "query", "-", *(["--model", model] if model else [])])
+        raise UsageError("- is the pairs of stdin, and stands alone", f"with a TAB between the two of a line: {alone}")
     if not (len(texts) == 1 if corpus else len(texts) == 2 or tuple(texts) == ("-",)):
         words = ["contrast", "query", *(["--model", model] if model else [])]
         quoted = shlex.join([*words, " ".join(texts), "--corpus", str(corpus)])

@@ -222,6 +222,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("merge", "starter", "./m", "--alpha", "0.5"), "contrast merge starter RUN ./m --alpha 0.5"),
         (("encode", "-o", "v.npy"), "contrast encode FILE -o v.npy"),
         (("runs", "note", "simple"), "contrast runs note simple TEXT"),
+        (("query", "-", "a text"), "with a TAB between the two of a line: contrast query -"),
         (("query", "--model", "starter"), "contrast query A B --model starter"),
         (
             ("encode", "a b", "-o", "v.npy", "--model", "starter", "--dim", "64"),
