@@ -32,6 +32,7 @@ from contrastcli.settings.sections import SEED
 from contrastcli.settings.setting import Value, spell
 
 _SUFFIX = ".sweep.toml"
+_ENDS = re.compile(r"(\d*\.?\d+(?:e-?\d+)?)(?::|-|\.\.)(\d*\.?\d+(?:e-?\d+)?)")
 _MOST_CELLS = 10_000
 
 
@@ -108,8 +109,8 @@ def parse(assignments: Sequence[str], typed: Layer) -> dict[str, tuple[Value, ..
         setting = sections.find_setting(key, f"--grid {key}")
         if (listed := _written_out(values, setting.kind)) != values:
             raise UsageError(f"--grid {assignment} is not a list", f"write --grid {key}={listed}", key=key)
-        if values.count(":") == 1 and setting.kind is float:
-            some = values.replace(":", ",")
+        if setting.kind is float and (ends := _ENDS.fullmatch(values)):
+            some = ",".join(ends.groups())
             raise UsageError(
                 f"--grid {assignment} has no step", f"write --grid {key}={some}, or FIRST:LAST:STEP", key=key
             )

@@ -297,6 +297,8 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("sweep", "--grid", "batch-size=16:16:64"), "write --grid train.batch_size=16,32,48,64"),
         (("sweep", "--grid", "epochs=1:3"), "write --grid train.epochs=1,2,3"),
         (("sweep", "--grid", "similarity=['angle', 'cosine']"), "write --grid objective.similarity=angle,cosine"),
+        (("sweep", "--grid", "tau=0.05-0.1"), "write --grid objective.tau=0.05,0.1, or FIRST:LAST:STEP"),
+        (("sweep", "--grid", "lr=1e-5..1e-4"), "write --grid train.lr=1e-5,1e-4, or FIRST:LAST:STEP"),
         (("sweep", "--grid", "tau=0.1:0.2:0"), "must be a number above 0"),
         (("sweep", "--preset", "starter", "--grid", "taus=0.05"), "did you mean 'objective.tau'?"),
         (("papers", "run", "simcse", "table-1"), "known: simace, pairsupcon, supcon"),
