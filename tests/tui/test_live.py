@@ -339,6 +339,13 @@ async def test_another_run_is_compared_in_every_chart(tmp_path: Path) -> None:
         await until(page, lambda: says(page, f"Δ to {other.name}"))
 
 
+async def test_a_baseline_without_a_value_there_has_no_difference(tmp_path: Path) -> None:
+    run, other = recorded(tmp_path, "stopped"), recorded(tmp_path, "empty", "waits")
+    state.save(state.State(baseline=str(other.path)))
+    async with show(opened(run)) as page:
+        await until(page, lambda: says(page, "Δ to waits", "(Δ–)") and not says(page, "(Δ+0)"))
+
+
 async def test_a_baseline_with_another_dev_set_is_not_compared_by_its_score(tmp_path: Path) -> None:
     run, other = recorded(tmp_path, "stopped"), recorded(tmp_path, "running")
     append(other, msgspec.structs.replace(evaluated(350, best=False), data="hub/stsb"))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+from contrastcli.runs.text import MISSING
 from contrastcli.show.axes import number
 from contrastcli.show.pictures import GREY, Picture, Range
 from contrastcli.tui.history.history import E, History, Metric, Samples
@@ -80,8 +81,9 @@ class LiveView:
             before = other.series[metric.kind].between(name, last, other.axis(self.axis))
         else:
             before = values.first(name, self.x_range(history)[0], axis)
-        before = value if before is None else before
+        lacks, before = self.baseline is not None and before is None, value if before is None else before
         sign, change = "Δ" if self.baseline else "", value - before
         shown = f"{change:+.2f}" if 0.1 <= abs(change) < 1000 else f"{change:+.2g}"
+        shown = MISSING if lacks else shown
         whole = f"{value:#.4g}" if 0.001 <= abs(value) < 1000 else number(value)
         return f"{whole} ({sign}{shown})", whole, f"{value:#.3g}"
