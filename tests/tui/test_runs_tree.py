@@ -38,6 +38,7 @@ async def test_g_shows_below_each_table_of_the_papers_its_runs(tmp_path: Path, m
     async with opened(ContrastApp(tmp_path)) as (pilot, table):
         await pilot.press("g", "g")
         assert not commands.calls and len(names(table)) == 3
+        await until(pilot, lambda: "3 runs in no sweeps" in screen_text(pilot.app))
         await pilot.press("g")
         await until(pilot, lambda: headings <= set(names(table)))
         assert len(names(table)) == len(headings) + 1

@@ -121,7 +121,7 @@ class RunsScreen(RunScreen):
         count = f"{len(self._shown)} of {len(self._entries)}" if words else f"{len(self._shown)}"
         order = f"by {remembered.sort}" if remembered.sort in columns else "newest first"
         noun = "run" if len(self._entries) == 1 else "runs"
-        below = f" in {remembered.grouping}" if remembered.grouping else ""
+        below = f" in {'' if names else 'no '}{remembered.grouping}" if remembered.grouping else ""
         self._table.border_title = f"{count} {noun}{below}, {order}"
         self._table.border_subtitle = f"{'b test · ' * (len(self._selected) == 2)}{_KEYS}"
         self._show_chosen()
