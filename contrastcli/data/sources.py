@@ -97,7 +97,7 @@ def _load_set(
         pairs = from_frame(frame, "anchor=sentence1,positive=sentence2", "", name, blank=data.blank)
         return adapt(adapt(pairs, ("sentences",), ()), needs, labels, ["sentence"], data)
     form, used = shape(frame, data.columns, name)
-    if form == "scored" and "scored" not in needs:
+    if form == "scored" and not {"scored", "scored-triplets"} & {*needs}:
         what = f"{name} holds scored pairs ('{used['score']}' is the score), which are not used here"
         pairs_alone = Use("--columns", f"anchor={used['anchor']},positive={used['positive']}", "take the pairs alone:")
         remedies = Use("--objective", "cosent or aoe", "train with"), pairs_alone

@@ -116,7 +116,8 @@ class Layer:
 
 def resolve(layers: Sequence[Layer]) -> Config:
     """One config from layers, the lowest first. Raises UsageError for unknown keys and bad values."""
-    layers = _apply_resets([Layer.of({OBJECTIVE.key: OBJECTIVE.default}, "default"), *layers])
+    given = [Layer.of({OBJECTIVE.key: OBJECTIVE.default}, "default"), *layers]
+    layers = _apply_resets(given)
     top = next(layer for layer in reversed(layers) if OBJECTIVE.key in layer.values)
     spec = catalogue.find_objective(str(top.values[OBJECTIVE.key]), top.sources[OBJECTIVE.key])
     settings = sections.settings_of(spec)
@@ -135,14 +136,23 @@ def resolve(layers: Sequence[Layer]) -> Config:
     own = msgspec.convert(spec.settings.defaults(objective) | objective, spec.settings)
     others = {section: msgspec.convert(grouped.get(section, {}), struct) for section, struct in SECTIONS.items()}
     config = Config(spec, own, **others, sources=sources)  # type: ignore[arg-type]
+    _check_head(config)
+    flat = config.flat()
+    unusual = (
+        f"{key} is {spell(flat[key])}, {doubt} ({sources[key]})"
+        for key, setting in settings.items()
+        if (doubt := setting.doubt(flat[key]))
+    )
+    notes += [*_check_objective(config, layers), *_were_reset(given, layers, flat), *unusual]
+    return replace(config, notes=tuple(notes))
+
+
+def _check_head(config: Config) -> None:
+    """Raises UsageError for sizes of what a head makes that is dropped."""
     if config.model.dims and config.model.head == "train-only":
         what = "model.head is train-only, and model.dims would train sizes of what that head makes, which is dropped"
         remedies = Use("--head", "none", "use"), Use("--head", "keep")
-        raise UsageError(what, remedies, key="model.dims", source=sources["model.dims"])
-    flat = config.flat()
-    doubts = ((key, setting.doubt(flat[key])) for key, setting in settings.items())
-    unusual = (f"{key} is {spell(flat[key])}, {doubt} ({sources[key]})" for key, doubt in doubts if doubt)
-    return replace(config, notes=(*notes, *_check_objective(config, layers), *unusual))
+        raise UsageError(what, remedies, key="model.dims", source=config.sources["model.dims"])
 
 
 def _apply_resets(layers: Sequence[Layer]) -> list[Layer]:
@@ -161,6 +171,15 @@ def _apply_resets(layers: Sequence[Layer]) -> list[Layer]:
         kept.append(layer)
         chosen = chosen_now
     return kept
+
+
+def _were_reset(given: Sequence[Layer], kept: Sequence[Layer], flat: Mapping[str, Value]) -> Iterator[str]:
+    """A note on each value of a user's file that a higher layer has reset, and that is another now."""
+    for layer, left in zip(given, kept, strict=True):
+        for key in layer.values.keys() & flat.keys() - left.values.keys() - {OBJECTIVE.key}:
+            value, source = spell(cast(Value, layer.values[key])), layer.sources[key]
+            if ".toml" in source and value != spell(flat[key]):
+                yield f"{key} = {value} of {source} was for another objective or similarity, and is {spell(flat[key])}"
 
 
 def _unused(key: str, spec: Spec, layer: Layer) -> str:

@@ -83,7 +83,10 @@ def test_choosing_another_objective_resets_what_was_inherited() -> None:
     resolved = config.resolve([preset, flags(objective__name="simace")])
     assert (resolved.flat()["objective.tau"], resolved.flat()["objective.mlm_weight"]) == (0.06, 0.0)
     assert resolved.train.lr == 0.001
-    assert resolved.notes == ()
+    assert sorted(resolved.notes) == [
+        "objective.mlm_weight = 0.5 of run.toml was for another objective or similarity, and is 0",
+        "objective.tau = 0.9 of run.toml was for another objective or similarity, and is 0.06",
+    ]
 
 
 def test_choosing_another_objective_keeps_what_was_typed_with_it() -> None:
