@@ -61,7 +61,7 @@ class Started(Event, frozen=True, kw_only=True):
             f"{self.device} {self.precision}",
             f"{self.steps:,} steps",
             f"batch {self.batch_size:,}",
-            f"{self.negatives_per_anchor:,} negatives per anchor",
+            *[f"{self.negatives_per_anchor:,} negatives per anchor"] * (self.negatives_per_anchor > 0),
         ]
         return " · ".join(parts if self.resumed_from is None else [*parts, f"from step {self.resumed_from:,}"])
 
