@@ -209,7 +209,7 @@ def _title(name: ScoreName) -> str:
 
 def _cells(method: Method, keys: Iterable[str], names: Sequence[ScoreName]) -> list[str]:
     """The values of some settings, the number of seeds, and the mean ± standard deviation of some scores."""
-    total = len(method.runs)
+    total = len({run.seed for run in method.runs})
     cells = [*(value_text(method.settings[key]) for key in keys), Numeral(f"{method.n} of {total}")]
     if method.n == total:
         cells[-1] = Numeral(total)

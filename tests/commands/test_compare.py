@@ -72,7 +72,7 @@ def test_only_finished_runs_count_and_a_seed_counts_once(tmp_path: Path, capsys:
     (method,) = side_by_side.compare(chosen).groups
     assert len(method.runs) == 4 and method.n == 2
     assert method.scores[DEV].values == pytest.approx((70, 72))
-    assert "2 of 4" in run_comparison(compare(chosen, bootstrap=False, dev=None))
+    assert "2 of 3" in run_comparison(compare(chosen, bootstrap=False, dev=None))
     assert "1 of one, again, two, stopped repeat a seed of the same settings" in capsys.readouterr().err
 
 
