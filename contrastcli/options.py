@@ -16,7 +16,6 @@ from click.shell_completion import CompletionItem, shell_complete
 
 from contrastcli import boundary
 from contrastcli.commands import mistyped
-from contrastcli.commands.export import Format
 from contrastcli.commands.job import Job, flag_layer
 from contrastcli.data.downloads import shown_by
 from contrastcli.errors import DataError, UsageError
@@ -231,7 +230,7 @@ EXPORTING = (
     DIM,
     _option("--adapter", "Export the adapter of a run with LoRA alone; else it is merged.", is_flag=True),
     OVERWRITE,
-    _choice("--format kind", Format, "", "sentence-transformers"),
+    _choice("--format kind", sections.Format, "", "sentence-transformers"),
     _option("--min-cosine", "Refuse if a text's cosine before and after is lower.", type=Number(-1, 1)),
 )
 

@@ -19,6 +19,17 @@ Precision = Literal["fp32", "bf16", "int8"]
 Dtype = Literal["float32", "float16", "int8", "binary"]
 """The numbers that embeddings are written as."""
 
+Format = Literal["sentence-transformers", "onnx", "onnx-int8", "openvino", "static"]
+
+EXPORTS: Mapping[Format, str] = {
+    "sentence-transformers": "weights as safetensors",
+    "onnx": "a graph in fp32",
+    "onnx-int8": "a graph of int8, a quarter of the size",
+    "openvino": "a graph for Intel's CPUs",
+    "static": "a vector for each token, without a network",
+}
+"""What a model is exported as, by the format."""
+
 Kind = Literal["query", "document"]
 """What a text is in a search; a model may have a prompt for each."""
 

@@ -14,9 +14,11 @@ from contrastcli.boundary import printable
 from contrastcli.errors import ContrastError
 from contrastcli.runs.directory import Run
 from contrastcli.runs.status import IN_PROGRESS, Status
+from contrastcli.settings.sections import EXPORTS
 from contrastcli.show.format import size
 from contrastcli.tui import processes
 from contrastcli.tui.dialogs import Prompt, Question
+from contrastcli.tui.fields.choice_field import ChoiceField, ChoiceList
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.widgets import hidden_key
 
@@ -149,14 +151,17 @@ class RunScreen(ModeScreen):
         proposed = "exported" if several else f"exported/{saved[0].name}"
         if not (folder := await self.app.push_screen_wait(Prompt(question, proposed))):
             return
-        for run in saved:
-            self.app.notify(f"exporting {run.name}", markup=False)
-            await self._export(run, str(Path(folder, run.name)) if several else folder)
+        formats = [(str(name), about) for name, about in EXPORTS.items()]
+        field = ChoiceField("In which format?", lambda: formats, formats[0][0])
+        if kind := await self.app.push_screen_wait(ChoiceList(field, formats)):
+            for run in saved:
+                await self._export(run, str(Path(folder, run.name)) if several else folder, kind)
 
-    async def _export(self, run: Run, place: str) -> None:
-        """Write the best model of a run to a folder, over an earlier export if that is wanted."""
-        words = ("export", str(run.path.resolve()), place)
-        done = await processes.run_command(self.contrast.directory, *words)
+    async def _export(self, run: Run, place: str, kind: str) -> None:
+        """Write the best model of a run to a folder in a format, over an earlier export if that is wanted."""
+        tell = self._teller(f"exporting {run.name}")
+        words = ("export", str(run.path.resolve()), place, "--format", kind)
+        done = await processes.run_command(self.contrast.directory, *words, on_progress=tell)
         if done.record.key == "overwrite":
             answers = {"o": "overwrite it", "k": "keep it"}
             if await self.app.push_screen_wait(Question(done.record.what, answers)) != "o":

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import contrastcli
-from contrastcli.commands.export import Format
 from contrastcli.commands.export.export import export_model
 from contrastcli.commands.export.formats import FORMATS
 from contrastcli.errors import RunError, UsageError
@@ -20,6 +19,7 @@ from contrastcli.model.locate import resolve
 from contrastcli.model.metrics import cosine
 from contrastcli.model.pooling import Normalize
 from contrastcli.runs.directory import Run
+from contrastcli.settings.sections import Format
 from support.command import Contrast, failed, refused, sentences
 from support.contracts import under, write_embedder
 from support.rounding import assert_near

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from contrastcli.commands.export import Format
 from contrastcli.commands.export.formats import FORMATS
 from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.settings.sections import Format
 
 Write = Callable[[SentenceEncoder, Path], None]
 

@@ -195,7 +195,7 @@ async def test_the_details_follow_a_run_to_its_end(place: Path, monkeypatch: pyt
         await until(pilot, lambda: "600 of 600" in str(text.content) and "finished" in str(text.content))
 
 
-async def test_an_export_asks_for_a_folder(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_export_asks_for_a_folder_and_a_format(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands = answer_commands(monkeypatch, Finished("out\n"))
     async with opened(ContrastApp(place), NARROW) as (pilot, table):
         at(table, "starter-finished")
@@ -207,8 +207,11 @@ async def test_an_export_asks_for_a_folder(place: Path, monkeypatch: pytest.Monk
         await pilot.press("x")
         await until(pilot, lambda: "which new folder" in screen_text(pilot.app))
         await pilot.press("ctrl+u", *"out", "enter")
+        await until(pilot, lambda: "In which format?" in screen_text(pilot.app))
+        await pilot.press(*"int8", "enter")
         await until(pilot, lambda: "exported starter-finished to out" in screen_text(pilot.app))
-    assert commands.calls == [("export", str((place / "starter-finished").resolve()), "out")]
+    path = str((place / "starter-finished").resolve())
+    assert commands.calls == [("export", path, "out", "--format", "onnx-int8")]
 
 
 async def test_an_earlier_export_is_overwritten_where_that_is_wanted(
@@ -225,10 +228,12 @@ async def test_an_earlier_export_is_overwritten_where_that_is_wanted(
             await pilot.press("x")
             await until(pilot, lambda: "which new folder" in screen_text(pilot.app))
             await pilot.press("ctrl+u", *"out", "enter")
+            await until(pilot, lambda: "In which format?" in screen_text(pilot.app))
+            await pilot.press("enter")
             await until(pilot, lambda: "out exists" in screen_text(pilot.app))
             await pilot.press(answer)
             await until(pilot, lambda: said in screen_text(pilot.app))  # noqa: B023
-    words = ("export", str((place / "starter-finished").resolve()), "out")
+    words = ("export", str((place / "starter-finished").resolve()), "out", "--format", "sentence-transformers")
     assert commands.calls == [words, words, (*words, "--overwrite")]
 
 
@@ -345,6 +350,8 @@ async def test_what_is_selected_is_exported_and_deleted_together(place: Path, mo
             await pilot.press("space")
         await pilot.press("x")
         await until(pilot, lambda: "Write the best model of 2 runs" in screen_text(pilot.app))
+        await pilot.press("enter")
+        await until(pilot, lambda: "In which format?" in screen_text(pilot.app))
         await pilot.press("enter")
         await until(pilot, lambda: len(commands.calls) == 2)
         await pilot.press("D")

@@ -6,7 +6,3 @@ formats.py   the formats: how each is written, and read by its own software
 check.py     what was written against the model: cosines and dev scores
 card.py      the folder's card, from card.md or card-onnx.md
 """
-
-from typing import Literal
-
-Format = Literal["sentence-transformers", "onnx", "onnx-int8", "openvino", "static"]

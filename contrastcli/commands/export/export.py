@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 from contrastcli.boundary import narrate, printable
-from contrastcli.commands.export import Format
 from contrastcli.commands.export.card import TAGS, About, about, model_card, without_folders
 from contrastcli.commands.export.check import check, sample, usual_texts
 from contrastcli.commands.export.formats import FORMATS, check_packages, explained
@@ -23,6 +22,7 @@ from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import ModelRef
 from contrastcli.model.static import distil
+from contrastcli.settings.sections import Format
 
 _NAME_ANOTHER = "write elsewhere: name another folder"
 

@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from contrastcli.commands.bench.peer import silenced
-from contrastcli.commands.export import Format
 from contrastcli.errors import ContrastError, RunError, UsageError, error_text
 from contrastcli.files import json_bytes
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.model.pooling import pool
-from contrastcli.settings.sections import Kind
+from contrastcli.settings.sections import Format, Kind
 
 Encode = Callable[..., NDArray[np.float32]]
 """Vectors (N, d) of N texts, of a `kind` if one is given."""
