@@ -12,7 +12,7 @@ from msgspec import structs
 from contrastcli.data import beir
 from contrastcli.data.convert import convert, hold_out, scored
 from contrastcli.data.examples import Examples, ScoredPairs, from_frame, text_key
-from contrastcli.data.forms import FORMS
+from contrastcli.data.forms import FORMS, GRADES
 from contrastcli.data.lines import as_number
 from contrastcli.data.relevance import Retrieval, documents_of, from_rows
 from contrastcli.data.roles import shape
@@ -27,7 +27,7 @@ DevData = ScoredPairs | Retrieval
 
 _RANKINGS = tuple(name for name in RANKINGS if name in get_args(Metric))
 _FITTING: Mapping[Form, tuple[str, ...]] = {
-    "scored": ("spearman",),
+    "scored": ("spearman", *_RANKINGS),
     "labelled": ("spearman", *_RANKINGS, "accuracy"),
     "triplets": (*_RANKINGS, "accuracy", "spearman"),
     "scored-triplets": (*_RANKINGS, "accuracy", "spearman"),
@@ -138,7 +138,10 @@ def _read_rows(
         with suppress(DataError):
             shape(frame, "", source)
             columns = ""
-    metric = _metric(metric, shape(frame, columns, source)[0], source, is_list=len(frame.columns) == 1)
+    form, used = shape(frame, columns, source)
+    if metric == "auto" and form == "scored" and used["score"].lower() in GRADES:
+        metric = _RANKINGS[0]
+    metric = _metric(metric, form, source, is_list=len(frame.columns) == 1)
     return from_frame(frame, columns, labels, source, blank=blank), metric
 
 

@@ -29,6 +29,9 @@ LARGEST_JSON = 1 << 27
 
 Role = Literal["sentence", "anchor", "positive", "negative", "label", "score", "negative_score", "id"]
 
+GRADES = ("relevance", "relevance_score", "grade")
+"""Names of scores that say how relevant a document is to a query, 0 for not at all."""
+
 _NAMES_OF_ROLES: Mapping[Role, tuple[str, ...]] = {
     "sentence": ("sentence", "text"),
     "anchor": (
@@ -78,7 +81,7 @@ _NAMES_OF_ROLES: Mapping[Role, tuple[str, ...]] = {
         "hard_negative_ctxs",
     ),
     "label": ("label", "gold_label", "is_duplicate"),
-    "score": ("score", "relatedness_score", "similarity", "similarity_score", "pos_scores"),
+    "score": ("score", "relatedness_score", "similarity", "similarity_score", "pos_scores", *GRADES),
     "negative_score": ("negative_score", "negative_scores", "neg_score", "neg_scores"),
     "id": ("id", "_id"),
 }

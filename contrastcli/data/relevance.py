@@ -12,7 +12,7 @@ import numpy as np
 from contrastcli.data.batching import Indices
 from contrastcli.data.examples import Examples, digest, dropped
 from contrastcli.data.texts import Column, Texts
-from contrastcli.errors import DataError
+from contrastcli.errors import DataError, Use
 from contrastcli.settings.metrics import DOCUMENTS, METRICS, QUERIES
 from contrastcli.settings.sections import Kind
 
@@ -80,38 +80,47 @@ def documents_of(examples: Examples) -> Examples:
 
 
 def from_rows(rows: Examples, distractors: Texts | None, metric: str) -> Retrieval:
-    """The anchors of pairs or triplets as queries, their positives as what is relevant.
+    """The anchors of pairs or triplets as queries, their positives as what is relevant, by the scores where there are.
 
     Equal texts are one document, and the anchor itself is none. Negatives and as many of the `distractors` as there is
     room for are ranked as well, and of more anchors than QUERIES a sample is measured; without distractors all are.
-    Raises DataError where every anchor is its own positive.
+    Raises DataError where every anchor is its own positive, and for scores that are no grades of relevance.
     """
     differs = np.array([row[0] != row[1] for row in zip(*rows.views.values(), strict=True)])
     kept = list(compress(zip(*rows.views.values(), strict=True), differs))
     if not kept:
         raise DataError(f"{rows.source}: every anchor is its own positive", "give pairs of different texts")
     notes = dropped(differs, "whose anchor is its own positive")
-    anchors = list(dict.fromkeys(row[0] for row in kept))
-    if repeated := len(kept) - len(anchors):
+    graded = _grades(rows)
+    anchors = list(dict.fromkeys(row[0] for row in kept if graded.get(row[:2], 1) > 0))
+    if not graded and (repeated := len(kept) - len(anchors)):
         notes += (f"{repeated:,} of {len(kept):,} rows repeat an anchor, and are one query with it",)
     if distractors is not None and len(anchors) > QUERIES:
         anchors = random.Random(0).sample(anchors, QUERIES)
     queries = {text: n for n, text in enumerate(anchors)}
     kept = [row for row in kept if row[0] in queries]
     documents = {text: n for n, text in enumerate(dict.fromkeys(text for row in kept for text in row[1:] if text))}
-    own = len(documents)
     pool = Texts.join([documents_of(rows).views["anchor"], *([distractors] if distractors else [])]).distinct()[0]
     pool = pool.take(~np.isin(pool.hashes, Texts.of(documents).hashes))
-    drawn = random.Random(0).sample(pool, max(0, min(len(pool), DOCUMENTS - own)))
-    documents |= {text: n for n, text in enumerate(drawn, own)}
+    drawn = random.Random(0).sample(pool, max(0, min(len(pool), DOCUMENTS - len(documents))))
+    documents |= {text: n for n, text in enumerate(drawn, len(documents))}
     grades = {(queries[text], documents[text]): 0 for text in anchors if text in documents}
-    grades |= {(queries[row[0]], documents[row[1]]): 1 for row in kept}
-    judged = sorted((*pair, grade) for pair, grade in grades.items())
+    grades |= {(queries[row[0]], documents[row[1]]): grade for row in kept if (grade := graded.get(row[:2], 1)) > 0}
     triplets = [(queries[row[0]], documents[row[1]], documents[text]) for row in kept for text in row[2:] if text]
-    made = Retrieval(anchors, list(documents), _table(judged), _table(triplets), rows.source, metric)
-    if distractors is None:
-        return replace(made, notes=(*rows.notes, *notes))
-    return replace(made, notes=(*notes, f"the dev metric is {made}, {len(drawn):,} out of {len(pool):,} others"))
+    judged = _table(sorted((*pair, grade) for pair, grade in grades.items()))
+    made = Retrieval(anchors, list(documents), judged, _table(triplets), rows.source, metric)
+    told = f"the dev metric is {made}, {len(drawn):,} out of {len(pool):,} others"
+    return replace(made, notes=(*rows.notes, *notes) if distractors is None else (*notes, told))
+
+
+def _grades(rows: Examples) -> dict[tuple[str, ...], int]:
+    """The grade of each scored pair. Raises DataError for scores that are none."""
+    if rows.form != "scored" or rows.scores is None:
+        return {}
+    if not all(map(float.is_integer, rows.scores)) or max(rows.scores) < 1:
+        what = f"{rows.source}: its scores are no grades of relevance, which are whole numbers, 0 for none of it"
+        raise DataError(what, Use("--metric", "spearman", "take them as degrees of likeness:"), key="dev.metric")
+    return dict(zip(zip(*rows.views.values(), strict=True), map(int, rows.scores), strict=True))
 
 
 def _table(rows: list[tuple[int, int, int]]) -> Indices:

@@ -14,7 +14,6 @@ from contrastcli.data.relevance import Retrieval, from_rows
 from contrastcli.data.sources import load_examples
 from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError, UsageError
-from contrastcli.settings.metrics import METRICS
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Data, Dev, Metric
 from support.tables import scored_pairs, texts
@@ -247,13 +246,18 @@ def test_a_metric_that_does_not_fit_the_rows_is_refused(form: Form, metric: Metr
     assert "ndcg@10" in caught.value.hint and caught.value.key == "dev.metric"
 
 
-def test_scored_pairs_have_one_metric(tmp_path: Path) -> None:
+def test_scored_pairs_are_ranked_where_their_scores_are_grades(tmp_path: Path) -> None:
     path = tmp_path / "dev.tsv"
-    path.write_text("sentence1\tsentence2\tscore\na\tb\t1\nc\td\t2\n")
-    for metric in METRICS:
-        if metric != "spearman":
-            with pytest.raises(UsageError, match="holds scored pairs"):
-                load_dev(Dev(data=str(path), metric=metric), Data(), many("pairs"), 0)  # type: ignore[arg-type]
+    path.write_text("sentence1\tsentence2\tscore\na\tb\t2\na\tx\t0\nc\td\t1\nno\tx\t0\n")
+    dev = load_dev(Dev(data=str(path), metric="map"), Data(), many("pairs"), 0)[1]
+    assert isinstance(dev, Retrieval) and dev.queries == ["a", "c"] and "x" in dev.documents
+    assert [(dev.documents[n], grade) for _, n, grade in dev.judged.tolist()] == [("b", 2), ("d", 1)]
+    with pytest.raises(UsageError, match="holds scored pairs"):
+        load_dev(Dev(data=str(path), metric="accuracy"), Data(), many("pairs"), 0)
+    path.write_text("sentence1\tsentence2\tscore\na\tb\t0.5\nc\td\t2\n")
+    with pytest.raises(DataError, match="no grades of relevance") as caught:
+        load_dev(Dev(data=str(path), metric="map"), Data(), many("pairs"), 0)
+    assert "--metric spearman" in caught.value.hint
 
 
 def test_real_nli_is_held_out_by_its_premises(data_folder: Path) -> None:

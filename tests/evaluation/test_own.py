@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from sklearn.metrics import ndcg_score
 
 from contrastcli import load
 from contrastcli.data.dev_data import load_dev
@@ -79,6 +80,22 @@ def test_rows_that_repeat_an_anchor_are_one_query_and_said_to_be(contrast: Contr
     entry = own(contrast, "tiny/backbone", "--data", "faq.tsv")["faq.tsv"]
     assert entry["queries"] == 8
     assert entry["note"].endswith("; 2 of 10 rows repeat an anchor, and are one query with it")
+
+
+def test_grades_of_relevance_are_ranked_as_sklearn_does(contrast: Contrast) -> None:
+    texts = [row["sentence"] for row in rows_of("tiny/sentences.jsonl")[:12]]
+    grades = {
+        (query, document): (q + d) % 3 for q, query in enumerate(texts[:4]) for d, document in enumerate(texts[4:])
+    }
+    with open("rel.csv", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("query", "document", "relevance"), *((*pair, x) for pair, x in grades.items())])
+    entry = own(contrast, "tiny/backbone", "--data", "rel.csv")["rel.csv"]
+    cosines = unit_vectors(texts[:4]) @ unit_vectors(texts[4:]).T
+    gold = [[grades[query, document] for document in texts[4:]] for query in texts[:4]]
+    assert (entry["metric"], entry["queries"], entry["documents"]) == ("ndcg@10", 4, 8)
+    assert entry["score"] == pytest.approx(100 * ndcg_score(gold, cosines, k=10), abs=1e-6)
+    correlation = own(contrast, "tiny/backbone", "--data", "rel.csv", "--metric", "spearman")["rel.csv"]
+    assert (correlation["metric"], correlation["pairs"]) == ("spearman", 32)
 
 
 def test_a_triplet_is_right_where_its_positive_is_nearer(contrast: Contrast) -> None:
