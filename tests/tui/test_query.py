@@ -285,7 +285,7 @@ async def test_a_corpus_without_a_file_says_what_to_type(place: Path, models: Mo
         await pilot.press("5")
         await until(pilot, lambda: models.list() and models.list()[0].asked)
         await pilot.press("n", "enter")
-        assert "Choose a file of sentences with c" in screen_text(pilot.app)
+        await until(pilot, lambda: "Choose a file of sentences with c" in screen_text(pilot.app))
         assert pilot.app.focused is pilot.app.screen.query_one("#file"), "and is where to choose it"
         await pilot.press("enter")
         await until(pilot, lambda: "type to narrow" in screen_text(pilot.app))
