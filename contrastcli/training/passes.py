@@ -57,13 +57,15 @@ class Passes:
                 self.before_chunk()
                 pooled = [self._graphs.pop(chunk.number) if self.keep_graphs else self._embed(chunk) for chunk in some]
                 at = [gradient[to_device(torch.from_numpy(chunk.places), self.device)] for chunk in some]
-                if alone:
-                    torch.autograd.backward(pooled, at)
-                    for weight in weights:
-                        weight.grad = None if weight.grad is None else _short(weight.grad)
-                else:
-                    gradients = torch.autograd.grad(pooled, weights, at, allow_unused=True)
-                    _add(sums, zip(weights, gradients, strict=True))
+                # Autocast would round the gradients of what was computed in fp32.
+                with autocast(self.device, "fp32"):
+                    if alone:
+                        torch.autograd.backward(pooled, at)
+                        for weight in weights:
+                            weight.grad = None if weight.grad is None else _short(weight.grad)
+                    else:
+                        gradients = torch.autograd.grad(pooled, weights, at, allow_unused=True)
+                        _add(sums, zip(weights, gradients, strict=True))
         return sums
 
     def autocast(self) -> contextlib.AbstractContextManager[object]:
