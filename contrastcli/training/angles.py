@@ -8,6 +8,7 @@ import torch
 from msgspec import structs
 from torch import Tensor
 
+from contrastcli.model.devices import is_out_of_memory
 from contrastcli.model.metrics import degrees, histogram
 from contrastcli.objectives.functional import BLOCK
 from contrastcli.objectives.rows import Rows, candidates
@@ -69,7 +70,19 @@ class Scale:
 
 
 def of_batch(plan: Plan, batch: Batch, views: Mapping[str, Tensor], dims: Sequence[int]) -> Angles:
-    """The angles of a batch in training, with texts in some batches of a run, and those at some sizes."""
+    """The angles of a batch in training, with texts in some batches of a run, and those at some sizes.
+
+    By the CPU where a GPU has no memory left for them.
+    """
+    try:
+        return _of_batch(plan, batch, views, dims)
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+    return _of_batch(plan, batch, {name: view.cpu() for name, view in views.items()}, dims)
+
+
+def _of_batch(plan: Plan, batch: Batch, views: Mapping[str, Tensor], dims: Sequence[int]) -> Angles:
     logged, step, scale = plan.config.train.log_every, batch.step, Scale.of(plan.config)
     every = logged * ceil(plan.steps / (logged * BATCHES))
     texts = plan.corpus.texts if step in (1, plan.steps) or step % every == 0 else ()

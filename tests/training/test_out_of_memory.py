@@ -19,8 +19,9 @@ from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
 from contrastcli.runs.events import Done, Note
-from contrastcli.runs.measured import Evaluated, Step
+from contrastcli.runs.measured import Angles, Evaluated, Step
 from contrastcli.settings.sections import Precision
+from contrastcli.training import angles
 from contrastcli.training.loop import Trainer
 from support.command import Contrast, failed
 from support.tiny import Tiny, told, train
@@ -167,6 +168,25 @@ def test_hard_negatives_are_mined_in_smaller_chunks(
     assert [step.loss for step in told(whole, Step)] == [step.loss for step in told(limited, Step)]
     mined = "hard negatives mined: 100% changed, 0 rows have none"
     assert [note.text for note in told(limited, Note)][:3] == [NOTE.format(768), NOTE.format(384), mined]
+
+
+def test_angles_of_a_batch_are_measured_without_memory_of_a_gpu(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, limited = (tiny.run(tmp_path / name, "simcse", "pairs", train__max_steps=2) for name in ("whole", "limited"))
+    train(whole)
+    measure, calls = angles.measure, []
+
+    def full(*words: Any) -> Any:
+        calls.append(words)
+        if len(calls) == 1:
+            raise torch.OutOfMemoryError(OUT_OF_MEMORY)
+        return measure(*words)
+
+    monkeypatch.setattr(angles, "measure", full)
+    assert train(limited).status == "finished" and len(calls) == 3
+    first, other = ([one.positive for one in told(run, Angles)] for run in (whole, limited))
+    assert first == other
 
 
 def test_encode_continues_in_smaller_chunks_and_says_so(
