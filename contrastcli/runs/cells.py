@@ -21,6 +21,7 @@ from contrastcli.files import atomic_write, decoding, read_bytes, writing_to
 from contrastcli.runs import directory, process
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
+from contrastcli.runs.events import Started
 from contrastcli.runs.status import STARTING_GRACE
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections
@@ -98,10 +99,13 @@ def start(cell: Cell) -> float | None:
 
 
 def wait_for(cell: Cell, show: Callable[[Event], object], signals: Signals) -> None:
-    """Show the events of a cell that another process trains, until it ends, or is free, or a signal comes."""
+    """Show the events of a cell that another process trains, until it ends, or is free, or a signal comes.
+
+    Of those before, its start: it says how many steps there are.
+    """
     began = time.time()
     for event in cell.run.follow():
-        if event is not None and event.time >= began:
+        if event is not None and (event.time >= began or isinstance(event, Started)):
             show(event)
         if signals.count or (event is None and cell.is_free):
             return
