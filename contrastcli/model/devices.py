@@ -38,6 +38,11 @@ def choose_device(wanted: str) -> torch.device:
         remedies: list[Remedy] = [Use("--device", "auto", "use"), "use the CPU"]
         if wanted.startswith("cuda") and torch.version.cuda is None:
             remedies[1] = "install torch with CUDA, as pytorch.org says"
+        if is_out_of_memory(error):
+            remedies = [
+                "end what fills it, which nvidia-smi lists",
+                "use no GPU: CUDA_VISIBLE_DEVICES= before the command",
+            ]
         raise UsageError(f"train.device is '{wanted}': {error_text(error)}", remedies) from None
     # It plans for each shape that it meets, which takes long.
     torch.backends.cuda.enable_cudnn_sdp(False)

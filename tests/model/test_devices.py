@@ -48,6 +48,18 @@ def test_a_library_of_the_gpu_runs_out_of_memory_too() -> None:
     assert not is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED"))
 
 
+def test_a_full_gpu_is_said_to_be_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, device: torch.device) -> None:
+        raise RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch, "empty", full)
+    with pytest.raises(UsageError, match="CUDA error: out of memory") as error:
+        choose_device("auto")
+    hint = "end what fills it, which nvidia-smi lists, or use no GPU: CUDA_VISIBLE_DEVICES= before the command"
+    assert error.value.hint == hint
+
+
 def test_a_device_that_is_not_here_has_one_that_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.version, "cuda", None)
     with pytest.raises(UsageError) as error:
