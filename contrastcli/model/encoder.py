@@ -188,7 +188,9 @@ class SentenceEncoder(nn.Module):
         if bert is None and precision != "bf16":
             if precision == "int8":
                 what = "int8 is for BERT, RoBERTa, DistilBERT and MPNet models"
-                if not packs:
+                if self.device.type != "cpu":
+                    what = f"int8 is for a CPU, and this is {self.device.type}"
+                elif not packs:
                     what = "int8 needs a CPU with VNNI or AMX: without them its products saturate"
                 raise UsageError(what, Use("--precision", "bf16 or fp32", "use"))
             return None
