@@ -41,9 +41,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Most tests of a file run in one process, which imports its libraries and makes its fixtures once."""
+    """Most tests of a file run in one process, which imports its libraries and makes its fixtures once.
+
+    A GPU is for the tests of a GPU: the recorded numbers of others are a CPU's.
+    """
     if config.getoption("dist", None) == "load":
         config.option.dist = "worksteal"
+    if config.getoption("markexpr") != "gpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
