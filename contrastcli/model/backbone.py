@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from contrastcli.data.tokens import transformers
-from contrastcli.errors import DataError, UsageError, Use, error_text
+from contrastcli.errors import DataError, Use, error_text
 from contrastcli.files import json_bytes, read_json
 from contrastcli.model.bert.families import FAMILIES, Shape, canonical, fits
 from contrastcli.model.bert.network import Bert, Hidden, MaskedLMHead
@@ -39,8 +39,6 @@ class Backbone(nn.Module):
     """Whether threads may run it side by side, each with dropout of its own: not in older transformers."""
     takes_int8 = False
     """Whether it encodes with matrix products in int8."""
-    is_compiled = False
-    """Whether its layers are compiled, for training with gradients and for that alone."""
     adapter: Any = None
     """Its LoRA in training, an adapters.Adapter, of whose modules the backbone has those that it needs."""
 
@@ -59,11 +57,6 @@ class Backbone(nn.Module):
         training mode there is dropout at the config's rates.
         """
         raise NotImplementedError
-
-    def compile_layers(self) -> None:
-        """Compile the layers. Raises UsageError for architectures other than the BERT family's."""
-        what = f"train.compile is for the BERT family, not '{self.config['model_type']}'"
-        raise UsageError(what, Use("--compile", "false", "use"))
 
     def save(self, folder: Path) -> None:
         """Write config.json and model.safetensors (fp32), which transformers and sentence-transformers load."""
@@ -87,12 +80,6 @@ class BertBackbone(Backbone):
     def lacks_pooler(self) -> bool:
         """Whether transformers would make a pooler and find no weights for it; two classes have none."""
         return not self.pooler and self.config["model_type"] not in ("distilbert", "modernbert")
-
-    def compile_layers(self) -> None:
-        # They are alike, so that one serves all.
-        self.is_compiled, self.takes_threads = True, False
-        for layer in self.bert.layers:
-            layer.compile(dynamic=True)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None, first_token: bool = False) -> Hidden:
         hidden: Hidden = self.bert(input_ids, attention_mask, first_token)

@@ -98,37 +98,33 @@ class SentenceEncoder(nn.Module):
 
         By its backbone under autocast, or by a copy of it in bfloat16.
         """
-        ids, mask = (to_device(of, self.device) for of in self.pad(table, texts))
-        # A text of no tokens has no first one.
-        first_token = self.contract.pooling == "cls" and bool(table.lengths[texts].all())
+        ids, mask = (to_device(of, self.device) for of in padded(self, table, texts))
+        first_token = self.needs_first_token(table, texts)
+        pooled: Tensor = self(ids, mask, first_token, precision, copy, table.skipped(texts))
+        return pooled[: len(texts)]
+
+    def needs_first_token(self, table: TokenTable, texts: Indices) -> bool:
+        """Whether pooling takes the first token alone. A text of no tokens has none."""
+        return self.contract.pooling == "cls" and bool(table.lengths[texts].all())
+
+    def forward(
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        first_token: bool,
+        precision: Precision,
+        copy: Backbone | None = None,
+        skipped: Indices | None = None,
+    ) -> Tensor:
+        """`pooled` of token ids and their mask (N, T), on the encoder's device: (N, d)."""
         with autocast(self.device, precision if copy is None else "fp32"):
             hidden = (copy or self.backbone)(ids, mask, first_token)
         with autocast(self.device, "fp32"):
-            pooled = self.pooled_tokens(ids, mask)
-            return pool(hidden, pooled, self.contract.pooling, table.skipped(texts))[: len(texts)]
+            return pool(hidden, self.pooled_tokens(ids, mask), self.contract.pooling, skipped)
 
     def pooled_tokens(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Of real tokens, given by a mask, those that may be pooled: (B, T)."""
         return mask & (ids == self.tokenizer.mask_id) if self.contract.pooling == "mask" else mask
-
-    def pad(self, table: TokenTable, texts: Indices) -> tuple[Tensor, Tensor]:
-        """Token ids, padded on the right, and the mask of real tokens, both (N, T), on the CPU.
-
-        N is that of the texts and T that of the longest. In training they are rounded up, N by texts of one token:
-        libraries prepare each product that they meet of another size, which takes longer than the product itself.
-        """
-        lengths = table.lengths[texts]
-        longest = int(lengths.max(initial=1))
-        if self.training:
-            more = -len(texts) % _PAD_TEXTS if longest <= _LONG else 0
-            lengths = np.pad(lengths, (0, more), constant_values=1)
-            longest = max(longest, min(-(-longest // _PAD_TOKENS) * _PAD_TOKENS, self.backbone.max_length))
-        real = np.arange(longest)[None, :] < lengths[:, None]
-        ids = np.full(real.shape, self.tokenizer.pad_id, dtype=np.int64)
-        flat = np.concatenate([table[int(i)] for i in texts])
-        ids[: len(texts)][real[: len(texts)]] = np.where(flat < 0, ~flat, flat)
-        real[: len(texts)][real[: len(texts)]] = flat >= 0
-        return torch.from_numpy(ids), torch.from_numpy(real)
 
     def tokenise(self, texts: Sequence[str], kind: Kind | None = None) -> TokenTable:
         """The table of texts, each after the model's prompt for their kind, cut at the model's limit."""
@@ -163,13 +159,10 @@ class SentenceEncoder(nn.Module):
             finished[chunk] = True
             return len(chunk)
 
-        # Layers are compiled for training: here they would be another program.
-        compiled = self.backbone.is_compiled
-        with torch.compiler.set_stance("force_eager") if compiled else contextlib.nullcontext():
-            while not finished.all():
-                for count in _embed_all(self, embed, table.lengths, np.flatnonzero(~finished)):
-                    if on_chunk:
-                        on_chunk(count)
+        while not finished.all():
+            for count in _embed_all(self, embed, table.lengths, np.flatnonzero(~finished)):
+                if on_chunk:
+                    on_chunk(count)
         self.train(was_training)
         return vectors.cpu()
 
@@ -243,6 +236,26 @@ class SentenceEncoder(nn.Module):
             vectors = self.encode_table(table, on_chunk=advance).numpy()
             require_finite(vectors, some, self.name)
             yield vectors
+
+
+def padded(encoder: SentenceEncoder, table: TokenTable, texts: Indices) -> tuple[Tensor, Tensor]:
+    """Token ids, padded on the right, and the mask of real tokens, both (N, T), on the CPU.
+
+    N is that of the texts and T that of the longest. In training they are rounded up, N by texts of one token:
+    libraries prepare each product that they meet of another size, which takes longer than the product itself.
+    """
+    lengths = table.lengths[texts]
+    longest = int(lengths.max(initial=1))
+    if encoder.training:
+        more = -len(texts) % _PAD_TEXTS if longest <= _LONG else 0
+        lengths = np.pad(lengths, (0, more), constant_values=1)
+        longest = max(longest, min(-(-longest // _PAD_TOKENS) * _PAD_TOKENS, encoder.backbone.max_length))
+    real = np.arange(longest)[None, :] < lengths[:, None]
+    ids = np.full(real.shape, encoder.tokenizer.pad_id, dtype=np.int64)
+    flat = np.concatenate([table[int(i)] for i in texts])
+    ids[: len(texts)][real[: len(texts)]] = np.where(flat < 0, ~flat, flat)
+    real[: len(texts)][real[: len(texts)]] = flat >= 0
+    return torch.from_numpy(ids), torch.from_numpy(real)
 
 
 def blocks_of(

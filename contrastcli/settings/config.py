@@ -30,6 +30,9 @@ from contrastcli.settings.similarity import NO_MARGIN, SIMILARITIES
 FORMAT = 1
 """Of the settings of a run as a file; it rises where a setting is added."""
 
+RETIRED = {"train.compile"}
+"""Settings of an earlier version, which files may still have."""
+
 
 @dataclass(frozen=True)
 class Config:
@@ -185,6 +188,8 @@ def _were_reset(given: Sequence[Layer], kept: Sequence[Layer], flat: Mapping[str
 def _unused(key: str, spec: Spec, layer: Layer) -> str:
     """A note that the objective has no such setting. Raises UsageError for flags and unknown keys."""
     source = layer.sources[key]
+    if key in RETIRED and not layer.strict:
+        return f"{key} is of an earlier version, and not used ({source})"
     if layer.later and key not in sections.all_settings():
         if layer.to_read:
             return f"{key} is of a later version ({source})"

@@ -9,7 +9,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from contrastcli.model.encoder import autocast
+from contrastcli.model.bert.graphs import Graphs
+from contrastcli.model.encoder import autocast, padded
 from contrastcli.model.workers import count_workers, side_by_side
 from contrastcli.objectives.functional import to_device
 from contrastcli.settings.sections import Precision
@@ -32,20 +33,43 @@ class Passes:
     run_seed: int
     keep_graphs: bool
     before_chunk: Callable[[], None]
+    cuda_graphs: Graphs | None = None
+    """What takes the passes of a single chunk on a GPU."""
+    _is_replayed: bool = False
     _graphs: dict[int, Tensor] = field(default_factory=dict)
 
     def forward(self) -> dict[int, Tensor]:
         """The pooled embeddings (B, d) of each chunk, by its number, detached."""
+        if (replayed := self._replay()) is not None:
+            return replayed
         self._graphs = dict(ChainMap(*side_by_side(self._embed_all, self._shares(), PARTS)))
         return {number: pooled.detach() for number, pooled in self._graphs.items()}
 
     def backward(self, gradient: Tensor) -> None:
         """Leave the gradients of the parameters, given that of the whole batch's embeddings (E·V·N, d)."""
+        if self.cuda_graphs is not None and self._is_replayed:
+            self.before_chunk()
+            return self.cuda_graphs.backward(gradient[to_device(torch.from_numpy(self.chunks[0].places), self.device)])
         shares, sums = self._shares(), _Sums()
         for some in side_by_side(partial(self._carry, gradient, alone=len(shares) == 1), shares, PARTS):
             _add(sums, some.items())
         for parameter, total in sums.items():
             parameter.grad = total
+
+    def _replay(self) -> dict[int, Tensor] | None:
+        """The pooled embeddings of a single chunk by CUDA graphs; None where there are none for it."""
+        if self.cuda_graphs is None or len(self.chunks) != 1 or not self.keep_graphs:
+            return None
+        (chunk,) = self.chunks
+        if self.batch.table.skipped(chunk.texts) is not None:
+            return None
+        self.before_chunk()
+        encoder = chunk.encoder
+        first_token = encoder.needs_first_token(self.batch.table, chunk.texts)
+        set_seed(self.run_seed, self.batch.step, CHUNK, chunk.number)
+        pooled = self.cuda_graphs.embed(*padded(encoder, self.batch.table, chunk.texts), first_token, self.precision)
+        self._is_replayed = pooled is not None
+        return None if pooled is None else {chunk.number: pooled[: len(chunk.texts)]}
 
     def _carry(self, gradient: Tensor, share: Sequence[Chunk], alone: bool) -> _Sums:
         """The sum of the gradients of a share's chunks; one that is alone leaves it in the parameters."""
@@ -80,10 +104,8 @@ class Passes:
         return [self.chunks[first::workers] for first in range(workers)]
 
     def _embed_all(self, share: Sequence[Chunk]) -> dict[int, Tensor]:
-        # Without gradients a GPU may choose another attention, and a compiled layer is another program: either draws
-        # other dropout than the second pass.
-        is_compiled = any(chunk.encoder.backbone.is_compiled for chunk in share)
-        takes_gradients = self.keep_graphs or is_compiled or self.device.type != "cpu"
+        # Without gradients a GPU may choose another attention, which draws other dropout than that of the second pass.
+        takes_gradients = self.keep_graphs or self.device.type != "cpu"
         with torch.set_grad_enabled(takes_gradients), self.autocast():
             pooled = {}
             for chunk in share:

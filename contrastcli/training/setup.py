@@ -16,6 +16,8 @@ from contrastcli.data.texts import Texts
 from contrastcli.errors import ContrastError, UsageError, Use, error_text
 from contrastcli.files import writing_to
 from contrastcli.model.adapters import add_lora, freeze, trained_share
+from contrastcli.model.backbone import BertBackbone
+from contrastcli.model.bert.graphs import Graphs
 from contrastcli.model.contract import adapted, read_contract
 from contrastcli.model.devices import choose_precision, default_budget, is_out_of_memory
 from contrastcli.model.encoder import SentenceEncoder
@@ -66,8 +68,8 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
     for parameter in [*encoder.parameters(), *stepper.extras.parameters()]:
         # Aligned, unlike a mapped file's: rounding errors depend on that.
         parameter.data = parameter.data.clone()
-    for one in stepper.encoders.values() if config.train.compile else ():
-        one.backbone.compile_layers()
+    if device.type == "cuda" and session.world.size == 1 and isinstance(encoder.backbone, BertBackbone):
+        stepper.cuda_graphs = Graphs(encoder)
     optimizer = make_optimizer(config.train, [*stepper.encoders.values()], stepper.extras)
     for text in _notes(plan, context, is_new=folder is None):
         session.note(0, text)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from contrastcli.data.batching import even_chunks
+from contrastcli.model.bert.graphs import Graphs
 from contrastcli.model.encoder import CPU_CHUNK, SentenceEncoder
 from contrastcli.objectives.functional import to_device
 from contrastcli.objectives.matryoshka import Loss
@@ -52,6 +53,7 @@ class Stepper:
     run_seed: int
     token_budget: int
     world: World
+    cuda_graphs: Graphs | None = None
     mark: Callable[[str], None] = lambda what: None
     """Is told what the time since the mark before went to."""
     _dense: dict[nn.Parameter, tuple[Tensor, Tensor]] = field(default_factory=dict)
@@ -100,7 +102,9 @@ class Stepper:
         keep_graphs = all_fit if keep_graphs is None else keep_graphs
         local = [chunk for chunk in chunks if chunk.number % self.world.size == self.world.rank]
         device = self.encoder.device
-        passes = Passes(batch, local, device, self.precision, self.run_seed, keep_graphs, before_chunk)
+        passes = Passes(
+            batch, local, device, self.precision, self.run_seed, keep_graphs, before_chunk, self.cuda_graphs
+        )
         with self.world.fail_together():
             pooled = passes.forward()
             leaf = torch.zeros(len(self.encoders) * len(batch.texts), self.encoder.backbone.width, device=device)

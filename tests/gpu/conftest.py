@@ -16,7 +16,8 @@ import torch
 from contrastcli.model.devices import device_name
 from support.gpu import DEVICE, Base, write_base
 
-REPORT = os.environ.get("CONTRAST_GPU_REPORT")  # read before a fixture clears the environment
+# Read before a fixture clears the environment; of several processes the one that started the others writes it.
+REPORT = None if "PYTEST_XDIST_WORKER" in os.environ else os.environ.get("CONTRAST_GPU_REPORT")
 
 MOST_CASES = 8
 """Of a test that has a line for each in the table."""

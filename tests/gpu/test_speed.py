@@ -7,14 +7,11 @@ from statistics import median
 
 import numpy as np
 import pytest
-import torch
-from torch import nn
 
 from contrastcli.commands.bench.peer import Peer
 from contrastcli.commands.bench.peer import rate_of as rate
 from contrastcli.commands.bench.speed import matrix_rate
 from contrastcli.model.backbone import BertBackbone
-from contrastcli.model.bert.network import EncoderLayer
 from contrastcli.model.devices import memory_mb
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
@@ -54,27 +51,16 @@ def ours(base: Base, folder: Path, batch: int, steps: int, **changes: object) ->
 
 
 @pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize("compiled", [False, True])
-def test_training(
-    base: Base, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Record, batch: int, compiled: bool
-) -> None:
-    """SimCSE in bf16; torch gives up at eight programs. Without a GPU compiled layers run as written."""
-    original = nn.Module.compile
-    if not CUDA:
-        monkeypatch.setattr(EncoderLayer, "compile", lambda self, **words: original(self, backend="eager", **words))
-    torch.compiler.reset()
-    torch._dynamo.utils.counters.clear()
+def test_training(base: Base, tmp_path: Path, record_property: Record, batch: int) -> None:
+    """SimCSE in bf16."""
     settle()
-    speed = ours(base, tmp_path, batch, STEPS, train__compile=compiled)
+    speed = ours(base, tmp_path, batch, STEPS)
     record_property("sentences/s", speed)
     record_property("s for 10^6 sentences", 1e6 / speed)
     record_property("peak GB", memory_mb(DEVICE) / 1e3)
     encoder = load_encoder(base.backbone)
     texts = [text for column in base.pairs().values() for text in column]
     record_property("share of matrix rate", speed * 3 * flops(encoder, texts) / products(encoder, "bf16"))
-    programs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
-    record_property("programs", programs)
-    assert compiled <= programs < 8
 
 
 @pytest.mark.parametrize("batch", BATCHES)

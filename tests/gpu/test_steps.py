@@ -7,15 +7,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from contrastcli.model.bert.graphs import SEEN
 from contrastcli.runs.directory import Run
 from contrastcli.runs.measured import Step
 from contrastcli.training.loop import Trainer
 from support import train_runs
+from support.families import write_family
 from support.gpu import CUDA, DEVICE, Base, distance
 from support.resuming import state
 from support.tiny import Tiny, known, told, train, write_backbone
@@ -87,16 +90,13 @@ def test_the_gradient_cache_draws_the_dropout_of_kept_graphs(
     assert error <= (1e-4 if precision == "fp32" else ROUNDING)
 
 
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.skipif(not CUDA, reason="no GPU"))])
-def test_so_it_does_at_the_shape_of_bert_base(
-    base: Base, tmp_path: Path, record_property: Record, compiled: bool
-) -> None:
+def test_so_it_does_at_the_shape_of_bert_base(base: Base, tmp_path: Path, record_property: Record) -> None:
     """There torch has several kernels of attention to choose from."""
     from contrastcli.training.plan import make_plan
     from contrastcli.training.session import Session
     from contrastcli.training.setup import make_trainer
 
-    run = base.run(tmp_path / "one", train__batch_size=64, train__compile=compiled)
+    run = base.run(tmp_path / "one", train__batch_size=64)
     trainer = make_trainer(run, make_plan(run.config()), DEVICE, Session(lambda event: None))
     trainer.encoder.train()
     trainer.stepper.token_budget = 1024
@@ -123,11 +123,76 @@ def without_waiting() -> Iterator[None]:
 def test_a_step_does_not_wait_for_the_device(tiny: Tiny, tmp_path: Path, case: Case, budget: int) -> None:
     trainer = on_device(tiny, tmp_path, case, train__precision="bf16")
     trainer.stepper.token_budget = budget
-    trainer.update(first_batch(trainer))  # its inputs are checked, and memory is made
+    for _ in range(SEEN + 1):  # its inputs are checked, memory is made, and CUDA graphs are captured
+        trainer.update(first_batch(trainer))
     with without_waiting():
         outcome, _ = trainer.update(first_batch(trainer))
         for auxiliary in trainer.stepper.auxiliaries:
             auxiliary.after_step(first_batch(trainer), outcome.views)
+
+
+def updates(trainer: Trainer, budget: int) -> tuple[list[float], dict[str, Tensor]]:
+    """The losses of as many updates on the first batch as capture its graphs, and of two that replay them; weights."""
+    trainer.stepper.token_budget = budget
+    batch, losses = first_batch(trainer), []
+    for _ in range(SEEN + 3):
+        losses.append(float(trainer.update(batch)[0].loss))
+        trainer.encoder.encode_table(trainer.inputs.table)
+    return losses, {name: weight.detach().cpu() for name, weight in trainer.encoder.named_parameters()}
+
+
+@pytest.mark.skipif(not CUDA, reason="a CPU has no CUDA graphs")
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@each_step
+def test_cuda_graphs_take_the_steps_of_kernels(
+    tiny: Tiny, tmp_path: Path, record_property: Record, case: Case, precision: str
+) -> None:
+    """With dropout, and with the encoder used in between."""
+    assert_equal_steps(tiny, tmp_path, record_property, case, train__precision=precision)
+
+
+@pytest.mark.skipif(not CUDA, reason="a CPU has no CUDA graphs")
+@pytest.mark.parametrize("pooling", ["cls", "mean", "first-last", "last-mean", "last"])
+@pytest.mark.parametrize("lora", [0, 4])
+@pytest.mark.parametrize("family", ["roberta", "distilbert", "mpnet", "modernbert"])
+def test_so_they_do_in_other_families(
+    tiny: Tiny, tmp_path: Path, record_property: Record, family: str, lora: int, pooling: str
+) -> None:
+    if lora:
+        pytest.importorskip("peft")
+    model = replace(tiny, backbone=write_family(family, tmp_path / family))
+    changes: dict[str, object] = {"model__lora": lora, "model__pooling": pooling, "train__precision": "bf16"}
+    assert_equal_steps(model, tmp_path, record_property, ("simcse", "pairs", {}), **changes)
+
+
+def assert_equal_steps(tiny: Tiny, folder: Path, record_property: Record, case: Case, **changes: object) -> None:
+    """That the steps of kernels are those of CUDA graphs, in which a single chunk is taken."""
+    kernels, graphs = (on_device(tiny, folder, case, **changes) for _ in range(2))
+    kernels.stepper.cuda_graphs = None
+    (expected, weights), (losses, others) = (updates(trainer, 100_000) for trainer in (kernels, graphs))
+    assert graphs.stepper.cuda_graphs is not None
+    record_property("replayed", bool(graphs.stepper.cuda_graphs._captured))
+    same = losses == expected and all(torch.equal(weights[name], others[name]) for name in weights)
+    record_property("same bits", same)
+    assert losses == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.skipif(not CUDA, reason="a CPU has no CUDA graphs")
+def test_where_memory_lacks_for_graphs_kernels_are_launched(tiny: Tiny, tmp_path: Path) -> None:
+    trainer = on_device(tiny, tmp_path, ("simcse", "pairs", {}))
+    assert (graphs := trainer.stepper.cuda_graphs) is not None
+    forward = trainer.encoder.forward
+
+    def greedy(*words: Any, **more: Any) -> Tensor:
+        if torch.cuda.is_current_stream_capturing():
+            torch.empty(1 << 50, dtype=torch.uint8, device=DEVICE)
+        return forward(*words, **more)
+
+    trainer.encoder.forward = greedy  # type: ignore[method-assign]
+    losses, _ = updates(trainer, 100_000)
+    assert not graphs._captured
+    other = on_device(tiny, tmp_path, ("simcse", "pairs", {}))
+    assert updates(other, 100_000)[0] == pytest.approx(losses, rel=1e-4)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

@@ -10,7 +10,7 @@ import torch
 from contrastcli.data.tokens import TokenTable
 from contrastcli.errors import UsageError
 from contrastcli.model.devices import has_products
-from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.model.encoder import SentenceEncoder, padded
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.metrics import cosine
 from contrastcli.model.pooling import Normalize
@@ -29,7 +29,7 @@ def encoder(tiny: Tiny) -> SentenceEncoder:
 
 
 @pytest.fixture
-def padded(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> SentenceEncoder:
+def with_padding(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> SentenceEncoder:
     """The same model, through the encoder that training uses."""
     encoder = load_encoder(tiny.backbone)
     monkeypatch.setattr(encoder, "_prepare", lambda: None)
@@ -38,21 +38,21 @@ def padded(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> SentenceEncoder:
 
 @pytest.mark.parametrize("pooling", ["cls", "mean", "mean-no-cls", "first-last", "last-mean"])
 def test_embeddings_are_those_of_the_padded_encoder(
-    pooling: Pooling, encoder: SentenceEncoder, padded: SentenceEncoder
+    pooling: Pooling, encoder: SentenceEncoder, with_padding: SentenceEncoder
 ) -> None:
-    under(encoder, pooling=pooling), under(padded, pooling=pooling)
-    assert_near(encoder.encode(TEXTS), padded.encode(TEXTS))
+    under(encoder, pooling=pooling), under(with_padding, pooling=pooling)
+    assert_near(encoder.encode(TEXTS), with_padding.encode(TEXTS))
 
 
 def test_weights_that_are_wrong_by_a_thousandth_are_no_rounding(
-    encoder: SentenceEncoder, padded: SentenceEncoder
+    encoder: SentenceEncoder, with_padding: SentenceEncoder
 ) -> None:
     right = encoder.encode(TEXTS[:50])
-    for parameter in padded.backbone.parameters():
+    for parameter in with_padding.backbone.parameters():
         weights = parameter.data.clone()
         parameter.data *= 1.001
         with pytest.raises(AssertionError, match="Not equal to tolerance"):
-            assert_near(padded.encode(TEXTS[:50]), right)
+            assert_near(with_padding.encode(TEXTS[:50]), right)
         parameter.data = weights
 
 
@@ -61,11 +61,11 @@ def test_what_rounds_up_a_batch_in_training_changes_nothing(pooling: Pooling, en
     under(encoder, pooling=pooling)
     table, texts = TokenTable.of(encoder.tokenizer.encode(TEXTS[:11], 32)), np.arange(11)
     encoder.eval()
-    plain, (ids, mask) = encoder.pooled(table, texts), encoder.pad(table, texts)
+    plain, (ids, mask) = encoder.pooled(table, texts), padded(encoder, table, texts)
     assert ids.shape == mask.shape == (11, table.lengths.max())
     encoder.train()
     encoder.backbone.eval()  # without dropout
-    ids, mask = encoder.pad(table, texts)
+    ids, mask = padded(encoder, table, texts)
     assert ids.shape == mask.shape == (16, 12)
     assert mask.sum() == table.lengths.sum() + 5
     assert_near(encoder.pooled(table, texts), plain)
@@ -85,21 +85,21 @@ def test_a_text_of_the_longest_length_is_not_rounded_up(encoder: SentenceEncoder
     most = encoder.backbone.max_length
     table = TokenTable.of([[encoder.tokenizer.cls_id] * (most - 1)])
     encoder.backbone.max_length = most - 1
-    assert encoder.pad(table, np.arange(1))[0].shape == (8, most - 1)
+    assert padded(encoder, table, np.arange(1))[0].shape == (8, most - 1)
 
 
 @pytest.mark.skipif(not has_products("bf16"), reason="this CPU multiplies no matrices in bf16")
-def test_half_precision_costs_no_more_than_autocast(encoder: SentenceEncoder, padded: SentenceEncoder) -> None:
-    exact = padded.encode(TEXTS)
-    encoder.precision = padded.precision = "bf16"
-    error, usual = (np.abs(e.encode(TEXTS) - exact).mean() for e in (encoder, padded))
+def test_half_precision_costs_no_more_than_autocast(encoder: SentenceEncoder, with_padding: SentenceEncoder) -> None:
+    exact = with_padding.encode(TEXTS)
+    encoder.precision = with_padding.precision = "bf16"
+    error, usual = (np.abs(e.encode(TEXTS) - exact).mean() for e in (encoder, with_padding))
     assert 0 < error < 1.2 * usual
 
 
 def test_without_products_of_its_own_a_copy_in_half_precision_encodes(
-    encoder: SentenceEncoder, padded: SentenceEncoder, monkeypatch: pytest.MonkeyPatch
+    encoder: SentenceEncoder, with_padding: SentenceEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exact, encoder.precision = padded.encode(TEXTS), "bf16"
+    exact, encoder.precision = with_padding.encode(TEXTS), "bf16"
     monkeypatch.setattr("contrastcli.model.encoder.has_products", lambda precision: False)  # as on a GPU
     half = encoder.encode(TEXTS)
     assert half.dtype == np.float32

@@ -17,7 +17,7 @@ from torch import nn
 
 from contrastcli.data.tokens import TokenTable
 from contrastcli.errors import DataError
-from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.model.encoder import SentenceEncoder, padded
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.model.pooling import Dense, Normalize
 from contrastcli.settings.sections import Pooling
@@ -312,7 +312,7 @@ def test_other_libraries_cut_and_pad_as_the_model_does(folder: Path, tmp_path: P
     save_encoder(encoder, tmp_path / "again")
     read = tokenizers.Tokenizer.from_file(str(tmp_path / "again" / "tokenizer.json")).encode_batch(TEXTS)
     table = TokenTable.of(encoder.tokenizer.encode(TEXTS, 9))
-    ids, mask = encoder.pad(table, np.arange(len(TEXTS)))
+    ids, mask = padded(encoder, table, np.arange(len(TEXTS)))
     assert [one.ids for one in read] == ids.tolist() and [one.attention_mask for one in read] == mask.int().tolist()
     assert transformers.AutoTokenizer.from_pretrained(str(tmp_path / "again")).model_max_length == 9
     assert np.array_equal(load_encoder(tmp_path / "again").encode(TEXTS), encoder.encode(TEXTS))

@@ -78,6 +78,12 @@ def test_what_a_figure_was_made_of_is_known(old: Contrast) -> None:
     assert "Scale 2e-05" in plan.out and "train.max_steps = 2" in plan.out and "1 of the 2 rows" in plan.out
 
 
+def test_a_run_may_have_a_setting_that_is_gone(old: Contrast) -> None:
+    assert "compile = false" in Path("runs/simcse-stopped/config.toml").read_text()
+    answer = old("train", "--config", "runs/simcse-stopped/config.toml", "--dry-run")
+    assert answer.code == 0 and "train.compile is of an earlier version" in answer.out + answer.err
+
+
 def test_a_run_of_a_later_version_can_be_read_but_not_resumed(contrast: Contrast, run: Run) -> None:
     assert run.config_path.read_text().startswith("format = 1\n")
     later = run.config_path.read_text().replace("[model]\n", '[model]\nrotation = "left"\n')

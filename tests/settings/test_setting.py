@@ -18,9 +18,11 @@ from support.command import Contrast
 SETTINGS = sections.settings_of(*catalogue.built_in())
 SIMCSE = sections.settings_of(catalogue.find_objective("simcse"))
 ALERTS = {f"alerts.{name}" for name in ("webhook", "evaluations", "collapse", "disk", "gpu", "ring")}
-EXECUTION = {
-    f"train.{name}" for name in ("seed", "device", "compile", "token_budget", "log_every", "save_every", "keep")
-} | {"dev.probes", "track.to", *ALERTS}
+EXECUTION = {f"train.{name}" for name in ("seed", "device", "token_budget", "log_every", "save_every", "keep")} | {
+    "dev.probes",
+    "track.to",
+    *ALERTS,
+}
 RESUMABLE = EXECUTION - {"train.seed"} | {"train.epochs", "train.max_steps", "data.train"}
 
 

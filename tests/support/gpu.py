@@ -9,13 +9,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from contrastcli.model.devices import choose_device
 from contrastcli.runs.directory import Run
 from contrastcli.runs.measured import Step
 from support.settings import config, dotted
 from support.tiny import WORDS, told, write_backbone
 
 CUDA = torch.cuda.is_available()
-DEVICE = torch.device("cuda" if CUDA else "cpu")
+DEVICE = choose_device("cuda" if CUDA else "cpu")
 
 BERT_BASE = {
     "vocab_size": 30522,

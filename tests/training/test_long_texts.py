@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from contrastcli.model.encoder import padded
 from contrastcli.model.weights import count_parameters
 from contrastcli.settings.memory import GRAPH_BYTES, estimate, sizes_of
 from support.families import write_family
@@ -31,7 +32,7 @@ def test_a_text_beyond_the_budget_is_a_chunk_alone_without_padding(long: Tiny, t
     chunks, keeps_graphs = trainer.stepper.cut(batch)
     alone = [chunk.texts for chunk in chunks if batch.table.lengths[chunk.texts].max() > trainer.stepper.token_budget]
     assert alone and all(len(texts) == 1 for texts in alone) and not keeps_graphs
-    ids, real = trainer.encoder.pad(batch.table, alone[0])
+    ids, real = padded(trainer.encoder, batch.table, alone[0])
     assert ids.shape == (1, 2 * LONG) and real.all()
     trainer.stepper.backward(batch)
     assert all(torch.isfinite(gradient).all() for gradient in gradients(trainer).values())

@@ -1,7 +1,6 @@
 """A step's gradient is that of the whole batch, however it is cut and whether graphs are kept or computed again."""
 
 import dataclasses
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from contrastcli.model.bert.network import Bert, EncoderLayer
 from contrastcli.model.folder import load_encoder
 from contrastcli.settings import catalogue
 from contrastcli.training.auxiliaries.mlm import MaskedTokens
@@ -108,27 +106,6 @@ def test_threads_give_the_gradients_of_one_and_always_the_same_bits(
     torch.set_num_threads(1)
     trainer.stepper.backward(batch, keep_graphs=keep_graph)
     assert_gradients(several, gradients(trainer))
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # of torch about torch
-@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
-def test_compiled_layers_give_the_gradients_of_those_as_written(tiny: Tiny, tmp_path: Path) -> None:
-    """Without dropout; with it, its draws are others, but those of a cached gradient are those of a kept graph."""
-    plain, compiled = (
-        trainer_of(tiny, tmp_path, "simcse", "triplets", train__compile=compile) for compile in (False, True)
-    )
-    batch = first_batch(compiled)
-    compiled.stepper.backward(batch, keep_graphs=True)
-    kept = gradients(compiled)
-    compiled.stepper.backward(batch, keep_graphs=False)
-    assert_gradients(gradients(compiled), kept)
-    for trainer in (plain, compiled):
-        for module in trainer.encoder.modules():
-            if isinstance(module, Bert | EncoderLayer):
-                module.shape = dataclasses.replace(module.shape, dropout=0.0, attention_dropout=0.0, mix_dropout=0.0)
-        trainer.stepper.backward(batch)
-    assert_gradients(gradients(compiled), gradients(plain))
 
 
 def test_every_objective_and_form_has_a_case() -> None:

@@ -185,10 +185,7 @@ class Bench:
 
     def _training(self) -> Comparison:
         fastest = self._precisions[-1]
-        train = partial(_train, self._folder)
-        programs = [Program(f"contrast {fastest}", train, fastest)]
-        if self._encoder.device.type == "cuda" and self._shape:
-            programs.append(Program(f"contrast {fastest}, compiled", partial(train, compile=True), fastest))
+        programs = [Program(f"contrast {fastest}", partial(_train, self._folder), fastest)]
         peer = partial(self._peer.train, BATCH, STEPS)
         programs.append(Program("sentence-transformers, defaults", peer, "fp32"))
         if fastest == "bf16":
@@ -261,7 +258,7 @@ def _cold(arguments: Sequence[str | Path]) -> float:
     return rate_of(1, lambda: subprocess.run([sys.executable, *arguments], check=True, capture_output=True))
 
 
-def _train(folder: Path, compile: bool = False) -> float:
+def _train(folder: Path) -> float:
     """Train supervised SimCSE as `contrast train` does, without a dev set."""
     settings = {
         "objective.name": "simcse",
@@ -273,7 +270,6 @@ def _train(folder: Path, compile: bool = False) -> float:
         "train.max_steps": STEPS,
         "train.epochs": 99,
         "train.log_every": STEPS // 3,
-        "train.compile": compile,
     }
     config = configs.resolve([Layer.of(settings, "bench")])
     rates: list[float] = []

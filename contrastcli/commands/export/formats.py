@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from contrastcli.commands.bench.peer import silenced
 from contrastcli.errors import ContrastError, RunError, UsageError, error_text
 from contrastcli.files import json_bytes
-from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.model.encoder import SentenceEncoder, padded
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.model.pooling import pool
 from contrastcli.settings.sections import Format, Kind
@@ -101,7 +101,7 @@ def _prepare(encoder: SentenceEncoder, folder: Path) -> tuple[nn.Module, tuple[T
         raise UsageError("the model leaves prompts out of the pooling, and a graph cannot", "choose another format")
     encoder.tokenizer.save(folder, encoder.max_length)
     (folder / "config.json").write_bytes(json_bytes(encoder.backbone.config))
-    ids, mask = encoder.pad(encoder.tokenise(_TRACED), np.arange(len(_TRACED)))
+    ids, mask = padded(encoder, encoder.tokenise(_TRACED), np.arange(len(_TRACED)))
     return _Graph(encoder).eval(), (ids, mask.long())
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from contrastcli.errors import DataError
 from contrastcli.model.backbone import load_language_model_head
-from contrastcli.model.encoder import autocast
+from contrastcli.model.encoder import autocast, padded
 from contrastcli.model.locate import resolve
 from contrastcli.objectives.functional import to_device
 from contrastcli.objectives.mlm import mask_tokens, mlm_loss
@@ -47,7 +47,7 @@ class MaskedTokens(Auxiliary):
         generator = torch.Generator().manual_seed(seed_of(self.context.config.train.seed, batch.step, MASKS))
         for chunk in chunks:
             if chunk.encoder is encoder:
-                ids, real = encoder.pad(batch.table, chunk.texts)
+                ids, real = padded(encoder, batch.table, chunk.texts)
                 hidden, labels = mask_tokens(
                     ids,
                     torch.isin(ids, self.special) | ~real,
