@@ -100,7 +100,11 @@ def default_budget(device: torch.device, layers: int = 12, width: int = 768) -> 
 
 def device_name(device: torch.device) -> str:
     """What a GPU or else the processor is called; empty if it does not say."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor()
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    # Some systems give the architecture in its place.
+    name = platform.processor()
+    return "" if name == platform.machine() else name
 
 
 def memory_mb(device: torch.device) -> float:

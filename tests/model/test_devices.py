@@ -1,10 +1,12 @@
 """What a GPU gets to do at once."""
 
+import platform
+
 import pytest
 import torch
 
 from contrastcli.errors import UsageError
-from contrastcli.model.devices import choose_device, default_budget, is_out_of_memory
+from contrastcli.model.devices import choose_device, default_budget, device_name, is_out_of_memory
 from contrastcli.settings.config import Layer, resolve
 from contrastcli.settings.memory import SIZES, estimate
 
@@ -41,6 +43,15 @@ def test_a_gpu_of_a_number_is_the_one_that_is_used(monkeypatch: pytest.MonkeyPat
     assert choose_device("cuda:1") == torch.device("cuda:1") and current == [torch.device("cuda:1")]
     choose_device("cuda")
     assert len(current) == 1
+
+
+@pytest.mark.parametrize(("processor", "name"), [("x86_64", ""), ("Intel64 Family 6", "Intel64 Family 6"), ("", "")])
+def test_an_architecture_is_not_the_name_of_a_processor(
+    monkeypatch: pytest.MonkeyPatch, processor: str, name: str
+) -> None:
+    monkeypatch.setattr(platform, "processor", lambda: processor)
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    assert device_name(torch.device("cpu")) == name
 
 
 def test_a_library_of_the_gpu_runs_out_of_memory_too() -> None:
