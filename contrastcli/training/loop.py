@@ -153,8 +153,8 @@ class Trainer:
         budget = self.stepper.token_budget // 2
         if budget < SMALLEST_BUDGET:
             raise RunError(f"memory ran out with {2 * budget} tokens at once", "use a smaller batch or backbone")
-        self.stepper.token_budget = self.position.token_budget = budget
-        torch.cuda.empty_cache()
+        self.position.token_budget = budget
+        self.stepper.shrink(budget)
         self.session.note(step, f"memory ran out: the step starts again with at most {budget} tokens at once")
 
     def _settle(self) -> None:

@@ -67,6 +67,13 @@ class Stepper:
             encoders |= auxiliary.encoders()
         return encoders
 
+    def shrink(self, token_budget: int) -> None:
+        """Continue with fewer tokens at once, since memory ran out, and free what was kept for speed."""
+        self.token_budget = token_budget
+        if self.cuda_graphs is not None:
+            self.cuda_graphs.release()
+        torch.cuda.empty_cache()
+
     def cut(self, batch: Batch) -> tuple[list[Chunk], bool]:
         """The chunks of a batch, and whether the graphs of a process's share of them fit into the budget.
 

@@ -6,6 +6,7 @@ Of BERT-base and 64 rows a GPU computes a step in a third of the time that Pytho
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -46,10 +47,8 @@ class Graphs:
         self._seen = Counter[object]()
         self._captured = dict[object, Captured]()
         self._gradients = dict[str, Tensor]()
-        self._pool: Any = torch.cuda.graph_pool_handle()
-        self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         self._replayed: Captured | None = None
-        self._is_full = False
+        self._has_room = True
 
     def embed(self, ids: Tensor, mask: Tensor, *how: object) -> Tensor | None:
         """What the encoder makes of token ids and their mask (N, T), on the CPU: (N, d), until the next call.
@@ -73,19 +72,33 @@ class Graphs:
         for name, total in self._gradients.items():
             self._weights[name].grad = total
 
+    def release(self) -> None:
+        """Free their memory, since it ran out, and capture no more."""
+        self._has_room, self._replayed = False, None
+        self._captured.clear()
+        self._gradients.clear()
+
+    @cached_property
+    def _pool(self) -> Any:
+        return torch.cuda.graph_pool_handle()
+
+    @cached_property
+    def _stream(self) -> torch.cuda.Stream:
+        return torch.cuda.Stream()  # type: ignore[no-untyped-call]
+
     def _capture(self, shape: object, ids: Tensor, mask: Tensor, *how: object) -> bool:
         """Capture a shape if it is time and there is room; whether it is captured."""
         self._seen[shape] += 1
-        if self._is_full or self._seen[shape] <= SEEN or len(self._captured) == MOST_SHAPES:
+        if not self._has_room or self._seen[shape] <= SEEN or len(self._captured) == MOST_SHAPES:
             return False
         device = next(iter(self._weights.values())).device
         try:
             self._captured[shape] = self._run(to_device(ids, device), to_device(mask, device), *how)
         except RuntimeError as error:
-            self._is_full = is_out_of_memory(error)
-            if not self._is_full:
+            if not is_out_of_memory(error):
                 raise
-        return not self._is_full
+            self.release()
+        return self._has_room
 
     def _run(self, ids: Tensor, mask: Tensor, *how: object) -> Captured:
         forward, backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
