@@ -142,6 +142,11 @@ class ContrastApp(App[None]):
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), _WITHOUT_CONTROLS]
 
+    def clear_selection(self) -> None:
+        # From Python 3.12 on tasks begin at once: a line of the first screen is ready before that screen is shown.
+        if self.screen_stack:
+            super().clear_selection()
+
     async def on_event(self, event: Event) -> None:
         if isinstance(event, Key) and not event.is_forwarded:
             self.keys.put(event)

@@ -113,3 +113,8 @@ def test_an_error_of_the_app_is_raised_without_a_traceback(
     with pytest.raises(ZeroDivisionError, match="no room"):
         app.show(tmp_path)
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_nothing_is_selected_before_the_first_screen_is_shown(tmp_path: Path) -> None:
+    """Textual asks for that from Python 3.12 on, where tasks begin at once."""
+    app.ContrastApp(tmp_path).clear_selection()
