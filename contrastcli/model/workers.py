@@ -6,6 +6,7 @@ encoder are too short. Here a thread has chunks of its own.
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import cache
 from threading import Barrier, local
 from typing import TypeVar
@@ -47,6 +48,17 @@ def side_by_side(work: Callable[[T], R], items: Sequence[T], most: int) -> Itera
         for future in futures:
             future.cancel()
         wait(futures)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch computes the body by the calling thread alone: operations that are too short for several wait for them."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 @cache

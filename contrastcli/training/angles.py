@@ -1,6 +1,7 @@
 """A batch in degrees: the angles between anchors, their positives and their negatives."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from contrastcli.model.devices import is_out_of_memory
 from contrastcli.model.metrics import degrees, histogram
+from contrastcli.model.workers import one_thread
 from contrastcli.objectives.functional import BLOCK
 from contrastcli.objectives.rows import Rows, candidates
 from contrastcli.objectives.similarity import cosines
@@ -23,6 +25,8 @@ from contrastcli.training.plan import Plan
 
 TEXTS = 5
 """Hardest negatives of a batch that are shown as texts, at most."""
+ALONE = 512
+"""Anchors up to which several threads take longer than one."""
 BATCHES = 200
 """Batches of a run, about, of which they are shown, so that its events stay few bytes."""
 
@@ -74,12 +78,13 @@ def of_batch(plan: Plan, batch: Batch, views: Mapping[str, Tensor], dims: Sequen
 
     By the CPU where a GPU has no memory left for them.
     """
-    try:
-        return _of_batch(plan, batch, views, dims)
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
-    return _of_batch(plan, batch, {name: view.cpu() for name, view in views.items()}, dims)
+    with one_thread() if len(batch.rows.ids["anchor"]) <= ALONE else nullcontext():
+        try:
+            return _of_batch(plan, batch, views, dims)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+        return _of_batch(plan, batch, {name: view.cpu() for name, view in views.items()}, dims)
 
 
 def _of_batch(plan: Plan, batch: Batch, views: Mapping[str, Tensor], dims: Sequence[int]) -> Angles:
