@@ -9,6 +9,7 @@ import torch
 
 from contrastcli.data.tokens import TokenTable
 from contrastcli.errors import UsageError
+from contrastcli.model.bert.graphs import SEEN, Graphs
 from contrastcli.model.devices import has_products
 from contrastcli.model.encoder import SentenceEncoder, padded
 from contrastcli.model.folder import load_encoder
@@ -159,6 +160,13 @@ def test_int8_is_refused_where_it_is_not_supported(encoder: SentenceEncoder, mon
     monkeypatch.setattr(SentenceEncoder, "device", torch.device("mps"))
     with pytest.raises(UsageError, match="int8 is for a CPU, and this is mps"):
         encoder._prepare()
+
+
+def test_of_an_encoder_that_is_frozen_there_are_no_cuda_graphs(encoder: SentenceEncoder) -> None:
+    """Nor would a CPU have any."""
+    graphs = Graphs(encoder.requires_grad_(False))
+    inputs = padded(encoder, encoder.tokenise(TEXTS[:4]), np.arange(4))
+    assert [graphs.embed(*inputs, False, "fp32") for _ in range(SEEN + 2)] == [None] * (SEEN + 2)
 
 
 @pytest.mark.parametrize("normalize", [False, True])

@@ -10,10 +10,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import functional_call
 
 from contrastcli.model.devices import is_out_of_memory
+from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.objectives.functional import to_device
 
 SEEN = 2
@@ -41,14 +42,16 @@ class Graphs:
     So all of them share the memory of their activations. Dropout follows the GPU's generator, as it does elsewhere.
     """
 
-    def __init__(self, encoder: nn.Module) -> None:
+    def __init__(self, encoder: SentenceEncoder) -> None:
         self._encoder = encoder
-        self._weights = {name: weight for name, weight in encoder.named_parameters() if weight.requires_grad}
+        self._weights = {
+            f"backbone.{name}": one for name, one in encoder.backbone.named_parameters() if one.requires_grad
+        }
         self._seen = Counter[object]()
         self._captured = dict[object, Captured]()
         self._gradients = dict[str, Tensor]()
         self._replayed: Captured | None = None
-        self._has_room = True
+        self._has_room = bool(self._weights)
 
     def embed(self, ids: Tensor, mask: Tensor, *how: object) -> Tensor | None:
         """What the encoder makes of token ids and their mask (N, T), on the CPU: (N, d), until the next call.
