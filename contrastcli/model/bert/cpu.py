@@ -1,6 +1,6 @@
 """What makes the BERT family's network fast on a CPU: products in bfloat16, no padding, cheap random numbers.
 
-Elsewhere, without dropout and in torch.compile, each of these is torch's own operation.
+Elsewhere and without dropout each of these is torch's own operation.
 """
 
 from typing import Any, NamedTuple, Self
@@ -21,9 +21,8 @@ _ROWS = 64
 
 
 def is_half(x: Tensor) -> bool:
-    """Whether a CPU computes in bfloat16 here. Elsewhere, and in torch.compile, that is left to autocast."""
-    is_eager = x.device.type == "cpu" and not torch.compiler.is_compiling()
-    return is_eager and torch.is_autocast_enabled("cpu") and has_products("bf16")
+    """Whether a CPU computes in bfloat16 here. Elsewhere that is left to autocast."""
+    return x.device.type == "cpu" and torch.is_autocast_enabled("cpu") and has_products("bf16")
 
 
 class Linear(nn.Linear):
@@ -165,8 +164,8 @@ class _AddDropped(Function):
 
 
 def _is_plain(x: Tensor, p: float) -> bool:
-    """Whether torch's own operations serve better than those here: without dropout, on a GPU, and in torch.compile."""
-    return p == 0 or x.device.type != "cpu" or torch.compiler.is_compiling()
+    """Whether torch's own operations serve better than those here: without dropout, and on a GPU."""
+    return p == 0 or x.device.type != "cpu"
 
 
 def add_dropped(x: Tensor, y: Tensor, p: float) -> Tensor:
