@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from contrastcli.objectives import functional
 from contrastcli.objectives.functional import MASKED, Result, Views, discrimination, mask_logits, mean_over, to_device
 from contrastcli.objectives.rows import Rows, candidates
-from contrastcli.objectives.similarity import cosines, paired, pairwise
+from contrastcli.objectives.similarity import contrasted, cosines
 from contrastcli.settings.losses import InBatch, SimCSE
 
 GUIDE = "guide_"
@@ -97,15 +97,14 @@ def direction_loss(
 
     def term(i: Tensor, anchor: Tensor, columns: Tensor) -> Tensor:
         """The loss of each anchor: (n,), (N, d), (M, d) → (n,)."""
-        s = pairwise(anchor[i], columns, settings.chosen_similarity)  # (n, M)
+        s, of_positive = contrasted(anchor[i], columns, i, settings.chosen_similarity, settings.margin)
         logits = s / settings.tau
         if settings.hard_negative_weight:
             own = (view_of > 0) & (view_of < targets) & (row_of == i[:, None])
             logits = logits + settings.hard_negative_weight * own
         if settings.hardness:
             logits = logits + settings.hardness * s.detach()
-        positive = paired(anchor[i], columns[i], settings.chosen_similarity, settings.margin) / settings.tau
-        return loss(positive, mask_logits(logits, negatives(i)).logsumexp(dim=1))
+        return loss(of_positive / settings.tau, mask_logits(logits, negatives(i)).logsumexp(dim=1))
 
     return mean_over(anchors, term, views[of], everything)
 

@@ -18,7 +18,7 @@ from contrastcli.objectives.functional import (
     to_device,
 )
 from contrastcli.objectives.rows import ENTAILMENT, Rows
-from contrastcli.objectives.similarity import paired, pairwise
+from contrastcli.objectives.similarity import contrasted
 from contrastcli.settings.losses import HardNegatives, PairSupCon
 
 PROJECTION_WIDTH = 128
@@ -50,11 +50,10 @@ def pairsupcon(views: Views, rows: Rows, heads: nn.ModuleDict, settings: PairSup
     def term(anchors: Tensor, z: Tensor) -> Tensor:
         """The loss of each anchor: (n,), (2N, 128) → (n,)."""
         partners = (anchors + size) % len(z)
-        logits = pairwise(z[anchors], z, similarity) / tau  # (n, 2N)
+        s, of_partner = contrasted(z[anchors], z, partners, similarity, settings.margin)  # (n, 2N), (n,)
         of_other_rows = (places - anchors[:, None]) % size != 0
         valid = here.negatives(anchors % size, ["anchor", "positive"]) & of_other_rows
-        positive = paired(z[anchors], z[partners], similarity, settings.margin) / tau
-        return discrimination(positive, negative_mass(logits, valid, settings.hard_negatives))
+        return discrimination(of_partner / tau, negative_mass(s / tau, valid, settings.hard_negatives))
 
     entailed = to_device(rows.entailed(), z.device)
     contrast = mean_over(torch.cat([entailed, entailed + size]), term, z)

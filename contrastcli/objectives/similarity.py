@@ -42,6 +42,17 @@ def paired(a: Tensor, b: Tensor, similarity: Similarity, margin: float = 0.0) ->
     return from_cosine((unit(a) * unit(b)).sum(dim=-1), similarity, margin)
 
 
+def contrasted(
+    anchors: Tensor, columns: Tensor, places: Tensor, similarity: Similarity, margin: float
+) -> tuple[Tensor, Tensor]:
+    """As `pairwise`, and as `paired` with the columns at the positives' places, normalised once for both.
+
+    (n, d), (M, d), (n,) → (n, M), (n,).
+    """
+    a, b = unit(anchors), unit(columns)
+    return from_cosine(a @ b.T, similarity), from_cosine((a * b[places]).sum(dim=-1), similarity, margin)
+
+
 def from_cosine(cosine: Tensor, similarity: Similarity, margin: float = 0.0) -> Tensor:
     """The similarity for cosines of any shape, with the margin of a positive (see `paired`)."""
     return similarity.from_cosine(cosine, margin)
