@@ -125,10 +125,11 @@ class ViewScreen(RunScreen):
             self._compare_with(str(runs[chosen].path.resolve()) if chosen else "")
 
     def _compare_with(self, path: str) -> None:
-        """Draw the curves of a run, by its path, below those of every run that is shown; none where empty."""
+        """Draw the curves of a run here, by its path, below those of every run that is shown; none where empty."""
         self.workers.cancel_group(self, "baseline")
         self.contrast.remembered.baseline, self._baseline = path, None
-        if path and (run := Run(Path(path))).exists():
+        is_here = Path(path).parent == self.contrast.directory.resolve()
+        if is_here and (run := Run(Path(path))).exists():
             feed = Feed(run.events_path, self._news.set)
             self._baseline = run.name, feed
             feed.start(self, "baseline")
