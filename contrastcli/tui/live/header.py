@@ -141,11 +141,11 @@ def progress_text(snapshot: Snapshot, history: History, view: LiveView, width: i
     cursor = view.cursor or 0.0
     place = number(history.step_at(cursor, history.axis(view.axis)) if view.axis == "step" else cursor)
     every = {
+        f"values at {view.axis} {place}": view.cursor is not None,
         f"logged {duration(silence)} ago": is_quiet and silence > QUIET_SECONDS,
         **notes,
         view.share: view.share != "all steps",
         view.smoothing: view.smoothing != "not smoothed",
-        f"values at {view.axis} {place}": view.cursor is not None,
     }
     after = " · ".join([*rest, *(note for note, holds in every.items() if holds)])
     bar = progress_bar(share, max(12, width - len(what) - len(after) - 4)) if share >= 0 else ""
