@@ -13,8 +13,8 @@ from contrastcli.tui.fields.choice_field import ChoiceField, Choices
 from contrastcli.tui.fields.completion import ABSENT, complete_model
 
 NO_MODEL = (
-    "No model to use: no run here has saved one yet. Press 1, then s, to train one; "
-    "or press m and type a folder, a name on the hub, or starter, the small untrained model that comes with contrast."
+    "No model to use: no run here has ended with one. Press 1, then s, to train one; or press m for a run that still "
+    "trains, a folder, a name on the hub, or starter, the small pretrained model that comes with contrast."
 )
 
 
@@ -45,7 +45,7 @@ def list_models(directory: Path) -> Choices:
     about_default = "CONTRAST_MODEL" if os.environ.get("CONTRAST_MODEL") else "the newest run that has ended"
     default = [("", about_default)] if default_model(directory) else []
     cached = [(name, "from the hub, on this machine") for name in cached_names()]
-    return [*default, *runs, ("starter", "comes with contrast, untrained"), *cached]
+    return [*default, *runs, ("starter", "comes with contrast, pretrained only"), *cached]
 
 
 class ModelField(ChoiceField):
