@@ -18,7 +18,7 @@ from contrastcli.files import writing_to
 from contrastcli.model.adapters import add_lora, freeze, trained_share
 from contrastcli.model.backbone import BertBackbone
 from contrastcli.model.bert.graphs import Graphs
-from contrastcli.model.contract import adapted, read_contract
+from contrastcli.model.contract import Contract, adapted, read_contract
 from contrastcli.model.devices import choose_precision, default_budget, is_out_of_memory
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, make_encoder
@@ -28,6 +28,7 @@ from contrastcli.objectives.functional import Result, Views, full_precision
 from contrastcli.objectives.matryoshka import Loss, at_sizes
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.directory import Run
+from contrastcli.runs.text import score
 from contrastcli.settings.catalogue import built_in
 from contrastcli.settings.objective import ObjectiveSettings, Spec
 from contrastcli.settings.sections import Model
@@ -73,12 +74,38 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
     optimizer = make_optimizer(config.train, [*stepper.encoders.values()], stepper.extras)
     for text in _notes(plan, context, is_new=folder is None):
         session.note(0, text)
-    dev = DevSet.of(plan.dev, encoder, plan.general) if plan.dev else None
+    dev = _dev_set(plan, encoder, session, is_new=folder is None)
     restored = checkpoint.restore(folder, stepper.extras, optimizer, dev) if folder else None
     position = restored or Position(to_evaluate=True)
     stepper.token_budget = _continue_under(position, stepper.token_budget, device, session)
     encoder.note = lambda text: session.note(position.step, text)
     return Trainer(run, plan, stepper, optimizer, position, inputs, dev, session)
+
+
+def _dev_set(plan: Plan, encoder: SentenceEncoder, session: Session, *, is_new: bool) -> DevSet | None:
+    """The dev set, on which a new run measures its backbone as published first, where the run changes its contract."""
+    if plan.dev is None:
+        return None
+    dev = DevSet.of(plan.dev, encoder, plan.general)
+    folder = resolve(plan.config.model.backbone).folder() if is_new else None
+    if folder and (changed := _changed(read_contract(folder), plan.config.model)):
+        done = 0
+
+        def advance(more: int) -> None:
+            nonlocal done
+            done += more
+            session.loading("encoding the dev set for the backbone as published", done, len(dev))
+
+        before = dev.measure_published(load_encoder(folder).to(encoder.device), advance)
+        own = f"without this run's {' and '.join(changed)} the backbone has {before.title} {score(before.score)}"
+        session.note(0, f"{own}, with which the verdict compares")
+    return dev
+
+
+def _changed(own: Contract, settings: Model) -> list[str]:
+    """What of a published embedder's contract the settings change, so that its embeddings are others."""
+    used, asked = adapted(own, settings)[0], ("pooling", "prompts", "suffix") if own.is_stated else ()
+    return [what for what in asked if getattr(own, what) != getattr(used, what)]
 
 
 def _notes(plan: Plan, context: AuxiliaryContext, *, is_new: bool) -> Iterator[str]:

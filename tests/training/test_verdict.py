@@ -1,6 +1,7 @@
 """The last word on a training: how the best checkpoint compares with the model before, on the dev and a general set."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from contrastcli.runs.verdict import Change
 from contrastcli.settings.sections import Alerts, Data, Dev
 from contrastcli.training.plan import make_plan
 from support.command import Contrast, refused
+from support.contracts import write_embedder
 from support.resuming import train_with_a_kill
 from support.signs import evaluated, say
 from support.tiny import Tiny, known, told, train
@@ -30,6 +32,29 @@ RUN = {"dev__every": 4, "train__max_steps": 12}
 
 def last(run: Run) -> Verdict:
     return told(run, Verdict)[-1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({}, ""),
+        ({"model__prompts": "anchor=ask: ,positive=say: "}, "prompts"),
+        ({"model__pooling": "cls", "model__suffix": " ba"}, "pooling and suffix"),
+    ],
+)
+def test_a_run_is_compared_with_its_backbone_as_published(
+    tiny: Tiny, tmp_path: Path, changes: dict[str, object], what: str
+) -> None:
+    """Under the run's prompts the backbone may be worse than under its own, which its users had before."""
+    model = replace(tiny, backbone=write_embedder(tiny.backbone, tmp_path / "embedder"))
+    plain, run = (
+        model.run(tmp_path / name, "simcse", "pairs", **RUN, **more) for name, more in (("a", {}), ("b", changes))
+    )
+    for one in (plain, run):
+        train(one)
+    assert last(run).base == "embedder" and last(run).change.before == last(plain).change.before
+    notes = [note.text for note in told(run, Note) if note.text.startswith("without this run's")]
+    assert [note.partition(" the backbone has ")[0] for note in notes] == [f"without this run's {what}"] * bool(what)
 
 
 def judgements(effect: float, evaluations: int, trainings: int = 200) -> list[str]:
