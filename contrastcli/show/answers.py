@@ -75,7 +75,10 @@ def _kind(found: results.Found) -> str:
     lines = [f"{found.kind}: {found.about}"]
     for row in found.rows:
         beside = f", as {row.other_where}" if row.other_where else ""
-        lines.append(f"  {row.where}{beside}{': ' if row.why else ''}{row.why}")
+        # --keep and --drop take its number.
+        number = f"row {row.row}"
+        place = number if row.where == number else f"{number}, {row.where}"
+        lines.append(f"  {place}{beside}{': ' if row.why else ''}{row.why}")
         texts = [*row.texts.items(), *(row.other_texts.items() - row.texts.items())]
         width = max([_ROLE_WIDTH, *(len(printable(name)) for name, _ in texts)])
         lines += [f"    {printable(name):<{width}} {_line(text)}" for name, text in texts]

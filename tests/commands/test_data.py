@@ -174,7 +174,7 @@ def test_the_report_is_for_reading(contrast: Contrast) -> None:
     write("rows.csv", [*ROWS, *PLANTED["near"]])
     answer = contrast("data", "rows.csv")
     assert answer.out.startswith("rows.csv: 5 pairs (anchor, positive)\n\nwords     p50  p95  longest\n")
-    assert "near: equal to an earlier row, but for a few characters\n  line 6, as line 4: " in answer.out
+    assert "near: equal to an earlier row, but for a few characters\n  row 5, line 6, as line 4: " in answer.out
     assert "next: contrast data rows.csv --clean clean.jsonl" in answer.err
     write("rows.csv", ROWS, "a,b")
     answer = contrast("data", "rows.csv", "--columns", "anchor=a,positive=b")
