@@ -8,7 +8,7 @@ import torch
 
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
-from contrastcli.model.workers import count_workers, generator, side_by_side
+from contrastcli.model.workers import count_workers, generator, one_thread, side_by_side
 from support.rounding import assert_near
 from support.tiny import WORDS, Tiny
 
@@ -35,6 +35,15 @@ def test_few_workers_share_the_threads() -> None:
     assert [*side_by_side(lambda _: torch.get_num_threads(), range(3), 2)] == [2, 2, 2]
     assert [*side_by_side(lambda _: torch.get_num_threads(), range(2), 4)] == [2, 2]
     assert [*side_by_side(lambda _: torch.get_num_threads(), range(1), 4)] == [4]
+
+
+def test_a_body_has_one_thread_and_leaves_as_many_as_there_were() -> None:
+    def fail() -> float:
+        return 1 / (torch.get_num_threads() - 1)
+
+    with pytest.raises(ZeroDivisionError), one_thread():
+        fail()
+    assert torch.get_num_threads() == 4
 
 
 def test_every_worker_has_its_own_random_numbers() -> None:
