@@ -123,7 +123,8 @@ def without_waiting() -> Iterator[None]:
 def test_a_step_does_not_wait_for_the_device(tiny: Tiny, tmp_path: Path, case: Case, budget: int) -> None:
     trainer = on_device(tiny, tmp_path, case, train__precision="bf16")
     trainer.stepper.token_budget = budget
-    for _ in range(SEEN + 1):  # its inputs are checked, memory is made, and CUDA graphs are captured
+    # By then its inputs are checked, memory is made, and CUDA graphs are captured.
+    for _ in range(SEEN + 1):
         trainer.update(first_batch(trainer))
     with without_waiting():
         outcome, _ = trainer.update(first_batch(trainer))
