@@ -228,8 +228,9 @@ def _look(frame: Frame, columns: str, labels: str, source: str, dev: str) -> Ins
     complete = from_frame(frame, columns, labels, source, blank="drop", texts_only=True).numbers
     has_texts = np.arange(len(frame)) if complete is None else complete - 1
     seen.found["blank"] = [Finding(row) for row in np.setdiff1d(np.arange(len(frame)), has_texts).tolist()]
-    if rows.labels is not None:
-        seen.found["unlabelled"] = [Finding(row) for row in np.setdiff1d(has_texts, seen.numbers).tolist()]
+    if rows.labels is not None or rows.scores is not None or rows.candidate_scores is not None:
+        kind = "unscored" if rows.labels is None else "unlabelled"
+        seen.found[kind] = [Finding(row) for row in np.setdiff1d(has_texts, seen.numbers).tolist()]
     with console.progress() as advance:
         seen.add("same", same(keyed))
         seen.add("contradicting", contradicting(keyed))

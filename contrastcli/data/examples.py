@@ -175,7 +175,7 @@ def from_frame(
         notes += _count_negatives(views)
     ids = frame.columns[row_id] if row_id else None
     rows = Examples(form, views, None, source, notes, ids=ids, numbers=frame.numbers)
-    rows = _with_scores(rows, frame, [score, *taught]) if score else rows
+    rows = _with_scores(rows, frame, [score, *taught], blank) if score else rows
     return _with_gold(rows, roles.labels(frame, label, names)) if label else rows
 
 
@@ -263,22 +263,24 @@ def _given(columns: Sequence[Column[object]]) -> Iterator[list[object]]:
         yield [cell for cell in flat if cell is not None and str(cell).strip()]
 
 
-def _with_scores(rows: Examples, frame: Frame, columns: Sequence[str]) -> Examples:
+def _with_scores(rows: Examples, frame: Frame, columns: Sequence[str], blank: Blank) -> Examples:
     """The rows with the scores of their pairs or, where those of negatives follow, of all candidates."""
-    scores = [roles.scores(frame, columns[0])]
-    if len(columns) == 1:
-        require_different_scores(scores[0], rows.source)
-        return replace(rows, scores=scores[0])
-    taught = columns[1:]
+    scores, taught = [roles.scores(frame, columns[0], blank)], columns[1:]
     if any(are_lists(frame.columns[column]) for column in taught):
         frame = several(frame, taught, "negative_score")
         taught = [*frame.columns]
-    scores += [roles.scores(frame, column) for column in taught]
+    scores += [roles.scores(frame, column, blank) for column in taught]
     candidates = [texts for view, texts in rows.views.items() if view != "anchor"]
-    if len(scores) != len(candidates) or any((texts.sizes == 0).any() for texts in candidates):
+    if taught and (len(scores) != len(candidates) or any((texts.sizes == 0).any() for texts in candidates)):
         what = f"{rows.source}: not every negative has a score, in {', '.join(columns[1:])}"
         raise DataError(what, "give each row as many negatives as scores of them", key=roles.COLUMNS)
-    return replace(rows, candidate_scores=np.column_stack(scores).astype(np.float32))
+    table = np.column_stack(scores)
+    has_scores = np.isfinite(table).all(axis=1)
+    rows, table = rows.take(has_scores, dropped(has_scores, "without a number as score")), table[has_scores]
+    if taught:
+        return replace(rows, candidate_scores=table.astype(np.float32))
+    require_different_scores(only := table[:, 0].tolist(), rows.source)
+    return replace(rows, scores=only)
 
 
 def _with_gold(rows: Examples, labels: Sequence[int | None]) -> Examples:

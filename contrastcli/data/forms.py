@@ -135,6 +135,7 @@ class Unusual:
 KINDS: Mapping[str, Unusual] = {
     "blank": Unusual("without a text"),
     "unlabelled": Unusual("without a gold label"),
+    "unscored": Unusual("without a number as score"),
     "same": Unusual("two of their texts are the same"),
     "contradicting": Unusual("equal texts, said to be alike and not to be"),
     "repeated": Unusual("equal to an earlier row, but for case and white space"),

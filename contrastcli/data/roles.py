@@ -361,12 +361,17 @@ def as_jq(made: str, file: str) -> str:
     return f"jq -c {shlex.quote(rows + made)} {shlex.quote(file)} > texts.jsonl"
 
 
-def scores(frame: Frame, column: str) -> list[float]:
-    """A column of finite numbers, whose decimals stand behind a point or a comma. Raises DataError."""
+def scores(frame: Frame, column: str, blank: Blank) -> list[float]:
+    """A column of finite numbers, whose decimals stand behind a point or a comma.
+
+    NaN for others if `blank` is "drop", but where all are; else DataError.
+    """
     numbers = [as_number(cell.replace(",", ".") if isinstance(cell, str) else cell) for cell in frame.columns[column]]
-    if bad := [row for row, value in enumerate(numbers) if not math.isfinite(value)]:
+    bad = [row for row, value in enumerate(numbers) if not math.isfinite(value)]
+    if bad and (blank == "error" or len(bad) == len(numbers)):
         what = f"the score in the column '{column}' is {_values(frame, column, bad)}"
-        raise bad_rows(frame, bad, what, "a score is a finite number; fix or delete the row")
+        fixed, left_out = "write a finite number into each row", Use("--blank", "drop", "leave them out with")
+        raise bad_rows(frame, bad, what, (fixed, left_out) if len(bad) < len(numbers) else fixed, "data.blank")
     return numbers
 
 

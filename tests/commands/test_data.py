@@ -122,7 +122,14 @@ def test_kinds_and_rows_are_kept_and_left_out_by_name(contrast: Contrast) -> Non
 
 
 LABELLED = [("a b", "c d", "entailment"), ("A B", "c  d", "contradiction"), ("a b", "e f", "-"), ("g", "h", "neutral")]
-SCORED = [("a b", "c d", "5"), ("c d", "A b", "1"), ("e", "f", "0"), ("e", "f", "0.2")]
+SCORED = [
+    ("a b", "c d", "5"),
+    ("c d", "A b", "1"),
+    ("e", "f", "0"),
+    ("e", "f", "0.2"),
+    ("g", "h", "n/a"),
+    ("", "i", ""),
+]
 TRIPLETS = [("a b", "c d", "e f"), ("a b", "E F", "g h"), ("i", "j", "k"), ("l m", "n o", "L m")]
 
 
@@ -130,7 +137,7 @@ TRIPLETS = [("a b", "c d", "e f"), ("a b", "E F", "g h"), ("i", "j", "k"), ("l m
     ("header", "rows", "expected"),
     [
         ("premise,hypothesis,label", LABELLED, {"contradicting": [1, 2], "unlabelled": [3]}),
-        ("sentence1,sentence2,score", SCORED, {"contradicting": [1, 2], "same": []}),
+        ("sentence1,sentence2,score", SCORED, {"contradicting": [1, 2], "same": [], "unscored": [5], "blank": [6]}),
         ("anchor,positive,negative", TRIPLETS, {"contradicting": [1, 2], "same": [4]}),
         ("sentence", [("a b c",), ("d e f",), ("A b c",)], {"repeated": [3], "same": []}),
     ],

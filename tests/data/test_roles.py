@@ -289,11 +289,17 @@ def test_scores_are_not_rescaled(tmp_path: Path) -> None:
 @pytest.mark.parametrize("score", ["high", "", "nan", "inf", "-Infinity", "4,5,6"])
 def test_a_score_that_is_no_finite_number_is_named_by_file_and_line(tmp_path: Path, score: str) -> None:
     path = tmp_path / "a.tsv"
-    path.write_text(f"sentence1\tsentence2\tscore\na\tb\t1\nc\td\t{score}\n")
+    path.write_text(f"sentence1\tsentence2\tscore\na\tb\t1\nc\td\t{score}\ne\tf\t2\n")
     with pytest.raises(DataError) as caught:
         scored_pairs(str(path))
     assert f"a.tsv, line 3: the score in the column 'score' is '{score}'" in caught.value.what
-    assert "finite number" in caught.value.hint
+    assert caught.value.hint == "write a finite number into each row, or leave them out with --blank drop"
+    kept = scored_pairs(str(path), "drop")
+    assert kept.scores == [1, 2] and kept.notes == ("1 of 3 rows without a number as score were dropped",)
+    path.write_text(f"sentence1\tsentence2\tscore\na\tb\t{score}\n")
+    with pytest.raises(DataError) as caught:
+        scored_pairs(str(path), "drop")
+    assert caught.value.hint == "write a finite number into each row"
 
 
 def test_a_score_is_named_alone_where_the_texts_are_known_by_name(tmp_path: Path) -> None:

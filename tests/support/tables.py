@@ -8,7 +8,7 @@ from contrastcli.data.sources import load_examples, open_dev
 from contrastcli.data.texts import Texts
 from contrastcli.evaluation.measure import SuiteResult
 from contrastcli.settings import catalogue
-from contrastcli.settings.sections import Data
+from contrastcli.settings.sections import Blank, Data
 from contrastcli.show.scores import SuiteTable, suite_tables
 
 
@@ -24,9 +24,9 @@ def cells(result: SuiteResult) -> dict[str, dict[str, str]]:
     return {row[0]: dict(zip(table.header, row, strict=True)) for row in table.rows}
 
 
-def scored_pairs(name: str) -> ScoredPairs:
+def scored_pairs(name: str, blank: Blank = "error") -> ScoredPairs:
     """The scored pairs of dev data."""
-    return scored(from_frame(open_dev(name), "", "", name))
+    return scored(from_frame(open_dev(name), "", "", name, blank=blank))
 
 
 def load(name: str, objective: str, limit: int = 0) -> Examples:
