@@ -133,7 +133,7 @@ class ContrastApp(App[None]):
         self.DEFAULT_MODE = "live" if run else "setup"  # type: ignore[misc]
         self.remembered = state.load()
         super().__init__()
-        self.directory = directory
+        self.directory, self.project = directory, self.remembered.project(directory)
         self.run_shown = run
         self.deleted: set[Run] = set()  # which Live need not miss
         self.keys = KeyQueue(self, gap=0.03)

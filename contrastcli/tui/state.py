@@ -14,31 +14,18 @@ _MOST_KEPT = 20
 T = TypeVar("T")
 
 
-class State(msgspec.Struct):
-    """Last choices and layout; a name that is empty stands for the usual."""
+class Project(msgspec.Struct):
+    """What was chosen last for the runs of a directory, so that no project begins with another's data."""
 
-    theme: str = "textual-dark"
-    drafts: dict[str, tuple[str, dict[str, str]]] = {}
-    """Setup: by runs directory the preset, and setting key → text that differs from it; the last one last."""
-    more: bool = False  # Setup: every setting is shown
     roles: dict[str, str] = {}
     """By data file what its columns were said to be, on any screen; the one said last last."""
 
-    # Live
-    log_scale: bool = False
-    zoomed: str = ""
-    panels: tuple[str, ...] = ()
-    axis: str = "step"
-    smoothing: str = "not smoothed"
-    one_batch: bool = False
-    baseline: str = ""
+    # Setup
+    draft: tuple[str, dict[str, str]] = ("starter", {})
+    """The preset, at first the one for the first minute, and setting key → text that differs from it."""
 
-    # Runs
-    columns: tuple[str, ...] = ()
-    sort: str = "newest"
-    grouping: str = ""
-    unfolded: frozenset[tuple[str, ...]] = frozenset()
-    metric: str = "score"
+    # Live
+    baseline: str = ""
 
     # Evaluate
     data_dir: str = ""
@@ -54,14 +41,6 @@ class State(msgspec.Struct):
     nearest: Annotated[str, msgspec.Meta(pattern=r"^\d{0,3}\Z")] = "10"
     sentences: tuple[str, str] = ("a dog runs", "a puppy sprints")
 
-    def draft(self, directory: Path) -> tuple[str, dict[str, str]]:
-        """The draft of a runs directory, at first the preset for the first minute."""
-        return self.drafts.get(str(directory.resolve()), ("starter", {}))
-
-    def keep_draft(self, directory: Path, draft: tuple[str, dict[str, str]]) -> None:
-        """Remember the draft of a runs directory, and those of the last few others."""
-        _keep(self.drafts, directory, draft)
-
     def roles_of(self, data: str) -> str:
         """What the columns of a data file are, as data.columns has it; empty for by their names."""
         return self.roles.get(str(Path(data).expanduser().resolve()), "") if data else ""
@@ -69,6 +48,36 @@ class State(msgspec.Struct):
     def keep_roles(self, data: str, columns: str) -> None:
         """Remember what the columns of a data file are, and of the last few others."""
         _keep(self.roles, Path(data).expanduser(), columns)
+
+
+class State(msgspec.Struct):
+    """The layout of every project; a name that is empty stands for the usual."""
+
+    theme: str = "textual-dark"
+    more: bool = False  # Setup: every setting is shown
+    projects: dict[str, Project] = {}
+    """By runs directory; the one opened last last."""
+
+    # Live
+    log_scale: bool = False
+    zoomed: str = ""
+    panels: tuple[str, ...] = ()
+    axis: str = "step"
+    smoothing: str = "not smoothed"
+    one_batch: bool = False
+
+    # Runs
+    columns: tuple[str, ...] = ()
+    sort: str = "newest"
+    grouping: str = ""
+    unfolded: frozenset[tuple[str, ...]] = frozenset()
+    metric: str = "score"
+
+    def project(self, directory: Path) -> Project:
+        """The choices for a runs directory, kept with those of the last few others."""
+        project = self.projects.get(str(directory.resolve()), Project())
+        _keep(self.projects, directory, project)
+        return project
 
 
 def _keep(some: dict[str, T], path: Path, value: T) -> None:

@@ -48,7 +48,7 @@ async def setting_up(size: tuple[int, int] = NARROW, **typed: str) -> AsyncItera
     app = ContrastApp(runs.runs_dir(None))
     settings = {"objective.name": "simcse", "data.train": "faq.csv", "train.batch_size": "4", "dev.data": "none"}
     typed = settings | {key.replace("__", "."): text for key, text in typed.items()}
-    app.remembered.keep_draft(app.directory, ("starter", typed))
+    app.project.draft = "starter", typed
     async with show(app, size) as pilot:
         screen = app.screen
         assert isinstance(screen, SetupScreen)

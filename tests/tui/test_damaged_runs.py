@@ -15,7 +15,7 @@ from contrastcli.runs.events import Alert, Note, Queued, encode
 from contrastcli.runs.measured import System
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
-from contrastcli.tui.state import State
+from contrastcli.tui.state import Project, State
 from support.command import Contrast
 from support.damage import HUGE, VALUES
 from support.recorded import append, recorded
@@ -135,10 +135,13 @@ async def test_a_run_that_cannot_be_read_does_not_end_the_app(tmp_path: Path) ->
     "text", ["nan", *(pytest.param(text, marks=pytest.mark.slow) for text in ("", "x" * 3_000, "\x1b[31m[red]", "-1"))]
 )
 async def test_what_the_app_remembers_may_be_any_text(tmp_path: Path, text: str) -> None:
-    texts: dict[str, object] = {name: text for name, kind in get_type_hints(State).items() if kind is str}
-    texts |= {"drafts": {str(tmp_path.resolve()): (text, {text: text})}, "sentences": (text, text)}
-    texts |= {"panels": (text,), "columns": (text,), "suites": (text,), "unfolded": frozenset({(text,)})}
-    state.save(msgspec.convert(texts | {"nearest": "7"}, State))
+    def texts(struct: type[msgspec.Struct]) -> dict[str, object]:
+        return {name: text for name, kind in get_type_hints(struct).items() if kind is str}
+
+    of_one = {"draft": (text, {text: text}), "sentences": (text, text), "suites": (text,), "nearest": "7"}
+    of_all = {"panels": (text,), "columns": (text,), "unfolded": frozenset({(text,)})}
+    projects = {str(tmp_path.resolve()): texts(Project) | of_one}
+    state.save(msgspec.convert(texts(State) | of_all | {"projects": projects}, State))
     app = ContrastApp(tmp_path, recorded(tmp_path, "finished"))
     async with show(app) as pilot:
         for key in ("2", "a", "h", "3", "g", "o", "4", "5", "1"):
@@ -148,7 +151,8 @@ async def test_what_the_app_remembers_may_be_any_text(tmp_path: Path, text: str)
 
 
 def test_what_the_app_remembers_may_be_anything() -> None:
-    state.save(State(drafts={"runs": ("starter", {"train.lr": "1e-3"})}, panels=("loss",), suites=("sts",)))
+    project = Project(draft=("starter", {"train.lr": "1e-3"}), suites=("sts",))
+    state.save(State(projects={"runs": project}, panels=("loss",)))
     path = next(state_dir().glob("*.json"))
     for other in variants(json.loads(path.read_bytes())):
         path.write_bytes(json.dumps(other).encode("utf-8", "surrogatepass"))

@@ -144,8 +144,8 @@ async def test_suites_folder_and_pooling_are_passed_on_and_remembered(place: Pat
         await until(pilot, lambda: commands.calls)
     expected = ("eval", "one-run", "--suite", "transfer,geometry", "--data-dir", "/data dir")
     assert commands.calls == [(*expected, "--pooling", "cls", "--json")]
-    assert state.load().suites == ("transfer", "geometry")
-    assert state.load().data_dir == "/data dir"
+    assert state.load().project(place).suites == ("transfer", "geometry")
+    assert state.load().project(place).data_dir == "/data dir"
 
 
 async def test_a_file_of_ones_own_is_chosen_with_its_columns(place: Path, commands: Commands) -> None:
@@ -158,7 +158,7 @@ async def test_a_file_of_ones_own_is_chosen_with_its_columns(place: Path, comman
         await until(pilot, lambda: "Own data  none chosen ▾" in screen_text(pilot.app))
         await pilot.press("s")
         await until(pilot, lambda: "Choose your own data first: f" in texts(pilot))
-        app.remembered.keep_roles("/faq.csv", roles)
+        app.project.keep_roles("/faq.csv", roles)
         await pilot.press("f")
         await until(pilot, lambda: "Enter  choose" in screen_text(pilot.app))
         await pilot.press(*"/faq.csv", "enter")
@@ -168,7 +168,8 @@ async def test_a_file_of_ones_own_is_chosen_with_its_columns(place: Path, comman
         await until(pilot, lambda: commands.calls)
     expected = ("eval", "one-run", "--suite", "sts,own", "--data", "/faq.csv", "--columns", roles, "--json")
     assert commands.calls == [expected]
-    assert (state.load().own_data, state.load().roles_of("/faq.csv")) == ("/faq.csv", roles)
+    remembered = state.load().project(place)
+    assert (remembered.own_data, remembered.roles_of("/faq.csv")) == ("/faq.csv", roles)
 
 
 async def test_the_model_is_chosen_from_a_list_or_typed(place: Path, commands: Commands) -> None:

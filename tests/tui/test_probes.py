@@ -43,7 +43,7 @@ async def test_p_in_query_adds_a_pair_to_what_setup_trains_next(
     answer_commands(monkeypatch, Finished("", "no dry run here"))
     app = ContrastApp(tmp_path)
     four = "; ".join(f"text {number} | b" for number in range(1, 5))
-    app.remembered.keep_draft(tmp_path, ("starter", {"dev.probes": four}))
+    app.project.draft = "starter", {"dev.probes": four}
     async with show(app) as page:
         await until(page, lambda: "text 4 | b'" in command(page))
 

@@ -191,7 +191,7 @@ async def test_another_model_replaces_the_one_before(place: Path, models: Models
         await choose_model(pilot, "simace")
         await until(pilot, lambda: models.list()[-1].name == "a-simace-run" and models.list()[-1].asked)
         await until(pilot, lambda: models.list()[0].closed)
-    assert state.load().model == "a-simace-run"
+    assert state.load().project(place).model == "a-simace-run"
 
 
 async def test_a_name_that_is_not_in_the_list_may_be_typed_and_corrected(place: Path, models: Models) -> None:
@@ -203,7 +203,7 @@ async def test_a_name_that_is_not_in_the_list_may_be_typed_and_corrected(place: 
         await until(pilot, lambda: "not on this machine" in screen_text(pilot.app))
         await pilot.press("end", "r", "enter")
         await until(pilot, lambda: models.list()[-1].name == "some/encoder")
-    assert state.load().model == "some/encoder"
+    assert state.load().project(place).model == "some/encoder"
 
 
 async def test_a_model_that_cannot_be_loaded_says_why_and_is_asked_again_by_enter(place: Path, models: Models) -> None:
@@ -276,7 +276,7 @@ async def test_the_nearest_sentences_of_a_corpus(place: Path, models: Models, si
         "0.5774\t54.7°\t1\ta puppy sprints over the grass",
         "0.3162\t71.6°\t3\tno puppy is playing [red]chess[/red]",
     ]
-    remembered = state.load()
+    remembered = state.load().project(place)
     assert (remembered.corpus, remembered.question, remembered.nearest) == ("texts.txt", "a puppy", "2")
 
 
@@ -302,7 +302,7 @@ async def test_with_a_run_come_the_data_that_it_was_trained_on(place: Path, mode
     app = ContrastApp(place)
     async with show(app) as pilot:
         await app.open_run(run, "query")
-        await until(pilot, lambda: app.remembered.corpus == str(data))
+        await until(pilot, lambda: app.project.corpus == str(data))
         screen = pilot.app.screen
         assert screen.query_one("#file", ChoiceField).value == str(data)
         assert screen.query_one(ColumnsField).value == columns
@@ -310,7 +310,9 @@ async def test_with_a_run_come_the_data_that_it_was_trained_on(place: Path, mode
         other = recorded(place / "more", "stopped", "other", data__train=str(place / "texts.txt"))
         await app.open_run(other, "query")
         await pilot.pause()
-        assert app.remembered.corpus == str(data), "what was chosen before stays"
+        assert app.project.corpus == str(data), "what was chosen before stays"
+    assert ContrastApp(place).project.corpus == str(data)
+    assert not ContrastApp(place / "more").project.corpus, "another project has its own choices"
 
 
 async def test_a_second_question_is_typed_over_the_first_and_x_stops_a_search(

@@ -11,7 +11,7 @@ from contrastcli.evaluation.suites import OWN
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.fields.columns import ColumnsField
 from contrastcli.tui.fields.completion import complete_path, data_files
-from contrastcli.tui.state import State
+from contrastcli.tui.state import Project
 from contrastcli.tui.widgets import FormRow, hidden_key
 
 
@@ -34,9 +34,9 @@ class SuiteBox(Checkbox):
 class OwnData(Vertical):
     """The file that the suite own measures, and what its columns hold."""
 
-    def __init__(self, directory: Path, last: State) -> None:
+    def __init__(self, directory: Path, project: Project) -> None:
         what, blank = "A file of pairs, scored or not, or of triplets", "none chosen"
-        file = ChoiceField(what, data_files, last.own_data, blank=blank, complete=complete_path, id="own_data")
-        self.columns = ColumnsField(directory, last, lambda: last.own_data)
+        file = ChoiceField(what, data_files, project.own_data, blank=blank, complete=complete_path, id="own_data")
+        self.columns = ColumnsField(directory, project, lambda: project.own_data)
         super().__init__(FormRow("Own data", file), FormRow("Columns", self.columns))
-        self.display = OWN.name in last.suites
+        self.display = OWN.name in project.suites

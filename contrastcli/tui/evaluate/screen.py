@@ -84,7 +84,7 @@ class EvaluateScreen(ModeScreen):
         self._choice_changed = asyncio.Event()
 
     def body(self) -> ComposeResult:
-        last = self.contrast.remembered
+        last = self.contrast.project
         last.suites = tuple(name for name in last.suites if name in all_suites())
         self._model = ModelField(self.contrast.directory, "", id="model")
         self._pooling = ChoiceField(
@@ -167,18 +167,18 @@ class EvaluateScreen(ModeScreen):
             )
         )
         drawn = pictures.of_geometry(scores.get("suites", {}).get("geometry", {}))
-        self.query_one("#pictures").display = bool(drawn) or "geometry" in self.contrast.remembered.suites
+        self.query_one("#pictures").display = bool(drawn) or "geometry" in self.contrast.project.suites
         for view, picture in zip_longest(self.query(ChartView), drawn):
             view.show(picture or _NO_PICTURE)
 
     @on(Checkbox.Changed)
     def _remember_suites(self) -> None:
-        self.contrast.remembered.suites = tuple(box.id for box in self.query(SuiteBox) if box.value and box.id)
-        self._own.display = OWN.name in self.contrast.remembered.suites
+        self.contrast.project.suites = tuple(box.id for box in self.query(SuiteBox) if box.value and box.id)
+        self._own.display = OWN.name in self.contrast.project.suites
 
     @on(ChoiceField.Changed, "#data_dir, #own_data")
     def _remember_data(self, event: ChoiceField.Changed) -> None:
-        setattr(self.contrast.remembered, str(event.field.id), event.value)
+        setattr(self.contrast.project, str(event.field.id), event.value)
         if event.field.id == "own_data":
             self._own.columns.recall()
         self._status.update("")
@@ -193,9 +193,9 @@ class EvaluateScreen(ModeScreen):
     def action_start(self) -> None:
         if not self._model.model:
             self._status.update(NO_MODEL)
-        elif not self.contrast.remembered.suites:
+        elif not self.contrast.project.suites:
             self._status.update("Tick a suite first: t goes to the suites, Space ticks.")
-        elif OWN.name in self.contrast.remembered.suites and not self.contrast.remembered.own_data:
+        elif OWN.name in self.contrast.project.suites and not self.contrast.project.own_data:
             self._status.update("Choose your own data first: f, or untick own.")
         else:
             self.measuring = self._measure(self._model.model, self._pooling.value)
@@ -207,7 +207,7 @@ class EvaluateScreen(ModeScreen):
     @work(group="measuring")
     async def _measure(self, model: str, pooling: str) -> None:
         self._status.update("loading the model…")
-        last = self.contrast.remembered
+        last = self.contrast.project
         folder = str(Path(last.data_dir).expanduser()) if last.data_dir else ""
         words = {"--suite": ",".join(last.suites), "--data-dir": folder, "--pooling": pooling}
         if OWN.name in last.suites:

@@ -20,7 +20,7 @@ from contrastcli.runs.results import Inspected
 from contrastcli.settings.setting import join_items
 from contrastcli.tui import processes
 from contrastcli.tui.fields.choice_field import ChoiceField
-from contrastcli.tui.state import State
+from contrastcli.tui.state import Project
 from contrastcli.tui.widgets import PlainText, after, styled
 
 _ROLES: tuple[str, ...] = ("", *get_args(Role))
@@ -105,19 +105,19 @@ class Columns(ModalScreen[str | None]):
 class ColumnsField(ChoiceField):
     """What the columns of a data file hold, which is remembered for the file from one screen to another."""
 
-    def __init__(self, directory: Path, remembered: State, data: Callable[[], str]) -> None:
-        self._directory, self._remembered, self._data = directory, remembered, data
+    def __init__(self, directory: Path, project: Project, data: Callable[[], str]) -> None:
+        self._directory, self._project, self._data = directory, project, data
         super().__init__("Columns", list, blank="by their names")
         self.recall()
 
     def recall(self) -> None:
         """Show what is known of the columns of the file that is chosen by now."""
         self.disabled = not self._data()
-        self.show(self._remembered.roles_of(self._data()))
+        self.show(self._project.roles_of(self._data()))
 
     def choose(self, value: str | None) -> None:
         if value is not None:
-            self._remembered.keep_roles(self._data(), value)
+            self._project.keep_roles(self._data(), value)
         super().choose(value)
 
     async def action_open(self) -> None:

@@ -62,7 +62,7 @@ class ViewScreen(RunScreen):
         smoothing, axis = known(last.smoothing, SMOOTHING), known(last.axis, AXES)
         self.view = LiveView(last.log_scale, smoothing=smoothing, axis=axis, one_batch=last.one_batch)
         self._arrange()
-        self._compare_with(last.baseline)
+        self._compare_with(self.contrast.project.baseline)
         self._zoom(last.zoomed if last.zoomed in self._area.shown else "")
 
     def on_resize(self) -> None:
@@ -127,9 +127,8 @@ class ViewScreen(RunScreen):
     def _compare_with(self, path: str) -> None:
         """Draw the curves of a run here, by its path, below those of every run that is shown; none where empty."""
         self.workers.cancel_group(self, "baseline")
-        self.contrast.remembered.baseline, self._baseline = path, None
-        is_here = Path(path).parent == self.contrast.directory.resolve()
-        if is_here and (run := Run(Path(path))).exists():
+        self.contrast.project.baseline, self._baseline = path, None
+        if path and (run := Run(Path(path))).exists():
             feed = Feed(run.events_path, self._news.set)
             self._baseline = run.name, feed
             feed.start(self, "baseline")

@@ -14,7 +14,7 @@ from contrastcli.tui.fields.columns import ColumnsField
 from contrastcli.tui.fields.completion import complete_path, data_files
 from contrastcli.tui.fields.model_field import NO_MODEL
 from contrastcli.tui.query.query_panel import QueryPanel, query_line
-from contrastcli.tui.state import State
+from contrastcli.tui.state import Project
 from contrastcli.tui.widgets import FormRow, LineInput, PlainText
 
 EMPTY = "Choose a file of sentences with c and type a question: Enter finds the nearest sentences, n edits it."
@@ -28,19 +28,19 @@ class CorpusPanel(QueryPanel):
 
     how_to_stop = "\n\nEsc, then x, stops the search."
 
-    def __init__(self, directory: Path, model: Callable[[], str], remembered: State) -> None:
-        self._model, self._remembered = model, remembered
+    def __init__(self, directory: Path, model: Callable[[], str], project: Project) -> None:
+        self._model, self._project = model, project
         self._nearest: Nearest | None = None
         self._table: DataTable[Text] = DataTable(cursor_type="row", id="neighbours")
         blank = "sentences.txt, .csv, .jsonl …"
         title = "A file with one sentence a line, or a table with a column of sentences"
-        self._file = ChoiceField(title, data_files, remembered.corpus, blank=blank, complete=complete_path, id="file")
-        count = Input(remembered.nearest, restrict=r"\d{0,3}", id="k", compact=True)
-        question = LineInput(remembered.question, placeholder="any sentence", id="question", compact=True)
-        self._columns = ColumnsField(directory, remembered, lambda: remembered.corpus)
+        self._file = ChoiceField(title, data_files, project.corpus, blank=blank, complete=complete_path, id="file")
+        count = Input(project.nearest, restrict=r"\d{0,3}", id="k", compact=True)
+        question = LineInput(project.question, placeholder="any sentence", id="question", compact=True)
+        self._columns = ColumnsField(directory, project, lambda: project.corpus)
         file = FormRow("File", self._file, Label("k", id="k-name"), count)
         rows = file, FormRow("Columns", self._columns), FormRow("Question", question)
-        message = PlainText(TO_ASK if remembered.corpus else EMPTY, classes="message")
+        message = PlainText(TO_ASK if project.corpus else EMPTY, classes="message")
         super().__init__(directory, "Nearest in a corpus", "corpus", *rows, message, self._table)
         self.border_subtitle = "rows without a text are left out"
 
@@ -52,12 +52,12 @@ class CorpusPanel(QueryPanel):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        self._remembered.question, self._remembered.nearest = self._typed("question"), self._typed("k")
+        self._project.question, self._project.nearest = self._typed("question"), self._typed("k")
 
     def on_choice_field_changed(self, event: ChoiceField.Changed) -> None:
         event.stop()
         if event.field is self._file:
-            self._remembered.corpus = event.value
+            self._project.corpus = event.value
             self._columns.recall()
         self.show_message(TO_ASK)
         self.query_one("#question").focus()
@@ -66,8 +66,8 @@ class CorpusPanel(QueryPanel):
         """Choose the file that a run was trained on, where none is chosen yet."""
         if not self._file.value and Path(data.train).is_file():
             if data.columns:
-                self._remembered.keep_roles(data.train, data.columns)
-            self._remembered.corpus = data.train
+                self._project.keep_roles(data.train, data.columns)
+            self._project.corpus = data.train
             self._file.show(data.train)
             self._columns.recall()
             self.show_message(TO_ASK)

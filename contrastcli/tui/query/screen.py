@@ -39,7 +39,7 @@ class QueryScreen(ModeScreen):
     ]
 
     def body(self) -> ComposeResult:
-        last, directory = self.contrast.remembered, self.contrast.directory
+        last, directory = self.contrast.project, self.contrast.directory
         self._first = SimilarityPanel(directory, "Cosine and angle", last.model, id="one")
         self._second = SimilarityPanel(directory, "Second model", last.second_model, "other", self._first)
         self._second.display = last.show_second_model
@@ -71,7 +71,7 @@ class QueryScreen(ModeScreen):
     @work(exclusive=True)
     async def _ask_after_pause(self) -> None:
         # A field posts this when it is made, too.
-        if self._sentences != self.contrast.remembered.sentences:
+        if self._sentences != self.contrast.project.sentences:
             await asyncio.sleep(PAUSE_SECONDS)
             self._ask()
 
@@ -82,7 +82,7 @@ class QueryScreen(ModeScreen):
             self.query_one("#second").focus()
 
     def _ask(self, again: bool = False) -> None:
-        self.contrast.remembered.sentences = self._sentences
+        self.contrast.project.sentences = self._sentences
         for panel in (self._first, self._second):
             if panel.display:
                 panel.ask(query_line(*self._sentences), again)
@@ -95,11 +95,11 @@ class QueryScreen(ModeScreen):
     def _remember_models(self, event: ChoiceField.Changed) -> None:
         if event.field is self._first.field:
             self._corpus.close_process()
-        self.contrast.remembered.model = self._first.field.value
-        self.contrast.remembered.second_model = self._second.field.value
+        self.contrast.project.model = self._first.field.value
+        self.contrast.project.second_model = self._second.field.value
 
     def action_second_model(self) -> None:
-        self._second.display = self.contrast.remembered.show_second_model = not self._second.display
+        self._second.display = self.contrast.project.show_second_model = not self._second.display
         if self._second.display:
             self.call_after_refresh(self._second.scroll_visible, animate=False)
             self._ask()
@@ -109,14 +109,14 @@ class QueryScreen(ModeScreen):
     @work
     async def action_probe(self) -> None:
         """Add the two sentences to the probes of what Setup trains next."""
-        last, folder, new = self.contrast.remembered, self.contrast.directory, self._sentences
-        draft = await asyncio.to_thread(Draft, *last.draft(folder))
+        new = self._sentences
+        draft = await asyncio.to_thread(Draft, *self.contrast.project.draft)
         pairs = [pair for pair in draft.config.dev.probe_pairs if pair != new] + [new]
         draft.type("dev.probes", "; ".join(map(" | ".join, pairs[-MOST_PROBES:])))
         if wrong := draft.wrong.get("dev.probes"):
             self.contrast.fail(f"these are no probe: {wrong}")
             return
-        last.keep_draft(folder, (draft.preset, draft.typed))
+        self.contrast.project.draft = draft.preset, draft.typed
         dropped = "".join(f"\nno longer: {' | '.join(pair)}" for pair in pairs[:-MOST_PROBES])
         added = f"probe {min(len(pairs), MOST_PROBES)} of the next training, which 1 sets up: {' | '.join(new)}"
         self.app.notify(f"{added}{dropped}", markup=False)

@@ -223,7 +223,7 @@ class SettingsForm(VerticalScroll, can_focus=False):
 
     def _columns(self) -> ColumnsField:
         app = cast("ContrastApp", self.app)
-        return ColumnsField(app.directory, app.remembered, lambda: self._draft.config.data.train if self._draft else "")
+        return ColumnsField(app.directory, app.project, lambda: self._draft.config.data.train if self._draft else "")
 
 
 def _objectives() -> Choices:

@@ -82,7 +82,7 @@ class SetupScreen(ModeScreen):
 
     def on_screen_resume(self) -> None:
         """Take over what another screen has added to the draft."""
-        last = self.contrast.remembered.draft(self.contrast.directory)
+        last = self.contrast.project.draft
         if self.is_ready and (self.draft.preset, self.draft.typed) != last:
             self._open()
 
@@ -100,7 +100,7 @@ class SetupScreen(ModeScreen):
     @work(group="open", exclusive=True)
     async def _open(self, run: Run | None = None) -> None:
         """Read presets and settings, those of a run or the last ones, not on the UI's thread."""
-        last, self.is_ready = self.contrast.remembered.draft(self.contrast.directory), False
+        last, self.is_ready = self.contrast.project.draft, False
         try:
             self.draft = await asyncio.to_thread(next_draft, last, run)
         except ContrastError as error:
@@ -118,7 +118,7 @@ class SetupScreen(ModeScreen):
         key = row.field.setting.key
         self.draft.type(key, event.value)
         if key == "data.train":
-            self.draft.type(COLUMNS, self.contrast.remembered.roles_of(event.value))
+            self.draft.type(COLUMNS, self.contrast.project.roles_of(event.value))
         self._show(typing=key)
 
     @on(ChoiceField.Changed, "#preset")
@@ -187,7 +187,7 @@ class SetupScreen(ModeScreen):
         rows = Rows(self.contrast.directory, self.draft)
         if self._has_data() and (clean := await self.app.push_screen_wait(rows)):
             self.draft.type("data.train", clean)
-            self.contrast.remembered.keep_roles(clean, self.draft.config.data.columns)
+            self.contrast.project.keep_roles(clean, self.draft.config.data.columns)
             self._show()
 
     def action_scroll_side(self, pages: int) -> None:
@@ -199,10 +199,10 @@ class SetupScreen(ModeScreen):
         self._curves.show_next(self.draft, with_value=not self.has_class("-wide"))
 
     def _show(self, typing: str = "") -> None:
-        draft, last = self.draft, self.contrast.remembered
-        last.keep_draft(self.contrast.directory, (draft.preset, dict(draft.typed)))
+        draft, more = self.draft, self.contrast.remembered.more
+        self.contrast.project.draft = draft.preset, dict(draft.typed)
         self._dry_run.show(draft)
-        self._form.show(draft, with_error(draft.fields, self._dry_run.last.record), last.more, typing)
+        self._form.show(draft, with_error(draft.fields, self._dry_run.last.record), more, typing)
         self._show_about()
         self._command.update(self.clipboard_text())
         undone = "reset: u undo" if draft.before_reset else ""
