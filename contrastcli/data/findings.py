@@ -144,7 +144,8 @@ def near(keyed: Keyed, on_progress: Callable[[int, int], None]) -> Findings:
                 shares[other] = min(len(own & its) / len(own | its) for own, its in both)
         closest = max(shares, key=shares.__getitem__, default=-1)
         if closest >= 0 and shares[closest] >= NEAR:
-            yield Finding(row, f"{shares[closest]:.0%} equal", closest, shares[closest])
+            why = f"{int(100 * shares[closest])}% equal" if shares[closest] < 1 else "the same words"
+            yield Finding(row, why, closest, shares[closest])
         else:
             # What is near to this row later on has one row to be compared with.
             index.insert(row, sketch)

@@ -121,6 +121,12 @@ def test_kinds_and_rows_are_kept_and_left_out_by_name(contrast: Contrast) -> Non
     ]
 
 
+def test_rows_that_differ_by_a_mark_have_the_same_words(contrast: Contrast) -> None:
+    write("rows.csv", [*ROWS, (f"{QUESTIONS[0]}!", ANSWERS[0]), *PLANTED["near"]])
+    rows = next(found["rows"] for found in look(contrast, "rows.csv")["found"] if found["kind"] == "near")
+    assert [(row["row"], row["why"]) for row in rows] == [(5, "the same words"), (6, "86% equal")]
+
+
 LABELLED = [("a b", "c d", "entailment"), ("A B", "c  d", "contradiction"), ("a b", "e f", "-"), ("g", "h", "neutral")]
 SCORED = [
     ("a b", "c d", "5"),
