@@ -104,9 +104,9 @@ class Mix:
 class BatchOrder:
     """The order of rows in every epoch, a pure function of the seed: a resumed run needs only the position in it.
 
-    The last short batch is kept. Of several sets a `mix` draws the rows. With `groups` ((N,) numbers), rows of one
-    number stay in one batch: groups are shuffled whole, and a batch is closed early when the next group does not fit (a
-    group larger than a batch is cut).
+    The last short batch is kept, but a single row, which has no negatives, joins the batch before. Of several sets a
+    `mix` draws the rows. With `groups` ((N,) numbers), rows of one number stay in one batch: groups are shuffled whole,
+    and a batch is closed early when the next group does not fit (a group larger than a batch is cut).
     """
 
     rows: int
@@ -128,8 +128,8 @@ class BatchOrder:
         if self.groups is None:
             sets = self.mix.draw(self.seed, number) if self.mix else [np.arange(self.rows)]
             sets = sets if self.mix and self.mix.one_set_per_batch else [np.concatenate(sets)]
-            size = self.batch_size
-            cut = [np.split(random.permutation(rows), range(size, len(rows), size)) for rows in sets]
+            ends = ([n * self.batch_size for n in range(1, self._count(len(rows)))] for rows in sets)
+            cut = [np.split(random.permutation(rows), at) for rows, at in zip(sets, ends, strict=True)]
             batches = [*chain.from_iterable(cut)]
             return batches if len(cut) == 1 else [batches[n] for n in random.permutation(len(batches))]
         order = np.argsort(self.groups, kind="stable")
@@ -151,9 +151,12 @@ class BatchOrder:
         if self.groups is not None:
             return len(self.epoch(0))
         drawn = self.mix.drawn if self.mix else [self.rows]
-        return sum(
-            -(-rows // self.batch_size) for rows in (drawn if self.mix and self.mix.one_set_per_batch else [sum(drawn)])
-        )
+        return sum(map(self._count, drawn if self.mix and self.mix.one_set_per_batch else [sum(drawn)]))
+
+    def _count(self, rows: int) -> int:
+        """The batches of so many rows."""
+        whole, rest = divmod(rows, self.batch_size)
+        return max(whole + (rest > 1), rows > 0)
 
 
 def chunks(lengths: Indices, token_budget: int) -> list[Indices]:

@@ -35,6 +35,15 @@ def test_the_last_batch_holds_the_rest() -> None:
     assert [len(batch) for batch in BatchOrder(16, 16, seed=1).epoch(3)] == [16]
 
 
+@pytest.mark.parametrize(
+    ("rows", "size", "sizes"), [(33, 16, [16, 17]), (17, 16, [17]), (34, 16, [16, 16, 2]), (3, 1, [1] * 3)]
+)
+def test_a_row_that_would_be_alone_joins_the_batch_before(rows: int, size: int, sizes: list[int]) -> None:
+    order = BatchOrder(rows, size, seed=1)
+    assert [len(batch) for batch in order.epoch(0)] == sizes and len(order) == len(sizes)
+    assert sorted(rows_of(order.epoch(0))) == [*range(rows)]
+
+
 @pytest.mark.parametrize("epoch", range(5))
 def test_a_premises_rows_stay_in_one_batch(epoch: int) -> None:
     batches = BatchOrder(150, 16, seed=1, groups=GROUPS).epoch(epoch)
