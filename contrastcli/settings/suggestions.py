@@ -193,7 +193,7 @@ def _left(facts: Facts, chosen: Chosen) -> int:
     if not words.startswith("split:"):
         return rows
     held = _held_anchors(facts, int(words.removeprefix("split:").removesuffix("%")), chosen)
-    return rows - ceil(rows * held / facts.anchors)
+    return rows - round(rows * held / facts.anchors)
 
 
 def _batch_size(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
