@@ -211,14 +211,19 @@ class ViolatedAnchor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Violated(Event, frozen=True, kw_only=True):
-    """The anchors that were violated again since the last evaluation, and often by now, the most often first."""
+    """The anchors that were violated again since the last evaluation, and often by now, the most often first.
+
+    Of so many in `total` that were violated often.
+    """
 
     anchors: Annotated[list[ViolatedAnchor], Meta(min_length=1)]
+    total: Count = 0
 
     def details(self, steps: int) -> str:
         one = self.anchors[0]
         worst = f"{excerpt(one.anchor, 30)} | {excerpt(one.negative, 30)} {one.times} times"
-        return f"step {self.step:,}  {len(self.anchors)} anchors have a closer negative again and again: {worst}"
+        count = max(self.total, len(self.anchors))
+        return f"step {self.step:,}  {count:,} anchors have a closer negative again and again: {worst}"
 
 
 class System(Event, frozen=True, kw_only=True):

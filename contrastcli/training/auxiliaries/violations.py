@@ -104,7 +104,7 @@ class Violations(Auxiliary):
         places = places[np.argsort(-times[places], kind="stable")][:MOST]
         if len(places):
             anchors = [self._anchor(place, int(times[place])) for place in places.tolist()]
-            self._session.emit(Violated(step=step, anchors=anchors))
+            self._session.emit(Violated(step=step, anchors=anchors, total=int((self.times >= LEAST).sum())))
 
     def _anchor(self, place: int, times: int) -> ViolatedAnchor:
         anchor, positive, negative = (excerpt(self._all[text], LENGTH) for text in self.texts[place])

@@ -69,6 +69,8 @@ class History(Digest):
         self.dev_pairs = Samples[Evaluated]()
         self.violated: dict[str, tuple[int, ViolatedAnchor]] = {}
         """Anchors that were violated again and again, by their texts, each with the step at which it was last told."""
+        self.violated_total = 0
+        """All that were, of which an evaluation tells the worst."""
         self.calls_for_attention: list[Alert | Done] = []
         self.log: deque[str] = deque(maxlen=LOG_LINES)
         self.bests: list[Evaluated] = []
@@ -122,6 +124,7 @@ class History(Digest):
                     self.negatives.add(event)
             case Violated():
                 self.violated |= {one.anchor: (event.step, one) for one in event.anchors}
+                self.violated_total = event.total
             case Evaluated():
                 self.dev_pairs.add(event)
                 self.untrained = event if event.step == 0 else self.untrained

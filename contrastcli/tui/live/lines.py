@@ -102,7 +102,8 @@ class NegativesPanel(LinesPanel):
         self.chosen = next((n for n, one in enumerate(self.listed) if one.anchor == last), 0)
         fitting = self.listed[self.chosen :][: 1 + self.size.height // _LEAST_ROWS]
         shown = [line for number, one in enumerate(fitting) for line in self._lines_of(one, history, number == 0)]
-        title = f"Violated again and again · {self.chosen + 1} of {len(self.listed)}"
+        worst = f", the worst of {total:,}" if (total := history.violated_total) > len(self.listed) else ""
+        title = f"Violated again and again · {self.chosen + 1} of {len(self.listed)}{worst}"
         return self.show_lines(title, shown, _KEYS)
 
     def _lines_of(self, one: ViolatedAnchor, history: History, is_chosen: bool) -> list[Content]:
