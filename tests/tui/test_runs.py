@@ -5,6 +5,7 @@ import re
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from textual.widgets import Input
 
@@ -25,7 +26,7 @@ from contrastcli.tui.widgets import PlainText
 from support.commands import answer_commands
 from support.recorded import Kind, append, end, evaluated, recorded, stepped
 from support.runs_screen import at, names, opened
-from support.screens import NARROW, SIZES, WIDE, check_golden, screen_text, settled, show, until
+from support.screens import NARROW, SIZES, WIDE, check_golden, says, screen_text, settled, show, until
 
 KINDS: tuple[Kind, ...] = ("finished", "running", "stopped", "diverged", "killed", "silent")
 
@@ -79,6 +80,16 @@ async def test_selected_runs_are_overlaid_and_compared(tmp_path: Path, size: tup
             check_golden("runs-overlaid-wide", timeless(await settled(pilot)))
         await pilot.press("space")
         await until(pilot, lambda: "━━ one" in screen_text(pilot.app))
+
+
+async def test_scores_of_other_dev_sets_are_told_apart_in_the_legend(tmp_path: Path) -> None:
+    recorded(tmp_path, "stopped", "one")
+    other = msgspec.structs.replace(evaluated(350, best=True), metric="ndcg@10", data="faq.csv")
+    append(recorded(tmp_path, "running", "two"), other)
+    async with opened(ContrastApp(tmp_path), WIDE) as (pilot, _):
+        await pilot.press("a")
+        await until(pilot, lambda: says(pilot, "dev score × 100, of dev sets that differ", "Spearman · starter"))
+        assert says(pilot, "nDCG@10 · faq.csv")
 
 
 async def test_runs_that_differ_in_their_seed_are_one_method_with_mean_and_deviation(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from contrastcli.runs.sweeps import Sweep
 from contrastcli.runs.text import shortened
 from contrastcli.show.axes import number
 from contrastcli.show.format import table
-from contrastcli.show.pictures import Picture
+from contrastcli.show.pictures import Picture, Series
 from contrastcli.show.runs import bootstrap, by_method, run_details, side_by_side
 from contrastcli.tui import processes
 from contrastcli.tui.chart_view import INKS, ChartView
@@ -128,13 +128,16 @@ class OverlayPanel(Container):
 
     def _picture(self, width: int) -> Picture:
         metric, names = self._metric, labels([run.name for run in self._feeds], width)
-        series = []
-        for name, feed in zip(names, self._feeds.values(), strict=True):
+        series, title = list[Series](), metric.title
+        dev = {run: feed.history.evaluated for run, feed in self._feeds.items() if metric.names == ("score",)}
+        titles = sorted({one.title for one in dev.values() if one})
+        if titles:
+            title = f"{title}, of dev sets that differ" if titles[1:] else f"dev {titles[0]}"
+        for name, (run, feed) in zip(names, self._feeds.items(), strict=True):
             drawn = metric.series(feed.history, 2 * max(1, width))[0]
-            last = next((y for y in reversed(drawn.y) if math.isfinite(y)), None)
-            series.append(replace(drawn, name=name, ink=0, readings=() if last is None else (number(last),)))
-        titles = {f"dev {feed.history.evaluated.title}" for feed in self._feeds.values() if feed.history.evaluated}
-        title = titles.pop() if metric.names == ("score",) and len(titles) == 1 else metric.title
+            last = next((number(y) for y in reversed(drawn.y) if math.isfinite(y)), "")
+            of = f"{last} {one.title}" if titles[1:] and (one := dev[run]) else last
+            series.append(replace(drawn, name=name, ink=0, readings=(of, last) if last else ()))
         count = f", {INKS} of {len(self._chosen)} runs" if len(self._chosen) > INKS else ""
         return Picture(metric.kind, title + count, "lines", "step", "", tuple(series))
 
