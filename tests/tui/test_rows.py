@@ -93,6 +93,27 @@ async def test_a_kind_is_kept_by_one_key_and_rows_by_another() -> None:
         assert remaining() == [ROWS[n][0] for n in (0, 2, 3, 4)]
 
 
+async def test_what_was_marked_is_not_forgotten_unasked() -> None:
+    async with inspecting() as (pilot, rows):
+        await pilot.press("space", "escape")
+        await until(pilot, lambda: says(pilot, "Leave? What was marked is forgotten"))
+        await pilot.press("escape")
+        await until(pilot, lambda: pilot.app.screen is rows)
+        await pilot.press("escape", "l")
+        await until(pilot, lambda: isinstance(pilot.app.screen, SetupScreen))
+    assert not Path("rows-clean.csv").exists()
+
+
+async def test_a_file_that_is_left_while_it_is_written_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with inspecting() as (pilot, _):
+        answer_commands(monkeypatch, Finished("")).held.clear()
+        await pilot.press("w")
+        await until(pilot, lambda: says(pilot, "to which new file?"))
+        await pilot.press("enter", "escape")
+        await until(pilot, lambda: says(pilot, "rows-clean.csv was not written"))
+        assert isinstance(pilot.app.screen, SetupScreen)
+
+
 async def test_the_backbone_adds_what_only_a_model_sees() -> None:
     async with inspecting() as (pilot, _):
         await pilot.press("b")

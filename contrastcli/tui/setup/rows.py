@@ -19,7 +19,7 @@ from textual.widgets import DataTable
 from contrastcli.runs.results import Found, Inspected, Odd
 from contrastcli.runs.text import excerpt
 from contrastcli.tui import processes
-from contrastcli.tui.dialogs import Prompt
+from contrastcli.tui.dialogs import Prompt, Question
 from contrastcli.tui.setup.draft import Draft, reading_words
 from contrastcli.tui.widgets import PlainText, styled
 
@@ -35,7 +35,7 @@ class Rows(ModalScreen[str]):
     """Asks `contrast data` about the data of a draft; returns the file of what remains, "" for none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss('')", "back"),
+        Binding("escape", "leave", "back"),
         Binding("space", "mark", "leave out or keep"),
         Binding("k", "mark_kind", "the whole kind"),
         Binding("b", "ask", "ask the backbone"),
@@ -53,6 +53,8 @@ class Rows(ModalScreen[str]):
         """Whether the rows of a kind are left out."""
         self._marked: dict[int, bool] = {}
         """The same of rows that were marked by themselves."""
+        self._is_marked = False
+        self._written = ""  # the file while it is
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog unusual"):
@@ -128,8 +130,18 @@ class Rows(ModalScreen[str]):
             self._marked = {row: out for row, out in self._marked.items() if row not in own}
             self._write_marks()
 
+    @work
+    async def action_leave(self) -> None:
+        """Leave, which forgets what was marked and ends what is being written."""
+        question = "Leave? What was marked is forgotten; w writes the rows that remain."
+        if self._written:
+            self.app.notify(f"{self._written} was not written", markup=False)
+        elif self._is_marked and await self.app.push_screen_wait(Question(question, {"l": "leave"})) != "l":
+            return
+        self.dismiss("")
+
     def _write_marks(self) -> None:
-        table = self.query_one(DataTable)
+        self._is_marked, table = True, self.query_one(DataTable)
         for place, (_, row) in enumerate(self._rows):
             table.update_cell_at(Coordinate(place, 0), Text(self._mark(row)))
 
@@ -146,8 +158,9 @@ class Rows(ModalScreen[str]):
         for flag, out in (("--drop", True), ("--keep", False)):
             named = [str(name) for name, is_out in (*self._kinds.items(), *self._marked.items()) if is_out == out]
             chosen += [flag, ",".join(named)] if named else []
-        words = (*self._words, "--show", "0", "--clean", output, *chosen)
+        words, self._written = (*self._words, "--show", "0", "--clean", output, *chosen), output
         done = await processes.run_command(self._directory, *words, on_progress=self._status.update)
+        self._written = ""
         if done.error:
             self._status.update(done.error)
         else:
