@@ -1,7 +1,6 @@
 """What can be done with a run, and in which states: the keys are the same in Live and Runs."""
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +18,11 @@ from contrastcli.show.format import size
 from contrastcli.tui import processes
 from contrastcli.tui.dialogs import Prompt, Question
 from contrastcli.tui.fields.choice_field import ChoiceField, ChoiceList
+from contrastcli.tui.processes import Finished
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.widgets import hidden_key
 
-_TELL_SECONDS = 10.0
+_TELL_SECONDS = 3.0
 
 SHAPES: dict[str, str] = {
     "queued": "◔",
@@ -159,14 +159,13 @@ class RunScreen(ModeScreen):
 
     async def _export(self, run: Run, place: str, kind: str) -> None:
         """Write the best model of a run to a folder in a format, over an earlier export if that is wanted."""
-        tell = self._teller(f"exporting {run.name}")
-        words = ("export", str(run.path.resolve()), place, "--format", kind)
-        done = await processes.run_command(self.contrast.directory, *words, on_progress=tell)
+        what, words = f"exporting {run.name}", ("export", str(run.path.resolve()), place, "--format", kind)
+        done = await self._work(what, *words)
         if done.record.key == "overwrite":
             answers = {"o": "overwrite it", "k": "keep it"}
             if await self.app.push_screen_wait(Question(done.record.what, answers)) != "o":
                 return
-            done = await processes.run_command(self.contrast.directory, *words, "--overwrite")
+            done = await self._work(what, *words, "--overwrite")
         if done.error:
             self.contrast.fail(done.error)
         else:
@@ -183,26 +182,30 @@ class RunScreen(ModeScreen):
         question = f"Write the best model between {base} and {in_words(saved)} to which new folder?"
         if not (folder := await self.app.push_screen_wait(Prompt(question, f"merged/{saved[0].name}"))):
             return
-        tell = self._teller(f"measuring models between {base} and {in_words(saved)}")
         words = (base, *(str(run.path.resolve()) for run in saved), folder)
-        done = await processes.run_command(self.contrast.directory, "merge", *words, on_progress=tell)
+        done = await self._work(f"measuring models between {base} and {in_words(saved)}", "merge", *words)
         if done.error:
             self.contrast.fail(done.error)
         else:
             self.app.push_screen(Question(done.stdout.rstrip(), {}))
 
-    def _teller(self, work: str) -> Callable[[str], None]:
-        """Say that a long work has begun; what that returns says how far it is, as long as the work goes on."""
-        told = 0.0
+    async def _work(self, what: str, *words: str) -> Finished:
+        """Run a long command, and say what it does and how far it is as long as it works."""
+        reached = ""
 
-        def tell(progress: str) -> None:
-            nonlocal told
-            if time.monotonic() > told + _TELL_SECONDS:
-                told = time.monotonic()
-                self.app.notify(f"{work}\n{progress}".rstrip(), timeout=_TELL_SECONDS, markup=False)
+        def reach(progress: str) -> None:
+            nonlocal reached
+            reached = progress
 
-        tell("")
-        return tell
+        def tell() -> None:
+            self.app.notify(f"{what}\n{reached}".rstrip(), timeout=_TELL_SECONDS, markup=False)
+
+        tell()
+        timer = self.set_interval(_TELL_SECONDS, tell)
+        try:
+            return await processes.run_command(self.contrast.directory, *words, on_progress=reach)
+        finally:
+            timer.stop()
 
     @work
     async def action_delete(self) -> None:
