@@ -28,6 +28,9 @@ _LONGEST_LINE = 1 << 24  # bytes of a line of output
 _MOST_LINES = 6
 """Of what a process printed that ended without an error of its own."""
 
+_OF_SETUP = ("train", "suggest", "data")
+"""Commands whose options are fields of Setup."""
+
 _STDERR = msgspec.json.Decoder(Progress | ErrorRecord)
 
 
@@ -82,7 +85,9 @@ async def run_command(directory: Path, *args: str, on_progress: OnProgress | Non
     process = await start_process(directory, *args)
     try:
         assert process.stdout and process.stderr
-        out, (error, record) = await asyncio.gather(process.stdout.read(), read_error(process.stderr, on_progress))
+        out, (error, record) = await asyncio.gather(
+            process.stdout.read(), read_error(process.stderr, on_progress, args[0])
+        )
         code = await process.wait()
     finally:
         await end_process(process)
@@ -90,12 +95,17 @@ async def run_command(directory: Path, *args: str, on_progress: OnProgress | Non
     return Finished(text, error or silent(code), record) if code else Finished(text)
 
 
-async def read_error(stream: asyncio.StreamReader, on_progress: OnProgress | None) -> tuple[str, ErrorRecord]:
-    """The error that a process reports on stderr, with fields in place of options, else all that it prints there.
+async def read_error(
+    stream: asyncio.StreamReader, on_progress: OnProgress | None, command: str = ""
+) -> tuple[str, ErrorRecord]:
+    """The error that a command reports on stderr, else all that it prints there.
+
+    One of Setup names its fields in place of options.
 
     Progress is told as it comes.
     """
     lines, bars, reported = list[str](), Bars(), NO_ERROR
+    name = label if command in _OF_SETUP else str
     async for line in stream:
         try:
             record = _STDERR.decode(line)
@@ -103,8 +113,8 @@ async def read_error(stream: asyncio.StreamReader, on_progress: OnProgress | Non
             lines.append(line.decode(errors="replace"))
             continue
         if isinstance(record, ErrorRecord):
-            where = f" ({label(record.source)})" if record.source else ""
-            lines, reported = [f"{record.what}{where}\nhint: {in_words(record.remedies, label)}"], record
+            where = f" ({name(record.source)})" if record.source else ""
+            lines, reported = [f"{record.what}{where}\nhint: {in_words(record.remedies, name)}"], record
         elif on_progress:
             on_progress(bars.update(record))
     return "".join(lines[-_MOST_LINES:]).strip(), reported

@@ -23,7 +23,7 @@ async def contrast(runs_dir: Path, *words: str) -> tuple[Finished, list[str]]:
     return await processes.run_command(runs_dir, *words, on_progress=told.append), told
 
 
-async def test_an_error_of_a_command_names_fields_and_not_options(tmp_path: Path) -> None:
+async def test_an_error_of_what_setup_starts_names_fields_and_not_options(tmp_path: Path) -> None:
     done, _ = await contrast(tmp_path, "train", "--preset", "starter", "--batch-size", "9999", "--dry-run")
     what = "train.batch_size is 9999, but there are 1440 rows to train on"
     assert (done.stdout, done.error) == ("", f"{what}\nhint: use batch size 1440 or less, or more data")
@@ -46,7 +46,7 @@ async def test_progress_is_told_and_is_no_error(tmp_path: Path) -> None:
     ("printed", "error"),
     [
         (b"Segmentation fault\n", "Segmentation fault"),
-        (b"loading\n" + msgspec.json.encode(NO_DATA) + b"\n", "no data\nhint: get some, or dev none"),
+        (b"loading\n" + msgspec.json.encode(NO_DATA) + b"\n", "no data\nhint: get some, or --dev none"),
         (msgspec.json.encode(BAD_FILE) + b"\n", "τ is 0 (runs/2026-11-23-simcse/config.toml)\nhint: raise it"),
         (b"frame\n" * 99 + b"aborted\n", "frame\n" * 5 + "aborted"),
         (b"", ""),
