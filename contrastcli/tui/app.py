@@ -167,6 +167,7 @@ class ContrastApp(App[None]):
 
     def on_unmount(self) -> None:
         self.remembered.theme = self.theme
+        self.remembered.keep(self.directory, self.project)
         state.save(self.remembered)
 
     def command_names(self) -> set[str]:

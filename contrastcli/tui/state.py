@@ -74,10 +74,13 @@ class State(msgspec.Struct):
     metric: str = "score"
 
     def project(self, directory: Path) -> Project:
-        """The choices for a runs directory, kept with those of the last few others."""
-        project = self.projects.get(str(directory.resolve()), Project())
+        """The choices for a runs directory."""
+        return self.projects.get(str(directory.resolve()), Project())
+
+    def keep(self, directory: Path, project: Project) -> None:
+        """Keep the choices for a runs directory, and those of the last few others, as other apps have left them."""
+        self.projects = load().projects
         _keep(self.projects, directory, project)
-        return project
 
 
 def _keep(some: dict[str, T], path: Path, value: T) -> None:

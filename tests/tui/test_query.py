@@ -294,6 +294,18 @@ async def test_a_corpus_without_a_file_says_what_to_type(place: Path, models: Mo
     assert len(models.list()) == 1
 
 
+async def test_every_project_has_its_own_choices_whichever_app_ends_last(tmp_path: Path) -> None:
+    apps = {name: ContrastApp(tmp_path / name) for name in ("one", "two")}
+    async with show(apps["one"]), show(apps["two"]):
+        for name, app in apps.items():
+            app.project.corpus = f"{name}.txt"
+    assert {name: state.load().project(app.directory).corpus for name, app in apps.items()} == {
+        "one": "one.txt",
+        "two": "two.txt",
+    }
+    assert state.load().project(tmp_path).corpus == ""
+
+
 async def test_with_a_run_come_the_data_that_it_was_trained_on(place: Path, models: Models) -> None:
     data = place / "faq.csv"
     data.write_text("Frage;Antwort\nwo;hier\n")
@@ -311,8 +323,6 @@ async def test_with_a_run_come_the_data_that_it_was_trained_on(place: Path, mode
         await app.open_run(other, "query")
         await pilot.pause()
         assert app.project.corpus == str(data), "what was chosen before stays"
-    assert ContrastApp(place).project.corpus == str(data)
-    assert not ContrastApp(place / "more").project.corpus, "another project has its own choices"
 
 
 async def test_a_second_question_is_typed_over_the_first_and_x_stops_a_search(
