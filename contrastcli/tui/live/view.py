@@ -78,12 +78,11 @@ class LiveView:
         if value is None:
             return ()
         if other := self.baseline:
-            before = other.series[metric.kind].between(name, last, other.axis(self.axis))
+            sign, before = "Δ", other.series[metric.kind].between(name, last, other.axis(self.axis))
         else:
-            before = values.first(name, self.x_range(history)[0], axis)
-        lacks, before = self.baseline is not None and before is None, value if before is None else before
-        sign, change = "Δ" if self.baseline else "", value - before
-        shown = f"{change:+.2f}" if 0.1 <= abs(change) < 1000 else f"{change:+.2g}"
-        shown = MISSING if lacks else shown
+            sign, before = "", values.first(name, self.x_range(history)[0], axis)
+        change = MISSING
+        if before is not None:
+            change = f"{value - before:+.2f}" if 0.1 <= abs(value - before) < 1000 else f"{value - before:+.2g}"
         whole = f"{value:#.4g}" if 0.001 <= abs(value) < 1000 else number(value)
-        return f"{whole} ({sign}{shown})", whole, f"{value:#.3g}"
+        return f"{whole} ({sign}{change})", whole, f"{value:#.3g}"
