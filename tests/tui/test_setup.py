@@ -144,6 +144,20 @@ async def test_it_says_that_it_starts_and_starts_once(commands: Commands) -> Non
         assert len(started(commands)) == 1
 
 
+async def test_leaving_waits_for_a_training_that_starts_and_asks_what_becomes_of_it(commands: Commands) -> None:
+    async with shown() as (pilot, _):
+        commands.held.clear()
+        await pilot.press("s")
+        await until(pilot, lambda: "starting…" in screen_text(pilot.app))
+        await pilot.press("q")
+        await until(pilot, lambda: "a training starts; then it is asked" in screen_text(pilot.app))
+        commands.held.set()
+        await until(pilot, lambda: "starter-running is still training" in screen_text(pilot.app))
+        await pilot.press("k")
+        await until(pilot, lambda: pilot.app.return_code == 0)
+    assert not commands.cancelled and len(started(commands)) == 1
+
+
 async def test_a_start_shows_how_much_of_the_model_is_downloaded(commands: Commands) -> None:
     async with shown() as (pilot, _):
         commands.held.clear()
