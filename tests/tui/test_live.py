@@ -2,6 +2,7 @@
 
 import gc
 import math
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -337,6 +338,30 @@ async def test_another_run_is_compared_in_every_chart(tmp_path: Path) -> None:
         await until(page, lambda: says(page, f"Δ to {other.name}", "(Δ+0)") and len(chart.picture.series) == 6)
     async with show(opened(run)) as page:
         await until(page, lambda: says(page, f"Δ to {other.name}"))
+
+
+@pytest.mark.parametrize("back", range(1, 12, 2))
+async def test_a_baseline_is_compared_at_the_step_of_the_value_wherever_the_cursor_is(
+    tmp_path: Path, back: int
+) -> None:
+    run, twin = recorded(tmp_path, "finished"), recorded(tmp_path, "finished", "twin")
+    app = opened(run)
+    app.project.baseline = str(twin.path)
+    async with show(app) as page:
+        await until(page, lambda: says(page, "Δ to twin", "(Δ+0)"))
+        await page.press(*["left_square_bracket"] * back)
+        await until(page, lambda: says(page, "values at step"))
+        assert set(re.findall(r"\(Δ(.*?)\)", await settled(page))) == {"+0"}
+
+
+async def test_a_baseline_that_had_ended_by_then_says_so(tmp_path: Path) -> None:
+    run, other = recorded(tmp_path, "finished"), recorded(tmp_path, "stopped", "short")
+    app = opened(run)
+    app.project.baseline = str(other.path)
+    async with show(app, (200, 60)) as page:
+        await until(page, lambda: says(page, "Δ to short, at its last step 350"))
+        await page.press("escape", *["left_square_bracket"] * 30)
+        await until(page, lambda: says(page, "Δ to short") and not says(page, "at its last step"))
 
 
 async def test_a_baseline_without_a_value_there_has_no_difference(tmp_path: Path) -> None:

@@ -140,10 +140,12 @@ class LiveScreen(ViewScreen):
     def _draw_header(self, feed: Feed, snapshot: Snapshot) -> None:
         name, other = self._baseline or ("", None)
         self.view = replace(self.view, baseline=other.history if other and name != snapshot.run.name else None)
+        is_beyond = other and self.view.place(feed.history) > self.view.x_range(other.history)[1]
+        ended = f", at its last step {other.history.last_step:,}" if other and is_beyond else ""
         notes = {
             "view paused, p continues": self._paused,
             f"reading earlier events, {100 * (feed.earlier or 0.0):.0f} %": feed.earlier is not None,
-            f"Δ to {name}": self.view.baseline is not None,
+            f"Δ to {name}{ended}": self.view.baseline is not None,
         }
         progress = progress_text(snapshot, feed.history, self.view, self.size.width - 2, notes)
         self._header.show(snapshot, feed.history, progress)

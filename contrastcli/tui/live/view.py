@@ -78,7 +78,9 @@ class LiveView:
         if value is None:
             return ()
         if other := self.baseline:
-            sign, before = "Δ", other.series[metric.kind].between(name, last, other.axis(self.axis))
+            # Where the value was measured, which may be before the cursor.
+            place = values.place(values.steps[values.count(last, axis) - 1], axis)
+            sign, before = "Δ", other.series[metric.kind].between(name, place, other.axis(self.axis))
         else:
             sign, before = "", values.first(name, self.x_range(history)[0], axis)
         change = MISSING
