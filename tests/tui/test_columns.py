@@ -144,6 +144,14 @@ async def test_a_role_is_taken_from_the_column_that_had_it(commands: Commands) -
         assert screen.draft.typed["data.columns"] == "anchor=query,positive=answer"
 
 
+async def test_a_role_that_is_only_passed_stays_where_it_was(commands: Commands) -> None:
+    async with setting_up() as (pilot, screen):
+        await opened(pilot)
+        await pilot.press("a", "down", "p", "down", *["left"] * 9, "enter")
+        given = "anchor=Frage,positive=Antwort"
+        await until(pilot, lambda: screen.draft.typed.get("data.columns") == given)
+
+
 async def test_the_table_opens_without_an_error_too_and_changes_nothing_by_itself(commands: Commands) -> None:
     async with setting_up(data__train="tidy.csv") as (pilot, screen):
         assert screen.focused is None and not screen.query(SettingRow).filter("#data-columns")

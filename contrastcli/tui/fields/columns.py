@@ -1,6 +1,6 @@
 """The columns of a file, over a screen: each with its first value, and a role to choose."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, get_args
 
@@ -47,6 +47,8 @@ class Columns(ModalScreen[str | None]):
         self._words = ["data", str(Path(source).expanduser()), *chosen, "--list-columns", "--json"]
         self._first: Mapping[str, str] = {}  # value, by column
         self._roles: list[str] = []
+        self._given: tuple[int, Sequence[str]] = -1, ()
+        """The column that a role is being given to, and the roles before that."""
         self.is_ready = False
 
     def compose(self) -> ComposeResult:
@@ -77,7 +79,9 @@ class Columns(ModalScreen[str | None]):
         """Give the highlighted column the next role; one of no negatives is taken from the column that has it."""
         if (here := self.query_one(OptionList).highlighted) is not None:
             role = after(self._roles[here], [role for role in _ROLES[::by] if role.startswith(letter)])
-            self._roles = ["" if other == role and "negative" not in role else other for other in self._roles]
+            # A role that is only passed stays where it was.
+            self._given = self._given if self._given[0] == here else (here, self._roles)
+            self._roles = ["" if other == role and "negative" not in role else other for other in self._given[1]]
             self._roles[here] = role
             self._show()
 
@@ -91,7 +95,7 @@ class Columns(ModalScreen[str | None]):
     def _lines(self) -> Iterator[Content]:
         for (name, first), role in zip(self._first.items(), self._roles, strict=True):
             name = set_cell_size(printable(name), _NAME_CELLS)
-            yield styled(f"{name}  ", (f"{role or '–':<14}", "bold"), (first, "dim"))
+            yield styled(f"{name}  ", (f"{role or '–':<13} ", "bold"), (first, "dim"))
 
     @on(OptionList.OptionSelected)
     def _take(self) -> None:
