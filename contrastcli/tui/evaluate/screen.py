@@ -181,6 +181,7 @@ class EvaluateScreen(ModeScreen):
         setattr(self.contrast.project, str(event.field.id), event.value)
         if event.field.id == "own_data":
             self._own.columns.recall()
+            self.query_one(f"#{OWN.name}", SuiteBox).value = bool(event.value)
         self._status.update("")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
