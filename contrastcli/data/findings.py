@@ -21,8 +21,8 @@ NEAR = 0.8
 
 _GRAM, _PERMUTATIONS, _BANDS = 3, 128, 16
 _MOST_CANDIDATES = 1_000
-_SCORE_SPREAD = 0.1
-"""Part of the range of scores by which those of equal pairs may differ."""
+_SCORE_SPREAD = 0.2
+"""By how much scores of equal pairs may differ, as a part of the distance of the quartiles of all."""
 _SHOWN_TEXTS, _SHOWN_CHARACTERS = 3, 60
 _WORDS = re.compile(r"\w+")
 _SURE, _SHORTEST, _RARE = 0.8, 20, 0.05
@@ -92,7 +92,8 @@ def contradicting(keyed: Keyed) -> Findings:
     if rows.labels or rows.scores:
         names = None if rows.labels is None else LABELS
         values = np.array(rows.labels or rows.scores, float)
-        yield from _spread(keyed.pairs(1), values, _SCORE_SPREAD * np.ptp(values) if rows.scores else 0.0, names)
+        allowed = _SCORE_SPREAD * np.ptp(np.percentile(values, (25, 75))) if rows.scores else 0.0
+        yield from _spread(keyed.pairs(1), values, allowed, names)
     elif len(rows.views) > 2:
         positives, *negatives = (keyed.pairs(view).tolist() for view in range(1, len(rows.views)))
         first = {pair: row for row, pair in reversed([*enumerate(positives)])}

@@ -137,7 +137,7 @@ KINDS: Mapping[str, Unusual] = {
     "unlabelled": Unusual("without a gold label"),
     "unscored": Unusual("without a number as score"),
     "same": Unusual("two of their texts are the same"),
-    "contradicting": Unusual("equal texts, said to be alike and not to be"),
+    "contradicting": Unusual("equal texts with other labels or scores, or positive and negative"),
     "repeated": Unusual("equal to an earlier row, but for case and white space"),
     "near": Unusual("equal to an earlier row, but for a few characters"),
     "leak": Unusual("a text of the dev set"),
