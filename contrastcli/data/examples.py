@@ -176,7 +176,7 @@ def from_frame(
     ids = frame.columns[row_id] if row_id else None
     rows = Examples(form, views, None, source, notes, ids=ids, numbers=frame.numbers)
     rows = _with_scores(rows, frame, [score, *taught], blank) if score else rows
-    return _with_gold(rows, roles.labels(frame, label, names)) if label else rows
+    return _with_gold(rows, roles.labels(frame, label, names, blank)) if label else rows
 
 
 def are_lists(cells: Column[object]) -> bool:

@@ -37,7 +37,8 @@ _SHOWN_VALUES, _MOST_NAMED = 3, 20
 _MISSING = ("N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null")
 """What spreadsheets and programs write into a cell without a value."""
 # In SNLI and MNLI: the annotators disagreed.
-_NO_GOLD = {"-", "-1"}
+_NO_GOLD, _BLANK = {"-", "-1"}, {"", "none", "nan"}
+"""Words in place of a label, as files and as Python have them."""
 
 _NAMED = "sentence | anchor, positive, negative | premise, hypothesis, label | sentence1, sentence2, score"
 
@@ -393,12 +394,15 @@ def label_names(text: str) -> dict[str, int]:
     return {word.lower(): _LABEL_WORDS[name.lower()] for word, name in names.items()}
 
 
-def labels(frame: Frame, column: str, names: Mapping[str, int]) -> list[int | None]:
+def labels(frame: Frame, column: str, names: Mapping[str, int], blank: Blank) -> list[int | None]:
     """A column of labels as 0, 1 and 2, None for a row without a gold label. `names` are added to the known words.
+
+    A blank one is none if `blank` is "drop".
 
     Raises DataError for other words, and for numbers that `names` does not explain.
     """
-    known: dict[str, int | None] = {**dict.fromkeys(_NO_GOLD, None), **_LABEL_WORDS, **names}
+    no_gold = _NO_GOLD | _BLANK if blank == "drop" else _NO_GOLD
+    known: dict[str, int | None] = {**dict.fromkeys(no_gold, None), **_LABEL_WORDS, **names}
     values = []
     bad: dict[int, str] = {}
     for row, cell in enumerate(frame.columns[column]):
@@ -409,7 +413,7 @@ def labels(frame: Frame, column: str, names: Mapping[str, int]) -> list[int | No
         values.append(known.get(word))
     if bad:
         what = f"the label in the column '{column}' is {_values(frame, column, [*bad])}"
-        remedies = [_naming(sorted({*bad.values()} - {""}), names)]
+        remedies = [_naming(sorted({*bad.values()} - _BLANK), names)]
         roles = {role: name for name in frame.columns if (role := _role_of(name)) in ("anchor", "positive")}
         if len(roles) == 2 and all(math.isfinite(as_number(word)) for word in bad.values()):
             remedies.append(Use("--columns", _spelled(**roles, score=column), "if they say how alike the two are:"))
@@ -420,7 +424,7 @@ def labels(frame: Frame, column: str, names: Mapping[str, int]) -> list[int | No
 def _naming(words: Sequence[str], names: Mapping[str, int]) -> Remedy:
     """How labels are named that are not in `names`: for the user to fill in, but for the usual numbers."""
     if not words:
-        return "write a label into each row, or delete it"
+        return Use("--blank", "drop", "write a label into each row, or leave these out with")
     if [*words] == ["0", "1", "2"]:
         return Use("--labels", _LABELS_EXAMPLE, "explain the labels:")
     # GLUE's MRPC and QQP: equivalent and not_equivalent.

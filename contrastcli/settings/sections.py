@@ -163,7 +163,7 @@ class Data(Section, frozen=True, kw_only=True):
     ] = ""
     columns: Annotated[str, about_data("roles of columns: anchor=a,positive=b")] = ""
     labels: Annotated[str, about_data("names of labels: 0=entailment,1=neutral,2=contradiction")] = ""
-    blank: Annotated[Blank, about_data("rows with a blank text or score: refuse the data, or drop them")] = "error"
+    blank: Annotated[Blank, about_data("rows with a blank text, label or score: an error, or left out")] = "error"
     mix: Annotated[
         Literal["mixed", "one"], about_data("batches of several sets: mixed, or each of rows from one set")
     ] = "mixed"

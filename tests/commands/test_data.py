@@ -128,6 +128,7 @@ def test_rows_that_differ_by_a_mark_have_the_same_words(contrast: Contrast) -> N
 
 
 LABELLED = [("a b", "c d", "entailment"), ("A B", "c  d", "contradiction"), ("a b", "e f", "-"), ("g", "h", "neutral")]
+LABELLED += [("i", "j", "")]
 SCORED = [
     ("a b", "c d", "5"),
     ("c d", "A b", "1"),
@@ -135,6 +136,7 @@ SCORED = [
     ("e", "f", "0.2"),
     ("g", "h", "n/a"),
     ("", "i", ""),
+    ("one that is", "far away", "99"),
 ]
 TRIPLETS = [("a b", "c d", "e f"), ("a b", "E F", "g h"), ("i", "j", "k"), ("l m", "n o", "L m")]
 
@@ -142,7 +144,7 @@ TRIPLETS = [("a b", "c d", "e f"), ("a b", "E F", "g h"), ("i", "j", "k"), ("l m
 @pytest.mark.parametrize(
     ("header", "rows", "expected"),
     [
-        ("premise,hypothesis,label", LABELLED, {"contradicting": [1, 2], "unlabelled": [3]}),
+        ("premise,hypothesis,label", LABELLED, {"contradicting": [1, 2], "unlabelled": [3, 5]}),
         ("sentence1,sentence2,score", SCORED, {"contradicting": [1, 2], "same": [], "unscored": [5], "blank": [6]}),
         ("anchor,positive,negative", TRIPLETS, {"contradicting": [1, 2], "same": [4]}),
         ("sentence", [("a b c",), ("d e f",), ("A b c",)], {"repeated": [3], "same": []}),
