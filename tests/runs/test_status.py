@@ -214,6 +214,9 @@ def test_each_heartbeat_tells_the_step_between_two_that_are_logged(run: Run, mon
             me.step, me.seconds_left = step, seconds
             wait_until(lambda: (run.status().step, run.status().seconds_left) == (step, seconds))  # noqa: B023
             assert run.status().state == "running" and run.events_path.stat().st_size == size
+        # No beat is under way while the file is replaced.
+        monkeypatch.setattr(process, "HEARTBEAT", 1.0)
+        time.sleep(0.3)
         run.alive_path.unlink()
         beat(run, ELSEWHERE)
         os.utime(run.alive_path, (0, 0))
