@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from contrastcli.data.formats import Frame
 from contrastcli.data.forms import FORMS, KINDS, LONGEST
 from contrastcli.data.roles import listed
 from contrastcli.data.sources import open_frame, read_sets
-from contrastcli.data.writing import WRITERS, check_rows_output
+from contrastcli.data.writing import WRITERS, as_json_line, check_rows_output
 from contrastcli.errors import DataError, UsageError, Use, nearest
 from contrastcli.files import replaced, writing_to
 from contrastcli.model.locate import ModelRef, resolve
@@ -287,17 +286,18 @@ def _write(output: Path, seen: Inspection, reasons: Mapping[int, Sequence[str]])
         rows = ([_as_text(cell) for cell in row] for row in rows)
     with writing_to(output, Use("--clean", "FILE", "write elsewhere:")), replaced(output) as draft:
         WRITERS[output.suffix](draft, [*columns], rows)
-        with replaced(output.with_name(output.name + DROPPED)) as note, note.open("w", encoding="utf-8") as file:
+        with replaced(output.with_name(output.name + DROPPED)) as note, note.open("wb") as file:
             for row, why in reasons.items():
                 cells = {name: column[row] for name, column in columns.items()}
                 one = {"row": row + 1, "where": seen.where(row), "why": why, "columns": cells}
-                file.write(json.dumps(one, ensure_ascii=False) + "\n")
+                file.write(as_json_line(one))
 
 
 def _as_text(cell: object) -> str:
     if isinstance(cell, str):
         return cell
-    return "" if cell is None else json.dumps(cell, ensure_ascii=False, default=str)
+    text = as_json_line(cell).decode().strip()
+    return "" if text == "null" else text.strip('"')
 
 
 def report(result: Inspected, **how: str) -> None:

@@ -77,8 +77,8 @@ def same(keyed: Keyed) -> Findings:
 
 
 def repeated(keyed: Keyed) -> Findings:
-    """Rows that equal an earlier one in all texts, label and score."""
-    values = keyed.rows.labels or keyed.rows.scores
+    """Rows that equal an earlier one in all texts, label and scores."""
+    values = keyed.rows.labels or keyed.rows.scores or keyed.rows.candidate_scores
     columns = keyed.keys if values is None else np.column_stack([keyed.keys, values])
     _, first, equal = np.unique(columns, axis=0, return_index=True, return_inverse=True)
     earlier = first[equal.ravel()]

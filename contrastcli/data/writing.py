@@ -1,11 +1,13 @@
 """Rows of texts into files that `formats` reads again."""
 
 import csv
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
+import msgspec
+
+from contrastcli.data.forms import DELIMITERS
 from contrastcli.errors import DataError, UsageError
 from contrastcli.files import check_output
 
@@ -14,23 +16,34 @@ Records = Iterable[Sequence[str]]
 _PARQUET_GROUP_ROWS = 10_000
 
 
+def as_json_line(value: object) -> bytes:
+    """A line of JSON: dates and bytes of a .parquet are texts, and a number that is none is null."""
+    return msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=0) + b"\n"
+
+
 def _write_jsonl(path: Path, columns: Sequence[str], rows: Records) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        for row in rows:
-            file.write(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) + "\n")
+    with open(path, "wb") as file:
+        file.writelines(as_json_line(dict(zip(columns, row, strict=True))) for row in rows)
 
 
 def _write_csv(path: Path, columns: Sequence[str], rows: Records) -> None:
     with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(rows)
+        usual = csv.writer(file, lineterminator="\n")
+        # Other programs, and Python before 3.13, take a carriage return for the end of a row.
+        quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        (quoted if any(mark in name for name in columns for mark in ("\r", *DELIMITERS)) else usual).writerow(columns)
+        for row in rows:
+            (quoted if any("\r" in text for text in row) else usual).writerow(row)
 
 
 def _write_tsv(path: Path, columns: Sequence[str], rows: Records) -> None:
-    """Raises DataError for a text with a tab or a line end, which no field of a .tsv can hold."""
+    """Raises DataError for a text with a tab or a line end, or names of columns, that no .tsv can hold."""
     with open(path, "w", encoding="utf-8", newline="") as file:
-        file.write("\t".join(columns) + "\n")
+        header = "\t".join(columns)
+        # Reading finds out what separates most names.
+        if any(header.count(mark) > header.count("\t") for mark in DELIMITERS):
+            raise DataError(f"a .tsv cannot hold columns of such names: {header!r:.60}", "write a .jsonl or .csv")
+        file.write(header + "\n")
         for row in rows:
             if text := next((text for text in row if any(character in text for character in "\t\n\r")), ""):
                 raise DataError(f"a .tsv cannot hold a tab or line end, as in {text!r:.60}", "write a .jsonl or .csv")

@@ -2,12 +2,16 @@
 
 import csv
 import json
+import math
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset
 
@@ -97,6 +101,24 @@ def test_values_stay_values_where_the_format_has_them(contrast: Contrast) -> Non
     assert Path("clean.csv").read_text().splitlines()[2] == 'text number 1,"[""a"", 1]",1'
 
 
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
+def test_what_a_format_has_no_value_for_is_written_and_read_again(contrast: Contrast, suffix: str) -> None:
+    times, gaps = [datetime(2026, 1, n) for n in (1, 2, 3)], [None, math.nan, 1.0]
+    rows = {"sentence": ["one\rtwo", "three", "four"], "a; b; c": times, "d": gaps, "e": [b"f"] * 3}
+    pq.write_table(pa.table(rows), "rows.parquet")
+    answer = contrast("data", "rows.parquet", "--clean", f"clean{suffix}", "--drop", "3")
+    assert answer.code == 0, answer.err
+    again = open_frame(f"clean{suffix}", "train").columns
+    assert [*again["sentence"]] == ["one\rtwo", "three"] and again["a; b; c"][1] == "2026-01-02T00:00:00"
+    assert {*again["d"]} <= {None, ""}
+    assert json.loads(Path(f"clean{suffix}.dropped").read_text())["columns"]["d"] == 1
+
+
+def test_a_tsv_has_no_names_that_reading_would_part(contrast: Contrast) -> None:
+    Path("rows.jsonl").write_text('{"sentence": "one", "a; b; c": "x"}\n{"sentence": "two", "a; b; c": "y"}\n')
+    failed(contrast("data", "rows.jsonl", "--clean", "clean.tsv"), 3, "columns of such names", ".jsonl or .csv")
+
+
 def test_several_positives_of_a_row_are_looked_at_and_stay_with_it(contrast: Contrast) -> None:
     rows = [{"query": f"question {n}", "pos": [f"answer {n}", f"other {n}"], "neg": ["no"]} for n in range(9)]
     rows[3]["pos"] = ["the same answer", "the same answer."]
@@ -138,6 +160,7 @@ SCORED = [
     ("", "i", ""),
     ("one that is", "far away", "99"),
 ]
+TAUGHT = [("a b", "c d", "e f", "0.9", "0.1"), *[("a b", "c d", "e f", "0.1", "0.9")] * 2]
 TRIPLETS = [("a b", "c d", "e f"), ("a b", "E F", "g h"), ("i", "j", "k"), ("l m", "n o", "L m")]
 
 
@@ -147,6 +170,7 @@ TRIPLETS = [("a b", "c d", "e f"), ("a b", "E F", "g h"), ("i", "j", "k"), ("l m
         ("premise,hypothesis,label", LABELLED, {"contradicting": [1, 2], "unlabelled": [3, 5]}),
         ("sentence1,sentence2,score", SCORED, {"contradicting": [1, 2], "same": [], "unscored": [5], "blank": [6]}),
         ("anchor,positive,negative", TRIPLETS, {"contradicting": [1, 2], "same": [4]}),
+        ("anchor,positive,negative,score,negative_score", TAUGHT, {"repeated": [3]}),
         ("sentence", [("a b c",), ("d e f",), ("A b c",)], {"repeated": [3], "same": []}),
     ],
 )
