@@ -16,7 +16,7 @@ from contrastcli.model.folder import load_model
 from contrastcli.model.locate import is_word_vectors, resolve
 from contrastcli.model.prompts import PROMPT_NAMES
 from contrastcli.model.vectors import fingerprint
-from contrastcli.runs.directory import add_scores, read_scores
+from contrastcli.runs.scores import add_scores, read_scores
 from contrastcli.settings.sections import Pooling, Precision
 
 
@@ -33,9 +33,8 @@ def evaluate(
     With `dim` the first numbers of its embeddings are measured.
 
     The scores of each task are written as soon as it is measured, next to those of other suites and, if only some tasks
-    are asked for, of its other tasks: in fp32 to `ModelRef.scores_path`, unless another user owns the run or other
-    weights were measured there; and to `options.out`. Raises DataError if the model cannot be loaded, RunError if
-    scores cannot be written.
+    are asked for, of its other tasks: in fp32 to `ModelRef.scores_path`, unless another user owns the run; and to
+    `options.out`. Raises DataError if the model cannot be loaded, RunError if scores cannot be written.
     """
     subject = load_subject(model, pooling, options.on_progress, precision, dim)
     results = []
@@ -43,16 +42,14 @@ def evaluate(
     keeps = precision == "fp32" and is_writable(path.parent)
     if precision == "fp32" and not keeps:
         narrate(f"note: {path.parent} cannot be written, so that no scores are kept there; --out DIR keeps them")
+    paths = [*([options.out / "scores.json"] if options.out else []), *([path] if keeps else [])]
     for suite in suites:
         if suite.tasks and not suite.select(options.tasks):
             continue
-        paths = [options.out / "scores.json"] if options.out else []
         # Where any task may be asked for, an average is of those that were.
         adds = options.names(suite) and (suite.tasks or not suite.averages)
         known = read_scores(path).get("suites", {}).get(suite.name, {}) if adds else {}
-        same = not known or known.get("vectors") == subject.fingerprint
-        if same and keeps:
-            paths.append(path)
+        same = known.get("vectors") == subject.fingerprint
         write = partial(_write, Scores(model, (), dim), paths)
         results.append(measure(suite, subject, options, write, known if same else {}))
     return Scores(model, tuple(results), dim)

@@ -11,11 +11,12 @@ from contrastcli.errors import ContrastError
 from contrastcli.evaluation.suites import SUITES, value_at
 from contrastcli.model.locate import resolve
 from contrastcli.runs.cells import Cell
-from contrastcli.runs.directory import Run, list_runs, read_scores
+from contrastcli.runs.directory import Run, list_runs
 from contrastcli.runs.events import Started, training_seconds
 from contrastcli.runs.measured import Step
 from contrastcli.runs.methods import Identity, identity
 from contrastcli.runs.results import Spread
+from contrastcli.runs.scores import read_scores
 from contrastcli.runs.status import Environment
 from contrastcli.runs.sweeps import slug
 from contrastcli.settings import config as configs

@@ -7,11 +7,12 @@ from msgspec.structs import asdict
 
 from contrastcli.evaluation.suites import headlines
 from contrastcli.model.locate import ModelRef
-from contrastcli.runs.directory import Run, read_scores
+from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Started, training_seconds
 from contrastcli.runs.measured import Step
 from contrastcli.runs.methods import Member, dev_score, differing, group
 from contrastcli.runs.results import Comparison, Result
+from contrastcli.runs.scores import read_scores
 from contrastcli.runs.status import digest
 from contrastcli.settings import published
 

@@ -8,6 +8,7 @@ measured.py    the events that measure: steps, the dev set, angles, the machine
 event_file.py  events.jsonl, appended to, read from either end, or followed
 status.py      the state of a run, from its last events, heartbeat and process
 process.py     the process that trains, from outside: start, stop, wait for its end; its lock and heartbeat
+scores.py      what evaluation measured of a run or of another model
 checksums.py   checksums of a checkpoint's files
 cells.py       a cell of a sweep or of a paper's table: one of the runs that commands/sweep.py trains in turn
 sweeps.py      a grid of settings times seeds, its cells, and its file

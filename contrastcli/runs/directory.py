@@ -24,7 +24,7 @@ import re
 import shlex
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
@@ -36,12 +36,9 @@ import msgspec
 from contrastcli.errors import ContrastError, DataError, InUse, RunError, UsageError, nearest
 from contrastcli.files import (
     atomic_write,
-    decoding,
     draft_of,
     fsync_dir,
-    json_bytes,
     locked,
-    make_folder,
     read_json,
     writing_to,
 )
@@ -49,6 +46,7 @@ from contrastcli.runs import event_file
 from contrastcli.runs.event import Count, Event
 from contrastcli.runs.event_file import read_from_end
 from contrastcli.runs.events import Started, decode
+from contrastcli.runs.scores import read_scores
 from contrastcli.runs.status import IN_PROGRESS, Digest, Status, digest, read_writer, state_of
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections
@@ -226,37 +224,6 @@ class Run:
             with contextlib.suppress(FileNotFoundError):
                 total += 0 if path.is_dir() else path.lstat().st_size
         return total
-
-
-class _Suite(msgspec.Struct):
-    missing: dict[str, dict[str, str]] = {}
-
-
-class _Scores(msgspec.Struct):
-    """What is checked of a scores.json."""
-
-    model: str = ""
-    suites: dict[str, _Suite] = {}
-
-
-def read_scores(path: Path) -> dict[str, Any]:
-    """The results of evaluation in a file; empty if there is none. Raises DataError."""
-    scores = read_json(path, dict[str, Any]) or {}
-    with decoding(path):
-        msgspec.convert(scores, _Scores)
-    return scores
-
-
-def add_scores(path: Path, more: Mapping[str, Any]) -> None:
-    """Add what was measured to a file of scores, suite by suite. Raises DataError and RunError."""
-    import filelock
-
-    make_folder(path.parent)
-    # Other processes may write scores of their own.
-    with writing_to(path), filelock.FileLock(path.with_name(f".{path.name}.lock")):
-        known = read_scores(path)
-        suites = known.get("suites", {}) | more.get("suites", {})
-        atomic_write(path, json_bytes(known | dict(more) | ({"suites": suites} if suites else {})))
 
 
 def runs_dir(option: str | None) -> Path:

@@ -28,6 +28,7 @@ from contrastcli.runs import checksums
 from contrastcli.runs.directory import POSITION, TRAINING, Run, discard
 from contrastcli.runs.event import Count
 from contrastcli.runs.events import Saved
+from contrastcli.runs.scores import forget_suites
 from contrastcli.training.dev import DevSet
 
 _SCORES = "dev.safetensors"
@@ -83,7 +84,10 @@ def save(
                 flush_tree(draft)
                 os.rename(draft, target)
                 fsync_dir(target.parent)
-            names = run.checkpoints() | {"last": name} | ({"best": name} if best else {})
+            before = run.checkpoints()
+            names = before | {"last": name} | ({"best": name} if best else {})
+            if before and ("best" not in names or best):
+                forget_suites(run.scores_path)
             atomic_write(run.checkpoints_path, json_bytes(names))
         finally:
             prune(run, keep)

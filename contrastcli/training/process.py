@@ -18,12 +18,13 @@ from contrastcli.model.contract import adapted, read_contract
 from contrastcli.model.devices import choose_precision, is_out_of_memory
 from contrastcli.model.locate import resolve
 from contrastcli.runs.alerts import Rules, post
-from contrastcli.runs.directory import TRAINING, Run, add_scores
+from contrastcli.runs.directory import TRAINING, Run
 from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Alert, Done, Note, Started
 from contrastcli.runs.measured import Evaluated, Step, System
 from contrastcli.runs.process import CONTRAST, handle_signals, hold, interrupt, start_detached, wait_behind
+from contrastcli.runs.scores import add_scores
 from contrastcli.runs.status import Writer, digest
 from contrastcli.settings import presets
 from contrastcli.settings.config import Config

@@ -57,6 +57,15 @@ def test_another_pooling_is_measured_without_overwriting_the_runs_scores(contras
     assert "suites" not in run.scores()
 
 
+def test_the_scores_of_an_earlier_checkpoint_go_with_it(contrast: Contrast, run: Run) -> None:
+    assert contrast("eval", "simple", "--data", "tiny/dev.jsonl").code == 0
+    assert contrast("train", "--resume", "simple", "--max-steps", "8", "--no-ui").code == 0
+    better = run.status().best_step
+    assert better and better > 4 and "suites" not in run.scores()
+    compared = contrast("compare", "simple", "tiny/backbone", "--json")
+    assert "own" not in json.loads(compared.out)["results"][0]["scores"].get("suites", {})
+
+
 def test_a_set_that_is_missing_is_an_error_after_the_others_were_measured(contrast: Contrast) -> None:
     write_all(Path("data"))
     shutil.rmtree("data/SICK")

@@ -20,7 +20,8 @@ from textual.worker import Worker
 from contrastcli.errors import ContrastError
 from contrastcli.evaluation.suites import OWN, all_suites
 from contrastcli.model.locate import resolve
-from contrastcli.runs.directory import Run, read_scores
+from contrastcli.runs.directory import Run
+from contrastcli.runs.scores import read_scores
 from contrastcli.settings.config import Config
 from contrastcli.settings.sections import Pooling
 from contrastcli.show import pictures
