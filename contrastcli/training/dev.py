@@ -37,7 +37,7 @@ class DevSet:
 
     They are both texts of scored pairs (P,), or queries (Q,) and documents (N,). `general` is measured at the same
     steps, and shows what is forgotten. `scores`, as `resampled` has them, are the `first`, `last` and `best` so far,
-    and `most`, which `interval` takes.
+    and `most`, which `interval` takes. Where the run changes its backbone's contract, `first` is without the changes.
     """
 
     data: DevData
@@ -45,8 +45,6 @@ class DevSet:
     first: Indices
     second: Indices
     general: DevSet | None = None
-    published: Floats | None = None
-    """The scores of the backbone under its own contract, where that of the run is another: the `first`."""
     scores: dict[str, Floats] = field(default_factory=dict)
 
     @classmethod
@@ -66,7 +64,7 @@ class DevSet:
         evaluated = own.evaluate(encoder, 0, on_chunk)
         for one, other in ((self, own), (self.general, own.general)):
             if one and other:
-                one.published = other.scores["first"]
+                one.scores["first"] = other.scores["first"]
         return evaluated
 
     def __len__(self) -> int:
@@ -110,8 +108,7 @@ class DevSet:
         left, right = vectors[torch.from_numpy(self.first)], vectors[torch.from_numpy(self.second)]
         judged = self._judge(left, right)
         scores = resampled(judged.values, judged.gold)
-        first = scores if self.published is None else self.published
-        self.scores |= {"last": scores} if step else {"first": first, "last": scores}
+        self.scores |= {"last": scores} if step else {"first": self.scores.get("first", scores), "last": scores}
         if step and "first" in self.scores:
             change = scores - self.scores["first"]
             self.scores["most"] = np.fmax(self.scores.get("most", -np.inf), change[1:] - change[0])

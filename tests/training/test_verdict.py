@@ -1,6 +1,7 @@
 """The last word on a training: how the best checkpoint compares with the model before, on the dev and a general set."""
 
 import json
+import shutil
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -50,8 +51,17 @@ def test_a_run_is_compared_with_its_backbone_as_published(
     plain, run = (
         model.run(tmp_path / name, "simcse", "pairs", **RUN, **more) for name, more in (("a", {}), ("b", changes))
     )
+    stopped = Run(Path(shutil.copytree(run.path, tmp_path / "c")))
+
+    def stop(event: Event) -> None:
+        if isinstance(event, Note) and event.text.startswith("without this run's"):
+            stopped.stop_path.touch()
+
     for one in (plain, run):
         train(one)
+    assert train(stopped, stop).step == (0 if changes else 12)
+    train(stopped)
+    assert last(stopped).change == last(run).change
     assert last(run).base == "embedder" and last(run).change.before == last(plain).change.before
     notes = [note.text for note in told(run, Note) if note.text.startswith("without this run's")]
     assert [note.partition(" the backbone has ")[0] for note in notes] == [f"without this run's {what}"] * bool(what)
