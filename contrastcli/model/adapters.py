@@ -28,6 +28,7 @@ from contrastcli.model.backbone import AutoBackbone, Backbone, BertBackbone, loa
 from contrastcli.model.bert.cpu import Linear, dropout
 from contrastcli.model.locate import PICKLED, STARTER, resolve, revision
 from contrastcli.model.weights import BASE, DOWNLOAD
+from contrastcli.runs.directory import Run
 from contrastcli.settings.other_names import our_name
 from contrastcli.settings.sections import Attention, Model
 
@@ -55,16 +56,17 @@ class _Config(msgspec.Struct):
 
 
 def base_folder(folder: Path) -> Path:
-    """The folder with the weights of a model: of an adapter that of its base, else its own.
+    """The folder with the weights of a model: of an adapter that of its base, which its run may keep, else its own.
 
     Raises DataError if the base is missing, or is not what it was.
     """
     if (base := _read_base(folder)) is None:
         return folder
+    kept = Run(folder.resolve().parent.parent).base_dir
     what = f"{folder} is an adapter of {base.name}, which"
-    if Path(base.name).is_absolute() and not Path(base.name).is_dir():
+    if Path(base.name).is_absolute() and not Path(base.name).is_dir() and not kept.is_dir():
         raise DataError(f"{what} is missing", f"put that model back, or link to it: ln -s FOLDER {base.name}")
-    found = resolve(base.name).folder()
+    found = kept if kept.is_dir() else resolve(base.name).folder()
     if base.checksum and _checksum(found) != base.checksum:
         raise DataError(f"{what} has other weights now", "put those back, or train an adapter of the new ones")
     return found

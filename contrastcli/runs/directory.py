@@ -7,6 +7,7 @@ runs/                               --runs-dir, else CONTRAST_RUNS, else ./runs
     events.jsonl       append only, one event a line
     train.log          stdout and stderr of a training process that has no terminal, and of a tracker's
     checkpoints/000120/
+    base/              the model that the adapters of the checkpoints are added to, where another run trained it
     checkpoints.json   {"last": "000120", "best": "000100"}
     alive              the process that trains; touched every second
     stop.request       asks the training process to stop
@@ -95,6 +96,7 @@ class Run:
     events_path = _File("events.jsonl")
     log_path = _File("train.log")
     checkpoints_dir = _File("checkpoints")
+    base_dir = _File("base")
     checkpoints_path = _File("checkpoints.json")
     alive_path = _File("alive")
     stop_path = _File("stop.request")

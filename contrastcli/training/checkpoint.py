@@ -10,6 +10,7 @@ checkpoints.json is replaced; then older ones are removed. A kill at any moment 
 
 import os
 import shlex
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,15 +21,17 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from contrastcli.errors import DataError, error_text
-from contrastcli.files import atomic_write, flush, flush_tree, fsync_dir, json_bytes, read_json, writing_to
+from contrastcli.files import atomic_write, draft_of, flush, flush_tree, fsync_dir, json_bytes, read_json, writing_to
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import save_encoder
+from contrastcli.model.locate import resolve
 from contrastcli.model.weights import count_parameters
 from contrastcli.runs import checksums
 from contrastcli.runs.directory import POSITION, TRAINING, Run, discard
 from contrastcli.runs.event import Count
 from contrastcli.runs.events import Saved
 from contrastcli.runs.scores import forget_suites
+from contrastcli.settings.config import Config
 from contrastcli.training.dev import DevSet
 
 _SCORES = "dev.safetensors"
@@ -92,6 +95,30 @@ def save(
         finally:
             prune(run, keep)
     return name
+
+
+def _keep_base(run: Run, folder: Path) -> None:
+    """Keep the model that adapters are added to in their run, where it is of another, which may train on or be deleted.
+
+    The files are those of the other run where the disk can do that, and take no room. Raises OSError.
+    """
+
+    def link(source: str, target: str) -> None:
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copy2(source, target)
+
+    if not Run(folder.parent.parent).exists() or run.base_dir.exists():
+        return
+    draft = draft_of(run.base_dir)
+    try:
+        shutil.copytree(folder, draft, ignore=shutil.ignore_patterns(TRAINING), copy_function=link)
+        flush_tree(draft)
+        os.rename(draft, run.base_dir)
+        fsync_dir(run.path)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _evaluation(position: Position, dev: DevSet | None) -> dict[str, bytes]:
@@ -177,13 +204,18 @@ def to_resume(run: Run) -> Path | None:
     return last
 
 
-def settle(run: Run, last: Path | None, keep: int) -> None:
-    """Name the checkpoint that training continues from, and remove what a killed process left. Raises OSError."""
+def settle(run: Run, last: Path | None, config: Config) -> None:
+    """Name the checkpoint that training continues from, and remove what a killed process left. Raises OSError.
+
+    A new run whose adapters are added to the model of another keeps that.
+    """
     names = run.checkpoints()
+    if last is None and config.model.lora:
+        _keep_base(run, resolve(config.model.backbone).folder())
     if last is not None:
         is_ahead = int(names.get("best", 0)) > int(last.name)
         atomic_write(run.checkpoints_path, json_bytes(run.names_of(last) if is_ahead else names))
-    prune(run, keep)
+    prune(run, config.train.keep)
 
 
 def read_position(folder: Path) -> Position:

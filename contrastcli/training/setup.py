@@ -56,7 +56,7 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
     folder = checkpoint.to_resume(run)
     if session.world.is_main:
         with writing_to(run.path):
-            checkpoint.settle(run, folder, config.train.keep)
+            checkpoint.settle(run, folder, config)
     set_seed(config.train.seed, 0, FRESH)
     encoder = load_encoder(folder, merge=False) if folder else load_untrained(config.model)
     freeze(encoder.to(device).backbone, config.model.freeze)

@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 from contrastcli.commands.train import preview
 from contrastcli.errors import DataError, UsageError
 from contrastcli.model.folder import load_encoder
-from contrastcli.runs.directory import Run
+from contrastcli.runs.directory import Run, remove
 from contrastcli.runs.events import Note
 from contrastcli.runs.measured import Evaluated
 from contrastcli.show import settings as show
@@ -153,6 +153,18 @@ def test_a_base_that_is_gone_or_another_is_named(tiny: Tiny, tmp_path: Path) -> 
     shutil.copytree(write_embedder(tiny.backbone, tmp_path / "other"), base)
     with pytest.raises(DataError, match=f"is an adapter of {base}, which has other weights now"):
         load_encoder(run.checkpoint())
+
+
+def test_a_base_that_another_run_trained_stays_when_that_one_goes(tiny: Tiny, tmp_path: Path) -> None:
+    other = tiny.run(tmp_path / "other", "simcse", "pairs", train__max_steps=1)
+    train(other)
+    run = replace(tiny, backbone=other.path).run(tmp_path / "run", "simcse", "pairs", **LORA | {"train__max_steps": 2})
+    train(run)
+    before, weights = load_encoder(run.checkpoint()).encode(TEXTS), run.base_dir / "model.safetensors"
+    assert weights.samefile(other.checkpoint() / "model.safetensors")
+    remove(other)
+    moved = Run(run.path.rename(tmp_path / "moved"))
+    assert load_encoder(moved.checkpoint()).encode(TEXTS).tobytes() == before.tobytes()
 
 
 @pytest.mark.parametrize("targets", ["auto", "query,value"])
