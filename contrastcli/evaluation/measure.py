@@ -187,9 +187,13 @@ def _measured(procedure: Procedure[Any], context: SuiteContext, task: str, data:
 
 
 def _cache_name(context: SuiteContext, task: str, data: Any) -> str | None:
-    """The cached scores of a task, by the fingerprints of model and data; None for data without one."""
+    """The cached scores of a task, by the fingerprints of model and data, and by what is said of these.
+
+    None for data without a fingerprint.
+    """
     fingerprint = getattr(data, "fingerprint", None)
-    key = (_CACHE_VERSION, context.suite.name, task, context.subject.fingerprint, fingerprint)
+    notes = getattr(data, "notes", ())
+    key = (_CACHE_VERSION, context.suite.name, task, context.subject.fingerprint, fingerprint, *notes)
     name = hashlib.sha256(json.dumps(key).encode()).hexdigest()
     return None if fingerprint is None else f"scores/{name}.json"
 
