@@ -257,10 +257,12 @@ def _folders(plan: Plan, runs_dir: Path, resumed: Run | None) -> list[Path]:
         try:
             folders.append(resolve(model, runs_dir).folder())
         except Absent as error:
-            if resumed is None or isinstance(error, Unreachable):
+            # A path such as runs/one could be a name on the hub too.
+            is_run = Path(model).parent.resolve() == runs_dir.resolve()
+            if resumed is None or (isinstance(error, Unreachable) and not is_run):
                 raise
             link = f"put it back, or link to it: ln -s FOLDER {shlex.quote(model)}"
-            raise DataError(f"{error.what}, which the run began from", link) from None
+            raise DataError(f"there is no folder '{model}', which the run began from", link) from None
     return folders
 
 

@@ -142,15 +142,28 @@ def test_a_resume_whose_rows_or_model_have_changed_says_what_to_do_with_all_that
         "own",
         "--no-ui",
     )
-    assert contrast(*words, "--batch-size", "8", "--max-steps", "1", "--dev", "none").code == 0
+    dev = Path("tiny/dev.jsonl").read_text().splitlines(keepends=True)
+    Path("dev.jsonl").write_text("".join(dev))
+    assert contrast(*words, "--batch-size", "8", "--max-steps", "1", "--dev", "dev.jsonl").code == 0
     resume = ("train", "--resume", "own", "--max-steps", "3", "--no-ui")
     Path("rows.jsonl").write_text("".join(rows[:-1]))
     hint = "contrast train --no-ui --config runs/own/config.toml --max-steps 3"
     failed(contrast(*resume), 3, "are not those that the run began with", hint)
     Path("rows.jsonl").write_text("".join(rows))
+    Path("dev.jsonl").write_text("".join(dev[:-1]))
+    failed(contrast(*resume), 3, "the rows of dev.jsonl are not those that the run began with", "runs/own/config.toml")
+    Path("dev.jsonl").write_text("".join(dev))
     Path("model").rename("model-2")
     hint = "put it back, or link to it: ln -s FOLDER ./model"
     failed(contrast(*resume), 3, "'./model', which the run began from", hint)
+
+
+def test_a_run_that_another_began_from_is_missed_by_its_path(contrast: Contrast, run: Run) -> None:
+    words = ("--backbone", "simple", "--data", "tiny/labelled.jsonl", "--name", "second", "--no-ui")
+    assert contrast(*train(*words)).code == 0
+    assert contrast("runs", "rm", "simple", "--yes").code == 0
+    again = contrast("train", "--resume", "second", "--max-steps", "3", "--no-ui")
+    failed(again, 3, "there is no folder 'runs/simple', which the run began from", "ln -s FOLDER runs/simple")
 
 
 def test_a_model_whose_pickle_holds_more_than_tensors_is_not_read(contrast: Contrast) -> None:
