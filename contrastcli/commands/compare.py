@@ -114,6 +114,7 @@ def dev_data(runs: Sequence[Run]) -> DevData:
     """
     from contrastcli.data.dev_data import named_pairs, unseen
     from contrastcli.data.sources import SPLIT
+    from contrastcli.training.environment import check_rows
     from contrastcli.training.plan import make_plan
 
     remedy = Use("--dev", "FILE", "name pairs that none of them trained on:")
@@ -126,7 +127,12 @@ def dev_data(runs: Sequence[Run]) -> DevData:
     first, *others = configs
     if (pairs := named_pairs(first.dev, first.data)) is not None:
         return pairs
-    data = make_plan(first).dev
+    plan = make_plan(first)
+    try:
+        check_rows(runs[0].environment_path, plan)
+    except DataError as error:
+        raise DataError(error.what, remedy) from None
+    data = plan.dev
     for run, config in zip(runs[1:], others, strict=True):
         if data is not None and named[0].startswith(SPLIT):
             data = unseen(data, make_plan(config).examples)

@@ -9,12 +9,12 @@ import torch
 
 from contrastcli.data.dev_data import DevData, read_dev
 from contrastcli.data.examples import ScoredPairs
-from contrastcli.data.sources import read_sets
 from contrastcli.errors import UsageError
 from contrastcli.evaluation import ranking
 from contrastcli.evaluation.procedure import Options, Procedure, SuiteContext, TaskScores, by_kind, finite
 from contrastcli.model.locate import resolve
 from contrastcli.model.metrics import cosine, pearson, spearman
+from contrastcli.runs.status import Environment
 
 _PROTOCOL = (
     "cosine, pooling: {pooling}, truncated at the model's own limit; correlations over all pairs; rankings of all "
@@ -44,8 +44,8 @@ def _score(context: SuiteContext, task: str, rows: DevData) -> TaskScores:
 def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
     protocol = _PROTOCOL.format(pooling=context.subject.pooling)
     run = resolve(context.subject.name).run
-    trained = {Path(name).resolve() for name, _ in read_sets(run.config().data.train)} if run else set()
-    seen = [task for task in scores if Path(task).resolve() in trained]
+    trained = Environment.read(run.environment_path).data.get("files", []) if run else []
+    seen = [task for task in scores if str(Path(task).expanduser().resolve()) in trained]
     warnings = (f"{task}: the model was trained on it, so that its score says little of other texts" for task in seen)
     return "\n".join([protocol, *(entry["note"] for entry in scores.values()), *warnings])
 

@@ -10,7 +10,7 @@ from contrastcli.model.locate import ModelRef
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Started, training_seconds
 from contrastcli.runs.measured import Step
-from contrastcli.runs.methods import Member, dev_score, differing, group
+from contrastcli.runs.methods import Member, dev_score, differing, group, told_apart
 from contrastcli.runs.results import Comparison, Result
 from contrastcli.runs.scores import read_scores
 from contrastcli.runs.status import digest
@@ -25,6 +25,7 @@ def compare(models: Sequence[Run | ModelRef]) -> Comparison:
         member(model, scores) if isinstance(model, Run) else Member(model.name, {}, "finished", headlines(own, scores))
         for model, own in zip(models, scores, strict=True)
     ]
+    members = told_apart(members)
     keys = differing([m.settings for m in members if m.settings])
     columns = {key: tuple(m.settings.get(key) for m in members) for key in keys}
     return Comparison(columns, tuple(results), group(members))
@@ -53,4 +54,5 @@ def member(run: Run, beside: Sequence[Mapping[str, Any]] = ()) -> Member:
     Raises DataError or UsageError.
     """
     status = run.status()
-    return Member(run.name, run.config().shown(), status.state, dev_score(status) | headlines(run.scores(), beside))
+    numbers = dev_score(status) | headlines(run.scores(), beside)
+    return Member(run.name, run.config().shown(), status.state, numbers, run.rows())

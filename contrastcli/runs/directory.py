@@ -48,7 +48,7 @@ from contrastcli.runs.event import Count, Event
 from contrastcli.runs.event_file import read_from_end
 from contrastcli.runs.events import Started, decode
 from contrastcli.runs.scores import read_scores
-from contrastcli.runs.status import IN_PROGRESS, Digest, Status, digest, read_writer, state_of
+from contrastcli.runs.status import IN_PROGRESS, Digest, Environment, Status, digest, read_writer, state_of
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections
 from contrastcli.settings.config import Config
@@ -209,6 +209,12 @@ class Run:
         """Replace the user's note. Raises RunError."""
         with writing_to(self.path):
             atomic_write(self.note_path, f"{text}\n".encode())
+
+    def rows(self) -> str:
+        """The fingerprint of all rows that it read, "" if that is not recorded."""
+        with contextlib.suppress(DataError):
+            return str(Environment.read(self.environment_path).data.get("read_fingerprint", ""))
+        return ""
 
     def scores(self) -> dict[str, Any]:
         """The results of evaluation; empty if there are none. Raises DataError."""

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 
@@ -26,6 +26,8 @@ class Member:
     settings: Mapping[str, Value]
     state: str
     numbers: Mapping[ScoreName, float]
+    rows: str = ""
+    """The fingerprint of the rows that it read, if that is known."""
 
     @property
     def seed(self) -> Value:
@@ -52,11 +54,25 @@ def identity(settings: Mapping[str, Value]) -> Identity:
     return tuple(method.items())
 
 
+def told_apart(members: Sequence[Member]) -> list[Member]:
+    """The same runs; where others read other rows by the same name, the name of their data says which."""
+    known: dict[Identity, set[str]] = {}
+    for member in members:
+        known.setdefault(member.identity, set()).add(member.rows)
+    return [
+        replace(one, settings={**one.settings, "data.train": f"{one.settings['data.train']} ({one.rows[:8]})"})
+        if one.rows and len(known[one.identity] - {""}) > 1
+        else one
+        for one in members
+    ]
+
+
 def group(members: Sequence[Member]) -> tuple[Method, ...]:
     """The methods of these runs, in the order of their first runs.
 
-    Runs of one method differ only in settings of execution, or in paths to the same file.
+    Runs of one method differ only in settings of execution, or in paths to the same file, which had the same rows.
     """
+    members = told_apart(members)
     by_method: dict[Identity, list[Member]] = {}
     for member in members:
         by_method.setdefault(member.identity, []).append(member)

@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -87,7 +87,7 @@ class Environment(msgspec.Struct, frozen=True):
     processes: int = 1
     precision: str = ""
     backbone: dict[str, str | None] = {}
-    data: dict[str, str | int | None] = {}
+    data: dict[str, Any] = {}
 
     @classmethod
     def read(cls, path: Path) -> Environment:

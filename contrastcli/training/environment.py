@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from contrastcli.boundary import __version__
+from contrastcli.data.sources import read_sets
 from contrastcli.errors import DataError
 from contrastcli.files import atomic_write, json_bytes, writing_to
 from contrastcli.model.devices import choose_precision, device_name
@@ -24,13 +25,15 @@ _PACKAGES = ("torch", "numpy", "tokenizers", "safetensors", "transformers", "dat
 
 
 def check_rows(path: Path, plan: Plan) -> None:
-    """Raises DataError if a run, whose environment is recorded there, began with other rows."""
-    if Environment.read(path).data.get("fingerprint") not in (None, plan.examples.fingerprint):
-        what = f"the rows of {plan.examples.source} are not those that the run began with"
-        file = path.with_name("config.toml")
-        changed = configs.changes(configs.resolve([configs.file_layer(file)]), plan.config)
-        again = shlex.join(["contrast", "train", "--config", str(file), *changed])
-        raise DataError(what, f"restore them, or start a new run: {again}")
+    """Raises DataError if a run, whose environment is recorded there, began with other rows or another dev set."""
+    known = Environment.read(path).data
+    for key, rows in (("fingerprint", plan.examples), ("dev_fingerprint", plan.dev)):
+        if rows and known.get(key) not in (None, rows.fingerprint):
+            what = f"the rows of {rows.source} are not those that the run began with"
+            file = path.with_name("config.toml")
+            changed = configs.changes(configs.resolve([configs.file_layer(file)]), plan.config)
+            again = shlex.join(["contrast", "train", "--config", str(file), *changed])
+            raise DataError(what, f"restore them, or start a new run: {again}")
 
 
 def write_environment(path: Path, plan: Plan, device: torch.device, processes: int) -> None:
@@ -55,8 +58,11 @@ def write_environment(path: Path, plan: Plan, device: torch.device, processes: i
             "train": plan.examples.source,
             "rows": len(plan.examples),
             "fingerprint": plan.examples.fingerprint,
+            "read_fingerprint": plan.read.fingerprint,
+            "files": [str(Path(name).expanduser().resolve()) for name, _ in read_sets(plan.config.data.train)],
             "dev": plan.dev.source if plan.dev else None,
             "dev_pairs": len(plan.dev) if plan.dev else 0,
+            "dev_fingerprint": plan.dev.fingerprint if plan.dev else None,
         },
         "command": [plan.config.masked(word) for word in sys.argv],
     }

@@ -34,6 +34,8 @@ class Plan:
     order: BatchOrder
     steps: int
     auxiliaries: Sequence[Auxiliary]
+    read: Examples
+    """All rows, before any were held out as dev data or left out as leaks."""
 
     @property
     def sentences_per_step(self) -> int:
@@ -72,15 +74,16 @@ def make_plan(config: Config) -> Plan:
     auxiliaries = make_auxiliaries(config.objective)
     examples = load_examples(config.data, _forms(config), config.spec.labels)
     dev_settings, notes = resolve_dev(config.dev, examples)
-    config, examples = replace(config, dev=dev_settings), replace(examples, notes=examples.notes + notes)
-    examples, dev = load_dev(config.dev, config.data, examples, config.train.seed)
+    config, read = replace(config, dev=dev_settings), replace(examples, notes=examples.notes + notes)
+    examples, dev = load_dev(config.dev, config.data, read, config.train.seed)
     examples = check_leaks(examples, dev.texts, config.data.leaks) if dev else examples
     corpus = Corpus.of(examples, config.spec.copies)
     auxiliaries += _further_auxiliaries(config, corpus)
     groups = corpus.views["anchor"] if config.spec.grouped else None
     order = BatchOrder(len(corpus), config.train.batch_size, config.train.seed, groups, _mix(config, examples))
     steps = _count_steps(config.train, order)
-    plan = Plan(config, examples, corpus, dev, load_general(config.dev, config.data), order, steps, auxiliaries)
+    general = load_general(config.dev, config.data)
+    plan = Plan(config, examples, corpus, dev, general, order, steps, auxiliaries, read)
     return replace(plan, examples=replace(examples, notes=(*examples.notes, *_notes(plan))))
 
 

@@ -23,7 +23,7 @@ from contrastcli.runs.results import Bootstrap, ScoreName, Spread
 from contrastcli.show.format import as_json
 from contrastcli.show.runs import run_comparison
 from contrastcli.training.plan import make_plan
-from support.command import Contrast, refused
+from support.command import Contrast, refused, train
 from support.recorded import end
 from support.settings import config, preset
 from support.tiny import Tiny
@@ -60,6 +60,20 @@ def test_runs_that_differ_in_their_seed_are_one_method_in_the_order_given(six: l
     assert "train.seed" not in groups[0].settings and "train.lr" not in groups[0].settings
     dev = groups[0].scores[DEV]
     assert dev.mean == pytest.approx(72) and dev.sd == pytest.approx(statistics.stdev([71, 73, 72]))
+
+
+def test_runs_on_other_rows_of_one_name_are_other_methods(contrast: Contrast) -> None:
+    rows = Path("tiny/pairs.jsonl").read_text().splitlines(keepends=True)
+    for name, seed, count in (("a", 1, 40), ("b", 2, 40), ("c", 3, 30), ("d", 1, 30)):
+        Path("rows.jsonl").write_text("".join(rows[:count]))
+        words = ("--data", "rows.jsonl", "--objective", "simcse", "--dev", "split:20%", "--seed", str(seed))
+        assert contrast(*train(*words, "--name", name)).code == 0
+    answer = contrast("compare", "a", "b", "c", "d", "--json")
+    groups = json.loads(answer.out)["groups"]
+    assert [[run["name"] for run in group["runs"]] for group in groups] == [["a", "b"], ["c", "d"]]
+    read = [json.loads(Path(f"runs/{name}/environment.json").read_text())["data"]["read_fingerprint"] for name in "ac"]
+    assert [group["settings"] for group in groups] == [{"data.train": f"rows.jsonl ({one[:8]})"} for one in read]
+    refused(contrast("compare", "a", "b", "--bootstrap"), 3, "the rows of rows.jsonl are not those", "--dev")
 
 
 def test_only_finished_runs_count_and_a_seed_counts_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """Data of one's own: the scores of a dev set, recomputed by loops, next to those of other files and other models."""
 
+import contextlib
 import csv
 import json
 import math
@@ -145,16 +146,33 @@ def test_scores_are_known_by_the_files_content(contrast: Contrast, encoded: list
     assert [texts_encoded(), texts_encoded("--metric", "map"), texts_encoded()] == [4, 4, 0]
 
 
+def test_rows_that_are_left_out_are_said_from_the_cache_too(contrast: Contrast) -> None:
+    data, words = Path("data.tsv"), ("eval", "tiny/backbone", "--data", "data.tsv", "--blank", "drop")
+    data.write_text("anchor\tpositive\nba\tda\nfa\tga\n")
+    assert "left out" not in contrast(*words).out
+    with data.open("a") as file:
+        file.write("\tka\n")
+    assert "1 of 3 rows without a text in 'anchor' or 'positive' were left out" in contrast(*words).out
+    data.write_text("anchor\tpositive\nba\tda\nfa\tga\n")
+    assert "left out" not in contrast(*words).out
+
+
 def test_a_model_that_was_trained_on_the_file_is_said_to_be_so(contrast: Contrast, run: Run) -> None:
     data = run.config().data
     for file, times in ((data.train, 1), (shutil.copy(data.train, "other.jsonl"), 0)):
         for _ in range(2):  # measured, and from the cache
             answer = contrast("eval", "simple", "--data", file, "--columns", data.columns)
             assert answer.out.count(f"{file}: the model was trained on it") == times, answer
-    settings = run.path / "config.toml"
-    settings.write_text(settings.read_text().replace(f'"{data.train}"', f'"{data.train}=2,other.jsonl"'))
-    answer = contrast("eval", "simple", "--data", "other.jsonl", "--columns", data.columns)
-    assert "other.jsonl: the model was trained on it" in answer.out
+    environment = json.loads(run.environment_path.read_text())
+    environment["data"]["files"].append(str(Path("other.jsonl").resolve()))
+    run.environment_path.write_text(json.dumps(environment))
+    model = str(run.path.resolve())
+    Path("elsewhere").mkdir()
+    with contextlib.chdir("elsewhere"):
+        shutil.copy("../other.jsonl", "other.jsonl")
+        for file, times in (("../other.jsonl", 1), ("other.jsonl", 0)):
+            answer = contrast("eval", model, "--data", file, "--columns", data.columns)
+            assert answer.out.count(f"{file}: the model was trained on it") == times, answer
 
 
 def test_a_run_keeps_the_scores_of_all_its_files(contrast: Contrast, run: Run) -> None:

@@ -84,6 +84,6 @@ def _read(run: Run) -> Entry:
         config = run.config()
     except ContrastError as error:
         return replace(seen, problem=f"{error.what} · {error.hint}")
-    member = Member(run.name, config.shown(), status.state, dev_score(status))
+    member = Member(run.name, config.shown(), status.state, dev_score(status), run.rows())
     assert member.identity  # looks for files, off the UI
     return replace(seen, settings=member.settings, member=member)
