@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shlex
 import sys
 import tempfile
@@ -160,7 +161,7 @@ def changed(run: Run, flags: Layer) -> Config:
 def with_model_paths(config: Config, runs_dir: Path) -> Config:
     """The settings with paths for the runs that are backbones or teachers, since a name may mean another run later.
 
-    Raises DataError for a word that means several runs.
+    What comes with contrast means no run. Raises DataError for a word that means several runs.
     """
 
     def path(word: str) -> str:
@@ -169,6 +170,8 @@ def with_model_paths(config: Config, runs_dir: Path) -> Config:
     changed: dict[str, Value] = {}
     for key, setting in sections.settings_of(config.spec).items():
         words = str(config.flat()[key])
+        if re.match("default|preset ", config.sources.get(key, "")):
+            continue
         if setting.names_model == "one":
             changed[key] = path(words)
         elif setting.names_model and words and setting.name not in config.objective.inactive():
@@ -216,7 +219,7 @@ def start(
             narrate(verdict.line())
         return _report(run)
     print_path(run.path)
-    narrate(f"{f'queued behind {after.name}' if after else 'training in the background'}: contrast watch {run.name}")
+    narrate(f"{f'queued behind {after.name}' if after else 'training in the background'}: contrast watch {run.word}")
     return 0
 
 
@@ -277,7 +280,7 @@ def _check_resumable(run: Run, plan: Plan) -> None:
         done, length = read_position(last).step, attrgetter("epochs", "max_steps")
         if done >= plan.steps and length(plan.config.train) != length(run.config().train):
             more = f"continue it: --max-steps {done + 1} or more"
-            as_it_is = f'use what it has learned: contrast query "a dog runs" "a puppy sprints" --model {run.name}'
+            as_it_is = f'use what it has learned: contrast query "a dog runs" "a puppy sprints" --model {run.word}'
             raise UsageError(f"run {run.name} has done {done:,} steps already", [more, as_it_is])
         base_folder(last)
 
@@ -296,12 +299,12 @@ def _report(run: Run) -> int:
     """Print the state of a run that was shown, and the next step; returns its exit code if it has ended."""
     status = run.status()
     if not status.ended:
-        narrate(f"{run.name} is still training: contrast watch {run.name}")
+        narrate(f"{run.name} is still training: contrast watch {run.word}")
     elif status.code and status.message:
         narrate(f"{run.name} {status.state}: {status.message}\nhint: {status.hint}")
     else:
         if status.state == "stopped":
-            narrate(f"to continue: contrast train --resume {run.name}")
+            narrate(f"to continue: contrast train --resume {run.word}")
         narrate('next: contrast query "a dog runs" "a puppy sprints"')
     return status.code
 

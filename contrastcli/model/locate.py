@@ -165,8 +165,8 @@ def default_word(runs_dir: Path) -> str:
 def _run(word: str, runs_dir: Path | None) -> Run | None:
     path = Path(os.path.expanduser(word))
     if word and word != "last" and Run(path).exists():
-        return Run(path)
-    if not word or runs_dir is None:
+        return Run(path, runs_dir is not None and path.parent.resolve() != runs_dir.resolve())
+    if word in ("", "starter") or runs_dir is None:
         return None
     similar = [run for run in list_runs(runs_dir) if word in run.name]
     if word == "last" or any(run.name == word for run in similar):

@@ -26,7 +26,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
@@ -90,6 +90,8 @@ class Run:
     """One run directory; its files are read at each call."""
 
     path: Path
+    is_elsewhere: bool = field(default=False, compare=False)
+    """Whether it is not in the runs directory of this command, so that its path alone names it."""
 
     config_path = _File("config.toml")
     environment_path = _File("environment.json")
@@ -107,7 +109,12 @@ class Run:
 
     @cached_property
     def name(self) -> str:
-        return self.path.resolve().name
+        return os.path.basename(os.path.abspath(self.path))
+
+    @property
+    def word(self) -> str:
+        """What names it in a command."""
+        return shlex.quote(str(self.path) if self.is_elsewhere else self.name)
 
     def exists(self) -> bool:
         """Whether the folder holds the settings of a run."""
@@ -176,11 +183,11 @@ class Run:
         saved = self.checkpoints()
         name = saved.get(which) if which else saved.get("best") or saved.get("last")
         if name is None:
-            remedies = [f"while it trains: contrast stop {self.name}", f"else: contrast train --resume {self.name}"]
+            remedies = [f"while it trains: contrast stop {self.word}", f"else: contrast train --resume {self.word}"]
             raise DataError(f"run {self.name} has no {which or 'saved'} checkpoint", remedies)
         path = self.checkpoints_dir / name
         if not path.is_dir():
-            then = "the newest is used" if self.all_checkpoints() else f"contrast train --resume {self.name}"
+            then = "the newest is used" if self.all_checkpoints() else f"contrast train --resume {self.word}"
             hint = f"restore it, or remove {self.checkpoints_path}, which names it: then {then}"
             raise DataError(f"the checkpoint {path} is missing", hint)
         return path
@@ -222,15 +229,16 @@ class Run:
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """Keep other processes from training here. Raises RunError if one does, or if it cannot be written."""
-        taken = InUse(f"a process is training in {self.path} already", f"contrast watch {self.name} shows it")
+        taken = InUse(f"a process is training in {self.path} already", f"contrast watch {self.word} shows it")
         return locked(self.lock_path, taken)
 
     def size_bytes(self) -> int:
         total = 0
-        for path in self.path.rglob("*"):
-            # Training may delete a checkpoint meanwhile.
-            with contextlib.suppress(FileNotFoundError):
-                total += 0 if path.is_dir() else path.lstat().st_size
+        # Training may delete a checkpoint meanwhile.
+        for folder, _, names in os.walk(self.path):
+            for name in names:
+                with contextlib.suppress(FileNotFoundError):
+                    total += os.lstat(os.path.join(folder, name)).st_size
         return total
 
 
@@ -270,7 +278,7 @@ def check_free(run: Run) -> None:
     """Raises RunError where something has its name, but an empty folder."""
     other = "choose another --name"
     if run.exists():
-        again, gone = f"contrast train --resume {run.name}", f"contrast runs rm {run.name}"
+        again, gone = f"contrast train --resume {run.word}", f"contrast runs rm {run.word}"
         raise RunError(f"{run.path} exists", [other, f"continue it: {again}", f"remove it: {gone}"])
     if run.path.is_file() or any(run.path.glob("*")):
         raise RunError(f"{run.path} exists and is no run", [other, _discard_other(run.path)])
@@ -294,8 +302,9 @@ def run_name(name: str | None, config: Config, directory: Path, title: str = "")
     Raises UsageError for a bad name.
     """
     if name is not None:
-        if name == "last" or not re.fullmatch(r"\w[\w.,=+@-]*", name):
-            hint = "use letters, digits and . _ - = + , @ and begin with a letter or digit; 'last' means the newest run"
+        if name in ("last", "starter") or not re.fullmatch(r"\w[\w.,=+@-]*", name):
+            taken = "'last' means the newest run, and 'starter' the model that comes with contrast"
+            hint = f"use letters, digits and . _ - = + , @ and begin with a letter or digit; {taken}"
             raise UsageError(f"a run cannot be named '{name}'", hint)
         return name
     backbone = re.sub(r"[^a-z0-9.]+", "-", re.split(r"[/\\]", config.model.backbone.rstrip("/\\"))[-1].lower())
@@ -319,8 +328,8 @@ def list_runs(directory: Path) -> list[Run]:
 
 def find_run(word: str, directory: Path) -> Run:
     """The run that is meant by a path, a name, an unambiguous part of one, or "last". Raises DataError."""
-    if word != "last" and Run(Path(word)).exists():
-        return Run(Path(word))
+    if word != "last" and Run(path := Path(word)).exists():
+        return Run(path, path.parent.resolve() != directory.resolve())
     runs = {run.name: run for run in list_runs(directory)}
     path = directory / word if word == os.path.basename(word) else Path(word)
     # An empty folder is what is left of a run where the disk failed at the end of its removal.
@@ -343,7 +352,11 @@ def match_name(word: str, names: Sequence[str], directory: Path, kind: str, comm
     """
     if not names:
         other = not directory.exists() and (directory.parent / "runs").is_dir()
-        hint = f"did you mean --runs-dir {directory.parent / 'runs'}?" if other else f"make one: {command}"
+        hint = (
+            f"did you mean --runs-dir {shlex.quote(str(directory.parent / 'runs'))}?"
+            if other
+            else f"make one: {command}"
+        )
         raise DataError(f"there is no {kind} in {directory}", hint)
     if word == "last":
         return names[0]
@@ -359,12 +372,16 @@ def match_name(word: str, names: Sequence[str], directory: Path, kind: str, comm
 def require_ended(run: Run) -> None:
     """Raises RunError for a run in progress."""
     if run.status().state in IN_PROGRESS:
-        raise RunError(f"run {run.name} is in progress", f"stop it first: contrast stop {run.name}")
+        raise RunError(f"run {run.name} is in progress", f"stop it first: contrast stop {run.word}")
 
 
 def remove(run: Run) -> None:
-    """Delete a run. Raises RunError for one in progress."""
+    """Delete a run. Raises RunError for one in progress, and for a link to one."""
     require_ended(run)
+    if run.path.is_symlink():
+        there = shlex.quote(str(run.path.resolve()))
+        remedies = [f"remove the link: rm {shlex.quote(str(run.path))}", f"delete the run: contrast runs rm {there}"]
+        raise RunError(f"{run.path} is a link to {run.path.resolve()}", remedies)
     # A silent process may still hold the lock.
     with run.locked():
         pass

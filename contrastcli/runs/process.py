@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -146,8 +147,8 @@ def exclude(run: Run, anchor: str, negative: str, undo: bool = False) -> None:
     with writing_to(run.path), filelock.FileLock(path.with_name(f".{path.name}.lock")):
         known = path.read_bytes() if path.exists() else b""
         if len(known) > _MOST_EXCLUDED_BYTES:
-            again = f"start a run with them: contrast train --config {run.config_path} --false-negatives {path}"
-            raise RunError(f"{path} has as many pairs as a run takes", again)
+            again = shlex.join(["contrast", "train", "--config", str(run.config_path), "--false-negatives", str(path)])
+            raise RunError(f"{path} has as many pairs as a run takes", f"start a run with them: {again}")
         if undo and line not in known:
             raise UsageError(f"these two were not left out in {run.name}", f"the pairs are in {path}")
         if undo and known == line:
@@ -209,7 +210,7 @@ def launch(run: Run, arguments: Sequence[str], command: Sequence[str] = CONTRAST
     with run.locked(), writing_to(run.path):
         # Another one was started while this one waited for the lock, which its process does not hold yet.
         if run.alive_path.exists() and run.status().state in IN_PROGRESS:
-            raise InUse(f"a process is starting in {run.path}", f"contrast watch {run.name} shows it")
+            raise InUse(f"a process is starting in {run.path}", f"contrast watch {run.word} shows it")
         pid = start_detached([*command, *arguments], run.log_path)
         # It trains; where the disk is full it will say so itself.
         with contextlib.suppress(OSError):

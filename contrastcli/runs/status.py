@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import socket
 import time
 from contextlib import suppress
@@ -125,7 +126,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         trained = writer if writer and writer.step and state in ("running", "silent") else None
         latest = trained or events.step
         message, hint, code = (done.message, done.hint, done.code) if done else _WORDS.get(state, ("", "", 0))
-        hint = hint if done else hint.format(run=name)
+        hint = hint if done else hint.format(run=shlex.quote(name))
         if state == "queued" and isinstance(events.last, Queued):
             message = f"waits for the end of {events.last.behind}"
         return cls(

@@ -157,7 +157,7 @@ def _with_tracker(emit: Emit, run: Run, to: str) -> Emit:
     if to == "none":
         return emit
     log = ("runs", "log", str(run.path.resolve()), "--to", to, "--follow")
-    lost = f"{to} does not follow this run; to log it or see why not: contrast runs log {run.name} --to {to}"
+    lost = f"{to} does not follow this run; to log it or see why not: contrast runs log {run.word} --to {to}"
     pid: int | None = None
     with suppress(RunError):
         pid = start_detached([*CONTRAST, *log], run.log_path)
@@ -243,7 +243,7 @@ class _Record:
             return RunError(f"{run.path} was moved to {events.parent} while it trained", f"continue it there: {again}")
         if run.exists():
             what = f"{run.events_path} was replaced while {run.name} trained"
-            return RunError(what, f"continue it: contrast train --resume {run.name}")
+            return RunError(what, f"continue it: contrast train --resume {run.word}")
         again = self._config.masked(shlex.join([*presets.words(self._config), "--name", run.name]))
         return RunError(f"{run.path} was removed while it trained", f"start it again: contrast train {again}")
 
@@ -265,8 +265,8 @@ def _explain(run: Run, error: BaseException) -> ContrastError:
         return RunError(f"memory ran out: {error_text(error)}", hint)
     if not isinstance(error, KeyboardInterrupt):
         what = f"{type(error).__name__}: {error_text(error)}"
-        return ContrastError(what, f"contrast --debug train --resume {run.name}")
-    command = f"contrast train --resume {run.name}"
+        return ContrastError(what, f"contrast --debug train --resume {run.word}")
+    command = f"contrast train --resume {run.word}"
     unsaved = "" if run.checkpoints() else "no step had been saved yet; start again: "
     if not unsaved and type(error) is KeyboardInterrupt:
         return ContrastError("interrupted while a step was under way", command)

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 import time
@@ -128,6 +129,26 @@ def test_a_run_named_twice_is_removed_once(contrast: Contrast, runs_of_two: list
     answer = contrast("runs", "rm", "simple", "simple", "--yes")
     assert (answer.code, answer.err.count("deleted")) == (0, 1)
     assert [run.path.is_dir() for run in runs_of_two] == [False, True]
+
+
+def test_a_run_of_another_folder_is_named_by_its_path(contrast: Contrast, run: Run) -> None:
+    """Each command that is told is for that run, wherever it is typed, and whatever is in its name."""
+    place = Path(shutil.copytree("runs/simple", "other runs/my run"))
+    (place / "checkpoints.json").unlink()
+    shutil.rmtree(place / "checkpoints")
+    command = f"contrast train --resume {shlex.quote(str(place))}"
+    refused(contrast("query", "a", "b", "--model", place), 3, "run my run has no saved checkpoint", command)
+    with Run(place).locked():
+        watch = f"contrast watch {shlex.quote(str(place))} shows it"
+        refused(contrast("runs", "rm", place, "--yes"), 1, "a process is training in", watch)
+
+
+def test_a_link_to_a_run_is_that_run_but_is_not_deleted_with_it(contrast: Contrast, run: Run) -> None:
+    shutil.move("runs/simple", "elsewhere")
+    Path("runs/alias").symlink_to("../elsewhere")
+    assert "alias" in contrast("runs").out and contrast("runs", "show", "alias").code == 0
+    refused(contrast("runs", "rm", "alias", "--yes"), 1, "runs/alias is a link to", "rm runs/alias, or delete the run")
+    assert contrast("query", "a", "b", "--model", "alias").code == 0
 
 
 def test_a_name_that_is_too_long_for_a_path_names_no_run(contrast: Contrast, run: Run) -> None:

@@ -41,6 +41,7 @@ BAD_VALUES: dict[str, tuple[tuple[str, ...], int, str]] = {
     "an empty run name": ((*LABELLED, "--name", ""), 2, "a run cannot be named ''"),
     "an empty preset": (("--preset", ""), 2, "there is no preset ''"),
     "an empty run to resume": (("--resume", ""), 3, "there is no run in runs"),
+    "a name that is taken": ((*LABELLED, "--name", "starter"), 2, "a run cannot be named 'starter'"),
     "a bad run name": ((*LABELLED, "--name", "../x"), 2, "a run cannot be named '../x'"),
     "no data": ((), 2, "data.train is not set"),
     "data that is not there": (("--data", "tiny/labeled.jsonl"), 3, "there is no file or folder tiny/labeled.jsonl"),

@@ -21,6 +21,7 @@ from contrastcli.settings.config import Config
 from contrastcli.tui import app
 from support.command import COMMAND, LABELLED, SENTENCES, Contrast, refused, sentences, train
 from support.recorded import append
+from support.settings import config, preset
 from support.tiny import told
 from support.waiting import wait_until
 
@@ -337,3 +338,14 @@ def test_pairs_choose_their_checkpoint_by_a_share_of_themselves(contrast: Contra
         assert Run(Path("runs", name)).config().dev.data == "split:5%"
     assert contrast("train", "--resume", "job", "--max-steps", "3", "--no-ui").code == 0
     refused(contrast("train", "--resume", "job", "--dev", "none"), 2, "a resumed run cannot change dev.data")
+
+
+def test_what_comes_with_contrast_means_no_run(contrast: Contrast, run: Run) -> None:
+    """A run may have the name of a preset's backbone, or of the default one, which is not trained on then."""
+    for name in ("starter", "bert-base-uncased"):
+        shutil.copytree(run.path, f"runs/{name}")
+    for made, name in ((config(), "bert-base-uncased"), (preset("starter"), "starter")):
+        assert start.with_model_paths(made, Path("runs")).model.backbone == name
+    dry = contrast(*train(*LABELLED, "--backbone", "starter", "--dry-run", "--json"))
+    assert json.loads(dry.out)["settings"]["model.backbone"]["value"] == "starter"
+    assert "runs/starter" not in contrast("eval", "starter", "--data", "tiny/dev.jsonl").out
