@@ -30,7 +30,7 @@ from contrastcli.runs.events import Saved, Verdict
 from contrastcli.runs.measured import Evaluated, Step
 from contrastcli.runs.process import handle_signals, interrupt, launch
 from contrastcli.runs.results import Lengths, Preview, sourced
-from contrastcli.runs.status import digest
+from contrastcli.runs.status import Status, digest
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections
 from contrastcli.settings.config import Config, Layer
@@ -234,10 +234,9 @@ def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) 
     processes = world()
     plan = make_plan(config)
     status = run.status() if run and run.exists() else None
-    if run and status and status.state == "finished" and plan.steps <= status.steps:
+    if run and status and status.state == "finished" and (text := _ended(run, plan, status)):
         check_rows(run.environment_path, plan)
-        by = "--max-steps" if plan.steps == plan.config.train.max_steps else "--epochs"
-        narrate(f"{run.name} has finished its {status.steps:,} steps; to extend it: {by} N")
+        narrate(text)
         return None
     processes.choose_device(config.train.device)
     if processes.is_main:
@@ -251,6 +250,22 @@ def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) 
                 load_encoder(folder)
         run = _write(plan.config, run, runs_dir, name)
     return Run(Path(processes.broadcast(str(run.path) if run else ""))), plan
+
+
+def _ended(run: Run, plan: Plan, status: Status) -> str:
+    """That a run that has finished has no step left, and what extends it; empty if it has one."""
+    from contrastcli.training.checkpoint import read_position, to_resume
+
+    patience = waited = plan.config.dev.patience
+    # Of a pruned run this is not known.
+    with contextlib.suppress(DataError):
+        waited = read_position(last).evaluations_without_best if (last := to_resume(run)) else 0
+    if status.step < status.steps and 0 < patience <= waited:
+        without = f"--resume {run.word} --set dev.patience=0"
+        return f"{run.name} stopped early at step {status.step:,}, by dev.patience; to go on: contrast train {without}"
+    by = "--max-steps" if plan.steps == plan.config.train.max_steps else "--epochs"
+    finished = f"{run.name} has finished its {status.steps:,} steps; to extend it: {by} N"
+    return finished if plan.steps <= status.step else ""
 
 
 def _folders(plan: Plan, runs_dir: Path, resumed: Run | None) -> list[Path]:

@@ -224,7 +224,9 @@ class Dev(Section, frozen=True, kw_only=True):
         float, about("most that the general score of the best checkpoint may fall, × 100", ge=0, le=100, zero="any")
     ] = 0.0
     every: Annotated[int, about("steps between evaluations", ge=1, unit="steps", flag="")] = 125
-    patience: Annotated[int, about("evaluations without a new best before stopping", ge=0, flag="", zero="off")] = 0
+    patience: Annotated[
+        int, about("evaluations without a new best before stopping", ge=0, flag="", zero="off", resumable=True)
+    ] = 0
     probes: Annotated[
         str,
         about_execution(

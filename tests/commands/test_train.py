@@ -349,3 +349,19 @@ def test_what_comes_with_contrast_means_no_run(contrast: Contrast, run: Run) -> 
     dry = contrast(*train(*LABELLED, "--backbone", "starter", "--dry-run", "--json"))
     assert json.loads(dry.out)["settings"]["model.backbone"]["value"] == "starter"
     assert "runs/starter" not in contrast("eval", "starter", "--data", "tiny/dev.jsonl").out
+
+
+def test_a_run_that_stopped_early_says_what_continues_it(contrast: Contrast) -> None:
+    words = ("--data", "tiny/labelled.jsonl", "--name", "early", "--lr", "1e-9", "--max-steps", "20")
+    settings = ("--set", "dev.every=1", "--set", "dev.patience=1")
+    assert contrast(*train(*words, *settings)).code == 0
+    stopped = Run(Path("runs/early")).status().step
+    assert stopped < 5
+    shutil.copytree("runs/early", "runs/pruned")
+    contrast("runs", "prune", "pruned")
+    for name, more in (("pruned", ()), ("early", ()), ("early", ("--max-steps", "30"))):
+        again = contrast("train", "--resume", name, "--no-ui", *more)
+        assert again.code == 0 and f"{name} stopped early at step {stopped}, by dev.patience" in again.err
+    command = again.err.partition("to go on: contrast ")[2].split()
+    assert contrast(*command, "--no-ui").code == 0
+    assert Run(Path("runs/early")).status().step == 20
