@@ -39,7 +39,15 @@ def load_model(
 
     Raises DataError if it does not exist or cannot be read, UsageError if its embeddings are shorter than `dim`.
     """
-    encoder = load_encoder(model.folder(), pooling).to(choose_device("auto")).eval()
+    folder = model.folder()
+    try:
+        loaded = load_encoder(folder, pooling)
+    except DataError:
+        # A run that trains may have replaced its checkpoint meanwhile.
+        if (newer := model.folder()) == folder:
+            raise
+        loaded = load_encoder(newer, pooling)
+    encoder = loaded.to(choose_device("auto")).eval()
     encoder.name, encoder.precision = model.name, precision
     if encoder.contract.is_classifier:
         what = CLASSIFIER.format(encoder.name)

@@ -18,8 +18,11 @@ from torch import nn
 from contrastcli.data.tokens import TokenTable
 from contrastcli.errors import DataError
 from contrastcli.model.encoder import SentenceEncoder, padded
-from contrastcli.model.folder import load_encoder, save_encoder
+from contrastcli.model.folder import load_encoder, load_model, save_encoder
+from contrastcli.model.locate import resolve
 from contrastcli.model.pooling import Dense, Normalize
+from contrastcli.runs import checksums
+from contrastcli.runs.directory import Run
 from contrastcli.settings.sections import Pooling
 from support.contracts import dense, under
 from support.rounding import assert_near
@@ -379,3 +382,20 @@ def test_a_backbone_may_be_in_a_subfolder(folder: Path) -> None:
     (folder / "sentence_bert_config.json").rename(home / "sentence_roberta_config.json")
     edit("modules.json", lambda modules: modules[0].update(path="0_Transformer"))(folder)
     assert np.array_equal(load_encoder(folder).encode(TEXTS), before)
+
+
+def test_a_checkpoint_that_training_replaces_while_it_is_read_is_read_anew(
+    trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(Path(shutil.copytree(trained.path, tmp_path / "run")))
+    expected, check = load_model(resolve(str(run.path))).encode(TEXTS), checksums.check
+    replaced: list[Path] = []
+
+    def check_slowly(folder: Path) -> None:
+        if not replaced:
+            replaced.append(run.checkpoint().rename(run.checkpoints_dir / "000099"))
+            run.checkpoints_path.write_text('{"last": "000099", "best": "000099"}')
+        check(folder)
+
+    monkeypatch.setattr(checksums, "check", check_slowly)
+    assert load_model(resolve(str(run.path))).encode(TEXTS).tobytes() == expected.tobytes()
