@@ -224,10 +224,12 @@ class _Module(msgspec.Struct):
 def read_contract(folder: Path) -> Contract:
     """The contract of a folder. Raises DataError.
 
-    A bare backbone, which has no modules.json, has mean pooling, and a bare decoder that of the last token.
+    A bare backbone, which has no modules.json, has mean pooling, and a bare decoder that of the last token. A
+    cross-encoder is one too, also where sentence-transformers 6 has saved it with a chain of the Transformer alone.
     """
     modules = read_json(folder / "modules.json", list[_Module], DOWNLOAD)
-    if modules is None:
+    alone = modules is not None and [module.kind for module in modules] == ["Transformer"]
+    if modules is None or (alone and is_classifier(_json(config_file(folder)))):
         config = read_config(folder)
         attention, bare = attention_of(config), Contract(folder, dims=_dims(folder), is_stated=False)
         pooling: Pooling = "last" if attention == "causal" else "mean"

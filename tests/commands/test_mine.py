@@ -180,7 +180,7 @@ def test_an_embedders_scores_are_its_cosines(contrast: Contrast, name: str) -> N
 
 
 def write_cross_encoder(folder: Path, labels: int = 1) -> Path:
-    """A BERT with random weights that classifies pairs, as sentence-transformers saves it."""
+    """A BERT with random weights that classifies pairs, as transformers saves it."""
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
     from support.tiny import SIZES, write_tokenizer
@@ -194,23 +194,15 @@ def write_cross_encoder(folder: Path, labels: int = 1) -> Path:
     return folder
 
 
-def test_a_cross_encoders_scores_are_its_logits(contrast: Contrast) -> None:
+@pytest.mark.parametrize("saved_by", ["transformers", "sentence-transformers"])
+def test_a_cross_encoders_scores_are_its_logits(contrast: Contrast, saved_by: str) -> None:
     losses = pytest.importorskip("sentence_transformers")
-    words = (
-        "mine",
-        PAIRS,
-        "-o",
-        "t.csv",
-        *MODEL,
-        *EASY,
-        "-n",
-        "2",
-        "--score-with",
-        str(write_cross_encoder(Path("cross"))),
-    )
-    assert contrast(*words).code == 0
-    rows = taught("t.csv")
+    write_cross_encoder(Path("cross"))
     model = losses.CrossEncoder("cross", device="cpu", activation_fn=torch.nn.Identity())
+    if saved_by == "sentence-transformers":
+        model.save_pretrained("cross")
+    assert contrast("mine", PAIRS, "-o", "t.csv", *MODEL, *EASY, "-n", "2", "--score-with", "cross").code == 0
+    rows = taught("t.csv")
     pairs = [(texts[0], other) for texts, _ in rows[:40] for other in texts[1:]]
     expected = model.predict(pairs)
     assert np.ptp(expected) > 0.1
