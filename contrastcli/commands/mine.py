@@ -73,12 +73,11 @@ def mine_file(
     """Write the rows with enough negatives and how they were made; `show` rows are described. Raises ContrastError."""
     rule = _make_rule(ranks, below, margin, negatives)
     check_rows_output(output, source, corpus)
-    refs = [resolve(word, runs_dir) for word in (model, guard) if word != ""]
-    score = mining.load_scorer(resolve(score_with, runs_dir), precision) if score_with else None
+    encoders = [load_model(resolve(word, runs_dir), precision=precision) for word in (model, guard) if word != ""]
+    score, logits = mining.load_scorer(resolve(score_with, runs_dir), precision) if score_with else (None, False)
     pairs, documents = _read(source, corpus, columns, blank)
     pool, among, texts, queries = mining.pool_of(pairs, documents)
     with console.progress() as advance:
-        encoders = [load_model(ref, precision=precision) for ref in refs]
         vectors = [mining.embed(encoder, texts, queries, partial(advance, "encoding")) for encoder in encoders]
         search = partial(mining.mine, vectors[0], pool, rule, vectors[1] if guard else None)
         chosen = _judge_all(search(), len(pairs), rule.count, partial(advance, "mining"))
@@ -92,12 +91,13 @@ def mine_file(
     made = Mined(
         source=source,
         corpus=corpus,
-        model=refs[0].name,
+        model=encoders[0].name,
         model_sha256=fingerprint(encoders[0]),
-        guard=guard and refs[1].name,
+        guard=guard and encoders[1].name,
         candidates=int(among.max()) + 1,
         hardest=[described[row] for row in hardest.tolist()],
         teacher=score_with and resolve(score_with, runs_dir).name,
+        logits=logits,
         **_counts(chosen, rows, rule),
     )
     _write(output, made, mined, scores, pairs.ids and pairs.ids.take(rows))
@@ -209,5 +209,6 @@ def report(made: Mined, output: Path) -> None:
         shown = "" if made.hardest else " (--show 20 prints such)"
         narrate(f"{close}{shown}; --ranks, --below, --margin and --guard decide")
     narrate(f"mean cosine to the anchor: positive {made.cosine_positive:.4f}, negative {made.cosine_negative:.4f}")
-    words = ["--objective", "kl" if made.teacher else "simcse", "--backbone", made.model, "--data", str(output)]
-    narrate(f"next: {shlex.join(['contrast', 'train', *words, '--dev', 'split:5%'])}")
+    objective = ["kl", *(["--teacher-tau", "1"] if made.logits else [])] if made.teacher else ["simcse"]
+    words = ["--objective", *objective, "--backbone", made.model, "--data", str(output), "--dev", "split:5%"]
+    narrate(f"next: {shlex.join(['contrast', 'train', *words])}")

@@ -236,10 +236,13 @@ def other_positives(pairs: Examples, encoder: SentenceEncoder, on_progress: OnPr
     return found
 
 
-def load_scorer(ref: ModelRef, precision: Precision) -> Scorer:
-    """A model by its kind, as its config.json states it; a cross-encoder computes in fp32. Raises DataError."""
+def load_scorer(ref: ModelRef, precision: Precision) -> tuple[Scorer, bool]:
+    """A model by its kind, as its config.json states it, and whether its scores are logits. Raises DataError.
+
+    Those of a cross-encoder are, and are computed in fp32.
+    """
     if read_contract(ref.folder()).is_classifier:
-        return _load_cross_encoder(ref)
+        return _load_cross_encoder(ref), True
     encoder = load_model(ref, precision=precision)
 
     def score(queries: Texts, documents: Sequence[Texts], advance: OnProgress) -> Sequence[Floats]:
@@ -249,7 +252,7 @@ def load_scorer(ref: ModelRef, precision: Precision) -> Scorer:
         blocks = (both[:, start : start + _PAIRS] for start in range(0, len(document), _PAIRS))
         return np.split(np.concatenate([cosine(vectors[a], vectors[b]) for a, b in blocks]), len(documents))
 
-    return score
+    return score, False
 
 
 def _load_cross_encoder(ref: ModelRef) -> Scorer:

@@ -159,7 +159,7 @@ class Mined(msgspec.Struct, frozen=True):
 
     `rows` of `of` have `negatives` each and were written. `too_close` are the rows with a candidate that was too close,
     `guarded` those with one that the guard dropped. Cosines, to the anchor, are means over the rows written. `teacher`
-    is the model whose scores were written too.
+    is the model whose scores were written too, which are `logits` where it is a cross-encoder.
     """
 
     source: str
@@ -180,6 +180,7 @@ class Mined(msgspec.Struct, frozen=True):
     cosine_negative: float
     hardest: list[MinedRow] = []
     teacher: str = ""
+    logits: bool = False
 
 
 class Odd(msgspec.Struct, frozen=True):

@@ -201,7 +201,8 @@ def test_a_cross_encoders_scores_are_its_logits(contrast: Contrast, saved_by: st
     model = losses.CrossEncoder("cross", device="cpu", activation_fn=torch.nn.Identity())
     if saved_by == "sentence-transformers":
         model.save_pretrained("cross")
-    assert contrast("mine", PAIRS, "-o", "t.csv", *MODEL, *EASY, "-n", "2", "--score-with", "cross").code == 0
+    answer = contrast("mine", PAIRS, "-o", "t.csv", *MODEL, *EASY, "-n", "2", "--score-with", "cross")
+    assert answer.code == 0 and "next: contrast train --objective kl --teacher-tau 1 --backbone" in answer.err
     rows = taught("t.csv")
     pairs = [(texts[0], other) for texts, _ in rows[:40] for other in texts[1:]]
     expected = model.predict(pairs)
