@@ -20,6 +20,11 @@ WEIGHTS = "model.safetensors"
 BASE = "base.json"
 """An adapter's CONFIG, which also names its base: by a file of that name others take its folder for a whole model."""
 DOWNLOAD = "download the model folder again"
+_EXPORTS = {
+    "model.onnx": "an ONNX export, which onnxruntime reads",
+    "openvino_model.xml": "an OpenVINO export, which openvino reads",
+}
+"""What has a graph instead of weights, by the file."""
 _POINTER = b"version https://git-lfs"
 """What a file of Git LFS begins with that was not downloaded."""
 
@@ -108,6 +113,9 @@ def _no_weights(folder: Path) -> DataError:
     if any(folder.glob("pytorch_model*.bin")):
         remedy = "join them: load the model in transformers and call save_pretrained, which writes safetensors"
         return DataError(f"{folder} has pickled weights in several files", remedy)
+    if export := next((_EXPORTS[graph] for graph in _EXPORTS if (folder / graph).is_file()), ""):
+        remedy = "use the run that was exported, or export it for sentence-transformers: contrast export RUN DIR"
+        return DataError(f"{folder} is {export}", remedy)
     return DataError(f"{folder} has no {WEIGHTS} or {PICKLED}", DOWNLOAD)
 
 

@@ -227,6 +227,10 @@ def template(**values: object) -> Change:
     return edit("tokenizer.json", lambda content: content["post_processor"]["special_tokens"]["[CLS]"].update(values))
 
 
+def graph(file: str) -> Change:
+    return lambda folder: (folder / "model.safetensors").rename(folder / file)
+
+
 def pointer(folder: Path) -> None:
     text = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 90868376\n"
     (folder / "model.safetensors").write_text(text)
@@ -242,6 +246,8 @@ BROKEN: dict[str, tuple[Change, str]] = {
     "config no object": (edit("config.json", lambda _: []), "config.json"),
     "config empty": (edit("config.json", lambda _: {}), "config.json"),
     "weights missing": (remove("model.safetensors"), "has no model.safetensors"),
+    "a graph of ONNX": (graph("model.onnx"), "is an ONNX export, which onnxruntime reads"),
+    "a graph of OpenVINO": (graph("openvino_model.xml"), "is an OpenVINO export, which openvino reads"),
     "weights truncated": (truncate("model.safetensors"), "model.safetensors is truncated or corrupt"),
     "weights of Git LFS": (pointer, "model.safetensors holds the name of a file of Git LFS"),
     "tokenizer missing": (remove("tokenizer.json"), "tokenizer"),
