@@ -187,7 +187,8 @@ def _write(
     names = ["anchor", "positive", *(f"negative{end}" for end in ends)]
     columns: dict[str, Iterable[Any]] = dict(zip(names, texts, strict=True))
     for name, numbers in zip(["score", *(f"negative_score{end}" for end in ends)], scores, strict=False):
-        columns[name] = numbers.round(6).tolist() if output.suffix == ".jsonl" else map("{:.6g}".format, numbers)
+        typed = output.suffix in (".jsonl", ".parquet")
+        columns[name] = numbers.round(6).tolist() if typed else map("{:.6g}".format, numbers)
     if ids is not None:
         columns["id"] = (as_id(ids, number) or "" for number in range(len(ids)))
     record = {"contrast": __version__, **msgspec.to_builtins(made)}

@@ -2,16 +2,18 @@
 
 import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from contrastcli.data.forms import DELIMITERS
+from contrastcli.data.texts import Column, read_columns
 from contrastcli.errors import DataError, UsageError
 from contrastcli.files import check_output
 
-Records = Iterable[Sequence[str]]
+Records = Iterable[Sequence[Any]]
 
 _PARQUET_GROUP_ROWS = 10_000
 
@@ -51,15 +53,39 @@ def _write_tsv(path: Path, columns: Sequence[str], rows: Records) -> None:
 
 
 def _write_parquet(path: Path, columns: Sequence[str], rows: Records) -> None:
+    """Cells wait on disk for the type of their column; where no type holds all of them, they are texts."""
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
-    schema = pa.schema(dict.fromkeys(columns, pa.string()))
+    stored = read_columns(columns, chain.from_iterable(rows))
+    schema = pa.schema({name: _type(cells) for name, cells in stored.items()})
     with ParquetWriter(path, schema) as writer:
-        waiting = iter(rows)
-        while group := [*islice(waiting, _PARQUET_GROUP_ROWS)]:
-            texts = [pa.array(column, pa.string()) for column in zip(*group, strict=True)]
-            writer.write_table(pa.table(texts, schema=schema))
+        for start in range(0, len(stored[columns[0]]), _PARQUET_GROUP_ROWS):
+            group: dict[str, Iterable[object]] = {}
+            for name, cells in stored.items():
+                group[name] = cells[start : start + _PARQUET_GROUP_ROWS]
+                if schema.field(name).type == pa.string():
+                    group[name] = map(_as_text, group[name])
+            writer.write_table(pa.table(group, schema=schema))
+
+
+def _type(cells: Column[object]) -> Any:
+    import pyarrow as pa
+
+    if cells.is_text.all():
+        return pa.string()
+    try:
+        kind = pa.infer_type(cells)
+        for start in range(0, len(cells), _PARQUET_GROUP_ROWS):
+            pa.array(cells[start : start + _PARQUET_GROUP_ROWS], kind)
+    except (pa.ArrowException, OverflowError):
+        return pa.string()
+    # No file can hold an object without keys.
+    return pa.string() if "struct<>" in str(kind) else kind
+
+
+def _as_text(cell: object) -> object:
+    return cell if cell is None or isinstance(cell, str) else as_json_line(cell).decode().strip()
 
 
 WRITERS: Mapping[str, Callable[[Path, Sequence[str], Records], None]] = {

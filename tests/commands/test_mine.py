@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import contrastcli
+from contrastcli.data.formats import read_file
 from contrastcli.data.sources import load_examples
 from contrastcli.settings.sections import Data
 from support.command import MODEL, Contrast, failed, refused
@@ -172,6 +173,8 @@ def test_an_embedders_scores_are_its_cosines(contrast: Contrast, name: str) -> N
     assert answer.code == 0 and "next: contrast train --objective kl --backbone" in answer.err
     assert f" --data {shlex.quote(name)} --dev split:5%\n" in answer.err
     assert json.loads(Path(f"{name}.mined").read_text())["teacher"] == "starter"
+    score = read_file(Path(name), name).columns["score"][0]
+    assert isinstance(score, float) == name.endswith(("jsonl", "parquet"))
     encode, rows = contrastcli.load("starter").encode, taught(name)
     assert len(rows) == 160
     for row in (0, 159):

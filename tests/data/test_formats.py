@@ -5,10 +5,12 @@ import gzip
 import json
 import sys
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import pytest
 
+from contrastcli.data import writing
 from contrastcli.data.formats import Frame, format_of, read_file
 from contrastcli.errors import DataError
 
@@ -265,6 +267,23 @@ def test_parquet_gives_columns_and_the_names_of_classes(tmp_path: Path, monkeypa
     assert b"ClassLabel" in spelled.schema.metadata[b"huggingface"]
     parquet.write_table(spelled, tmp_path / "b.parquet")
     assert read_file(tmp_path / "b.parquet", "b.parquet").columns["label"] == ["neutral", "entailment", "neutral"]
+
+
+def test_parquet_keeps_the_types_of_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "_PARQUET_GROUP_ROWS", 2)
+    columns: dict[str, list[object]] = {
+        "text": ["a", "b", "c"],
+        "score": [1, None, 0.5],
+        "late": [None, None, 7],
+        "list": [[], [1.5], None],
+        "day": [date(2020, 1, 1), None, None],
+        "none": [None] * 3,
+    }
+    mixed = {"mixed": [1, "x", None], "huge": [2**64, 1, 2], "no keys": [{}] * 3}
+    rows = zip(*columns.values(), *mixed.values(), strict=True)
+    writing.WRITERS[".parquet"](tmp_path / "a.parquet", [*columns, *mixed], rows)
+    as_texts = {"mixed": ["1", "x", None], "huge": [str(2**64), "1", "2"], "no keys": ["{}"] * 3}
+    assert read_file(tmp_path / "a.parquet", "a.parquet").columns == columns | as_texts
 
 
 @pytest.mark.parametrize(("split", "rows"), [("train", 5749), ("dev", 1500), ("test", 1379)])
