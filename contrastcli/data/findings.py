@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib import import_module
+from itertools import combinations
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -70,9 +71,8 @@ class Keyed:
 def same(keyed: Keyed) -> Findings:
     """Rows with two equal texts, but for scored pairs, whose score says so."""
     keys, views = keyed.keys, [*keyed.rows.views]
-    pairs = [(first, other) for first in (0, 1) for other in range(first + 1, len(views))]
-    for first, second in pairs if keyed.rows.form != "scored" else ():
-        for row in np.flatnonzero(keys[:, first] == keys[:, second]).tolist():
+    for first, second in combinations(range(len(views)), 2) if keyed.rows.form != "scored" else ():
+        for row in np.flatnonzero((keys[:, first] == keys[:, second]) & (keys[:, first] >= 0)).tolist():
             yield Finding(row, f"{views[first]} and {views[second]} are the same")
 
 

@@ -162,6 +162,7 @@ SCORED = [
 ]
 TAUGHT = [("a b", "c d", "e f", "0.9", "0.1"), *[("a b", "c d", "e f", "0.1", "0.9")] * 2]
 TRIPLETS = [("a b", "c d", "e f"), ("a b", "E F", "g h"), ("i", "j", "k"), ("l m", "n o", "L m")]
+NEGATIVES = [("a b", "c d", "e f", "g h"), ("i j", "k l", "m n", "M  n"), ("o", "p", "", "")]
 
 
 @pytest.mark.parametrize(
@@ -171,6 +172,7 @@ TRIPLETS = [("a b", "c d", "e f"), ("a b", "E F", "g h"), ("i", "j", "k"), ("l m
         ("sentence1,sentence2,score", SCORED, {"contradicting": [1, 2], "same": [], "unscored": [5], "blank": [6]}),
         ("anchor,positive,negative", TRIPLETS, {"contradicting": [1, 2], "same": [4]}),
         ("anchor,positive,negative,score,negative_score", TAUGHT, {"repeated": [3]}),
+        ("anchor,positive,negative_1,negative_2", NEGATIVES, {"same": [2], "contradicting": []}),
         ("sentence", [("a b c",), ("d e f",), ("A b c",)], {"repeated": [3], "same": []}),
     ],
 )
