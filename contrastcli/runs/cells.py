@@ -16,7 +16,7 @@ from typing import TypeVar, cast
 import msgspec
 import tomli_w
 
-from contrastcli.errors import InUse, Preempted, RunError
+from contrastcli.errors import InUse, Preempted, RunError, Use
 from contrastcli.files import atomic_write, decoding, read_bytes, writing_to
 from contrastcli.runs import directory, process
 from contrastcli.runs.directory import Run
@@ -129,11 +129,16 @@ def follow(run: Run, began: float, show: Callable[[Event], object], signals: Sig
 
 
 def save_request(path: Path, request: Mapping[str, object], command: str) -> None:
-    """Write next to the runs what cells a command trains, so that `command` continues it. Raises RunError."""
+    """Write next to the runs what cells a command trains, so that `command` continues it.
+
+    Raises RunError, and UsageError for too many.
+    """
+    fewer = "give fewer values or seeds, in several sweeps", Use("--data", "DIR", "a folder instead of many files:")
+    text = configs.checked(f"# To continue: {command}\n\n{tomli_w.dumps(request)}", fewer)
     with writing_to(path.parent):
         directory.make_runs_dir(path.parent)
         private = sections.hold_secret(cast(Mapping[str, object], request["settings"]))
-        atomic_write(path, f"# To continue: {command}\n\n{tomli_w.dumps(request)}".encode(), private=private)
+        atomic_write(path, text.encode(), private=private)
 
 
 def read_request(path: Path, kind: type[T], **more: object) -> T:

@@ -18,7 +18,7 @@ import msgspec
 import tomli_w
 from msgspec import structs
 
-from contrastcli.errors import DataError, UsageError, Use, error_text, nearest
+from contrastcli.errors import DataError, Hint, UsageError, Use, error_text, nearest
 from contrastcli.files import read_bytes, user_file
 from contrastcli.settings import catalogue, sections
 from contrastcli.settings.objective import ObjectiveSettings, Spec
@@ -78,8 +78,12 @@ class Config:
         return bounds.unit if bounds else setting.unit
 
     def to_toml(self) -> str:
-        """The settings as a file from which `train --config` repeats the run."""
-        return tomli_w.dumps({"format": FORMAT} | by_section(self.flat()))
+        """The settings as a file from which `train --config` repeats the run. Raises UsageError if it is too large."""
+        flat = self.flat()
+        longest = max(flat, key=lambda key: len(spell(flat[key])))
+        files = Use("--data", "DIR", "give the folder of the files:")
+        remedy = files if longest == "data.train" else f"give a shorter {longest}"
+        return checked(tomli_w.dumps({"format": FORMAT} | by_section(flat)), remedy)
 
 
 def by_section(values: Mapping[str, Value]) -> dict[str, dict[str, Value]]:
@@ -265,6 +269,13 @@ def file_layer(path: Path, label: str = "") -> Layer:
 
 LARGEST = 1 << 14
 """Bytes of a file of settings: of dots alone they take the parser a second and 250 MB, more of them its square."""
+
+
+def checked(text: str, remedies: Hint) -> str:
+    """A file of settings as it is. Raises UsageError for one that could not be read again."""
+    if (size := len(text.encode())) > LARGEST:
+        raise UsageError(f"the settings take {size:,} bytes, and a file of them has at most {LARGEST:,}", remedies)
+    return text
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -71,6 +71,8 @@ def make_plan(config: Config) -> Plan:
     if not config.data.train:
         hint = (Use("--data", "FILE", "use"), Use("--preset", "starter"))
         raise UsageError("there is nothing to train on: data.train is not set", hint, key="data.train")
+    # An error before the data are read, where the settings would be too long for their file.
+    config.to_toml()
     auxiliaries = make_auxiliaries(config.objective)
     examples = load_examples(config.data, _forms(config), config.spec.labels)
     dev_settings, notes = resolve_dev(config.dev, examples)

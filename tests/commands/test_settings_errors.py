@@ -54,6 +54,11 @@ BAD_VALUES: dict[str, tuple[tuple[str, ...], int, str]] = {
     "a backbone that is no folder": ((*LABELLED, "--backbone", "./nowhere"), 3, "no folder or file './nowhere'"),
     "a backbone that is a file": ((*LABELLED, "--backbone", "tiny/dev.jsonl"), 3, "is a file"),
     "a backbone that is not here": ((*LABELLED, "--backbone", "nobody/nothing"), 3, "HF_HUB_OFFLINE is set"),
+    "names of more files than a run can keep": (
+        ("--data", ",".join(["tiny/pairs.jsonl"] * 1000)),
+        2,
+        "and a file of them has at most 16,384",
+    ),
     "events of a detached run": ((*LABELLED, "--detach", "--json"), 2, "--detach leaves no events"),
 }
 
