@@ -115,7 +115,10 @@ def print_text(texts: str | Iterable[str]) -> None:
 
 def narrate(text: str) -> None:
     """Print to stderr, unless the terminal has gone."""
-    text = to_copy(text)
+    _to_stderr(to_copy(text))
+
+
+def _to_stderr(text: str) -> None:
     with contextlib.suppress(OSError):
         print(fitting(text, sys.stderr.encoding or "utf-8"), file=sys.stderr, flush=True)
 
@@ -177,8 +180,9 @@ def report(error: BaseException, debug: bool, options: Collection[str] | None = 
     possible = [one for one in ours.remedies if isinstance(one, str) or options is None or one.option in options]
     remedies = possible or ["change the file: contrast help data says what it may hold"]
     if os.environ.get(PROGRESS) == "json":
-        record = ErrorRecord(ours.fault, remedies, ours.key, ours.source)
-        narrate(json.dumps(msgspec.to_builtins(record)))
+        copied = [to_copy(one) if isinstance(one, str) else one for one in remedies]
+        record = ErrorRecord(to_copy(ours.fault), copied, ours.key, ours.source)
+        _to_stderr(json.dumps(msgspec.to_builtins(record)))
     else:
         narrate(f"contrast: error: {printable(ours.what)}\nhint: {printable(in_words(remedies))}")
     return ours.code

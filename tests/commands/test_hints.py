@@ -409,6 +409,12 @@ def test_a_file_with_blanks_in_its_name_is_quoted(contrast: Contrast) -> None:
     refused(contrast("data", "my", "faq.csv"), 2, "'faq.csv' was not expected", "did you mean 'my faq.csv'?")
 
 
+def test_an_error_as_json_quotes_the_runs_directory(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONTRAST_PROGRESS", "json")
+    (remedy,) = json.loads(contrast("--runs-dir", "it's", "query", "a", "b").err)["remedies"]
+    assert shlex.split(remedy) == ["contrast", "--runs-dir", "it's", "train", "--preset", "starter", "--no-ui"]
+
+
 def test_a_name_that_is_taken_is_continued_or_removed(contrast: Contrast, run: Run) -> None:
     answer = contrast(*train(*LABELLED, "--name", "simple"))
     refused(answer, 1, "runs/simple exists", "--name")
