@@ -146,8 +146,8 @@ def open_dev(name: str) -> Frame:
         raise UsageError(f"'{name}' is for the dev data of a training", "name scored pairs: a file, stsb or starter")
     if name != "stsb":
         return open_frame(name, "validation")
-    if folder := os.environ.get("CONTRAST_SENTEVAL"):
-        return _open_stsb(Path(folder), "validation")
+    if named := named_senteval():
+        return _open_stsb(named, "validation")
     try:
         return hub.read(_STSB, "validation")
     except DataError as error:
@@ -174,13 +174,25 @@ def open_frame(name: str, split: Split, limit: int = 0) -> Frame:
     return read_file(path, name, limit)
 
 
+def named_senteval() -> Path | None:
+    """The folder that CONTRAST_SENTEVAL names, if it does."""
+    folder = os.environ.get("CONTRAST_SENTEVAL")
+    return Path(os.path.expanduser(folder)) if folder else None
+
+
+def senteval_places(folder: Path) -> list[Path]:
+    """Where SentEval's sets may be: in the folder, where its own checkout has them, or in any folder in it."""
+    below = sorted(folder.glob("*/")) if os.path.isdir(folder) else []
+    return [*(folder / usual for usual in SENTEVAL_FOLDERS), *below]
+
+
 def holds_stsb(folder: Path) -> bool:
     """Whether the dev split of STS-B is under SentEval's root, or under a folder above it."""
     return any(map(os.path.isfile, _stsb_files(folder, "sts-dev.csv")))
 
 
 def _stsb_files(folder: Path, file: str) -> list[Path]:
-    return [folder / above / "STS" / "STSBenchmark" / file for above in SENTEVAL_FOLDERS]
+    return [place / "STS" / "STSBenchmark" / file for place in senteval_places(folder)]
 
 
 def _open_stsb(folder: Path, split: Split, limit: int = 0) -> Frame:

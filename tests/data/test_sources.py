@@ -261,6 +261,15 @@ def test_stsb_comes_from_the_senteval_folder_of_the_environment(
         scored_pairs("stsb")
 
 
+def test_the_environment_s_folder_may_be_in_the_home_and_hold_the_unpacked_one(
+    senteval: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (senteval / "data" / "downstream").rename(tmp_path / "unpacked")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("CONTRAST_SENTEVAL", "~")
+    assert scored_pairs("stsb").scores == [2.0, 2.1, 2.2]
+
+
 def test_stsb_offline_says_what_to_do() -> None:
     with pytest.raises(DataError, match="stsb") as caught:
         scored_pairs("stsb")
