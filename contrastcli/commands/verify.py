@@ -9,7 +9,7 @@ from contrastcli.model.folder import load_encoder
 from contrastcli.runs import checksums
 from contrastcli.runs.directory import TRAINING, Run
 from contrastcli.runs.event_file import LONGEST_LINE_BYTES, every_line
-from contrastcli.runs.events import Saved, decode
+from contrastcli.runs.events import Saved, decode, is_foreign
 from contrastcli.runs.results import Check
 from contrastcli.training.checkpoint import read_position
 
@@ -84,7 +84,7 @@ def _checkpoint(folder: Path) -> str:
 
 
 def _events(run: Run) -> str:
-    path, count = run.events_path, 0
+    path, count, foreign = run.events_path, 0, 0
     if not path.exists() or not path.stat().st_size:
         if _folders(run):
             raise DataError(f"{path} has no events, and there are checkpoints", _RESTORE)
@@ -93,6 +93,9 @@ def _events(run: Run) -> str:
         if not line.endswith(b"\n") and len(line) < LONGEST_LINE_BYTES:
             return f"{count:,} events, and an incomplete line, which a resume removes"
         count += 1
-        if decode(line) is None:
+        if decode(line) is not None:
+            continue
+        if not is_foreign(line):
             raise DataError(f"{path}, line {count:,}: this is no event", f"{_RESTORE}, or remove the line")
-    return f"{count:,} events"
+        foreign += 1
+    return f"{count:,} events" + (f", {foreign:,} of them of kinds unknown here" if foreign else "")

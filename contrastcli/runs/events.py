@@ -171,6 +171,19 @@ def decode(line: bytes) -> Event | None:
         return None
 
 
+class _Tag(msgspec.Struct):
+    event: str
+
+
+def is_foreign(line: bytes) -> bool:
+    """Whether a line is an event of a kind that is unknown here, as of a later version or of another package."""
+    try:
+        tag = msgspec.json.decode(line, type=_Tag)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return tag.event not in {kind.kind() for kind in Event.__subclasses__()}
+
+
 def training_seconds(latest: Iterable[Event]) -> float:
     """Seconds that the steps took, from their logged rates: without loading, evaluating and saving.
 

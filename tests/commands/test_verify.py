@@ -104,6 +104,12 @@ def test_a_line_of_the_events_that_is_damaged(contrast: Contrast, run: Run, line
     named(contrast(*VERIFY), 3, "line 2: this is no event")
 
 
+def test_an_event_of_an_unknown_kind_is_no_damage(contrast: Contrast, run: Run) -> None:
+    edit(run.events_path, lambda text: text.replace("\n", '\n{"event": "later", "step": 1}\n', 1))
+    answer = contrast(*VERIFY)
+    assert answer.code == 0 and "events, 1 of them of kinds unknown here" in answer.out
+
+
 def test_an_incomplete_last_line_is_no_fault(contrast: Contrast, run: Run) -> None:
     edit(run.events_path, lambda text: text + '{"event": "st')
     answer = contrast(*VERIFY)
