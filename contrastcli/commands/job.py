@@ -66,6 +66,8 @@ def resolve(job: Job) -> config.Config:
 def run_and_config(job: Job, directory: Path) -> tuple[Run | None, config.Config]:
     """The run to resume, if any, or to resume or start, and the settings. Raises UsageError and DataError."""
     if job.resume is not None:
+        # Only for its errors: the run has its settings.
+        config.environment_layer(os.environ)
         is_run = Run(directory / job.resume).exists()
         if not is_run and job.resume in [sweep.name for sweep in sweeps.list_sweeps(directory)]:
             raise DataError(f"'{job.resume}' is a sweep, not a run", f"contrast sweep --resume {job.resume}")
@@ -99,6 +101,8 @@ def make_sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
         if job.preset or job.file or job.name or job.seeds or job.typed.values or axes:
             hint = f"leave them out: contrast sweep --resume {job.resume}, or start a new sweep"
             raise UsageError("a resumed sweep has its grid and settings", hint)
+        # Else its cells would be refused.
+        config.environment_layer(os.environ)
         return sweeps.find_sweep(job.resume, directory)
     preset = _preset(job)
     for key, text in job.typed.values.items():

@@ -401,7 +401,8 @@ def test_a_variable_of_no_setting_is_refused(
     monkeypatch.setenv(f"CONTRAST_{variable}", "1")
     monkeypatch.setenv("CONTRAST_MODEL", "starter")
     monkeypatch.setenv("CONTRAST_TRAIN_LR", "1e-4")
-    refused(contrast("config", "show"), 2, f"CONTRAST_{variable}", f"did you mean 'CONTRAST_{ours}?")
+    for words in (("config", "show"), ("train", "--resume", "simple"), ("sweep", "--resume", "mine")):
+        refused(contrast(*words), 2, f"CONTRAST_{variable}", f"did you mean 'CONTRAST_{ours}?")
 
 
 def test_a_file_with_blanks_in_its_name_is_quoted(contrast: Contrast) -> None:
