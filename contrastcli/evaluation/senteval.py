@@ -23,7 +23,7 @@ from contrastcli.data import hub
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.formats import read_file
 from contrastcli.data.lines import Decoder, as_number
-from contrastcli.data.sources import SENTEVAL_FOLDERS
+from contrastcli.data.sources import named_senteval, senteval_places
 from contrastcli.errors import DataError, Use
 from contrastcli.files import cache_dir, read_bytes
 
@@ -50,9 +50,9 @@ def root(data_dir: Path | None) -> Path:
     The archive is downloaded and unpacked once. Raises DataError if there is no such folder.
     """
     if data_dir is None:
-        named = os.environ.get("CONTRAST_SENTEVAL")
-        return root(Path(named).expanduser()) if named else _from_hub(cache_dir() / "senteval")
-    for place in [*(data_dir / usual for usual in SENTEVAL_FOLDERS), *sorted(data_dir.glob("*/"))]:
+        named = named_senteval()
+        return root(named) if named else _from_hub(cache_dir() / "senteval")
+    for place in senteval_places(data_dir):
         if any((place / name).is_dir() for name in _SETS):
             return place
     if not data_dir.is_dir():
