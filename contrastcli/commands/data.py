@@ -282,7 +282,7 @@ def _write(output: Path, seen: Inspection, reasons: Mapping[int, Sequence[str]])
     kept = np.ones(len(seen.frame), bool)
     kept[[*reasons]] = False
     rows: Iterable[Sequence[Any]] = zip(*(column.take(kept) for column in columns.values()), strict=True)
-    if output.suffix != ".jsonl":
+    if output.suffix not in (".jsonl", ".parquet"):
         rows = ([_as_text(cell) for cell in row] for row in rows)
     with writing_to(output, Use("--clean", "FILE", "write elsewhere:")), replaced(output) as draft:
         WRITERS[output.suffix](draft, [*columns], rows)

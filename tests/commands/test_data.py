@@ -109,8 +109,9 @@ def test_what_a_format_has_no_value_for_is_written_and_read_again(contrast: Cont
     answer = contrast("data", "rows.parquet", "--clean", f"clean{suffix}", "--drop", "3")
     assert answer.code == 0, answer.err
     again = open_frame(f"clean{suffix}", "train").columns
-    assert [*again["sentence"]] == ["one\rtwo", "three"] and again["a; b; c"][1] == "2026-01-02T00:00:00"
-    assert {*again["d"]} <= {None, ""}
+    assert [*again["sentence"]] == ["one\rtwo", "three"]
+    assert again["a; b; c"][1] in ("2026-01-02T00:00:00", datetime(2026, 1, 2))
+    assert all(str(cell) in ("None", "", "nan") for cell in again["d"])
     assert json.loads(Path(f"clean{suffix}.dropped").read_text())["columns"]["d"] == 1
 
 
