@@ -64,8 +64,8 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
     precision = choose_precision(config.train.precision, device)
     prompts = encoder.contract.prompts_of(config.model.prompts, plan.examples.form, plan.corpus.views)
     inputs = Inputs.of(plan.corpus, encoder, prompts, max_length, partial(session.loading, "tokenising"))
-    context = AuxiliaryContext(run, config, encoder, precision, texts, inputs, max_length, session)
-    stepper = _make_stepper(plan, context, prompts)
+    context = AuxiliaryContext(run, config, encoder, precision, texts, inputs, prompts, max_length, session)
+    stepper = _make_stepper(plan, context)
     for parameter in [*encoder.parameters(), *stepper.extras.parameters()]:
         # Aligned, unlike a mapped file's: rounding errors depend on that.
         parameter.data = parameter.data.clone()
@@ -176,7 +176,7 @@ def load_untrained(model: Model) -> SentenceEncoder:
     return encoder
 
 
-def _make_stepper(plan: Plan, context: AuxiliaryContext, prompts: Mapping[str, str]) -> Stepper:
+def _make_stepper(plan: Plan, context: AuxiliaryContext) -> Stepper:
     """The encoder, with fresh heads, projection and auxiliaries, which are dropped after training."""
     config, encoder = plan.config, context.encoder
     width, weights = encoder.backbone.width, config.model.weights(encoder.width)
@@ -194,7 +194,7 @@ def _make_stepper(plan: Plan, context: AuxiliaryContext, prompts: Mapping[str, s
     for name, tensor in chain.from_iterable(auxiliary.state.items() for auxiliary in plan.auxiliaries):
         extras.register_buffer(name, tensor)
     is_denoised = config.model.denoise and encoder.contract.pooling == "mask"
-    templates = [TemplateBias(encoder, prompts, context.max_length)] if is_denoised else []
+    templates = [TemplateBias(encoder, context.prompts, context.max_length)] if is_denoised else []
     return Stepper(
         encoder=encoder,
         extras=extras,

@@ -66,7 +66,7 @@ def test_a_token_is_deleted_where_it_was_drawn(random: np.random.Generator) -> N
     assert len(ends) > 3
 
 
-def perturbed(tiny: Tiny, max_length: int = 32, seed: int = 1) -> PerturbedViews:
+def perturbed(tiny: Tiny, max_length: int = 32, seed: int = 1, prompt: str = "") -> PerturbedViews:
     config = tiny.config("pcl", "sentences", model__max_length=max_length, train__seed=seed)
     views = PerturbedViews(KINDS)
     encoder, session = load_encoder(tiny.backbone), Session(lambda event: None)
@@ -78,6 +78,7 @@ def perturbed(tiny: Tiny, max_length: int = 32, seed: int = 1) -> PerturbedViews
             "fp32",
             (),
             Inputs(TokenTable.of([]), [], np.zeros(0, int), {}),
+            {"anchor": prompt},
             config.model.max_length,
             session,
         )
@@ -95,6 +96,14 @@ def test_special_tokens_stay_at_both_ends_and_no_view_is_too_long(tiny: Tiny) ->
     lengths = [len(ids) for ids in views]
     assert lengths == [18, 2, 3, 18, 2, 3, 15, 2, 3, 18, 2, 3]  # shuffled, reversed, without three, cut at the limit
     assert views[3].tolist() == [CLS, unknown, *range(23, 9, -1), unknown, SEP]
+
+
+def test_the_prompt_stays_before_the_text(tiny: Tiny) -> None:
+    table = TokenTable.of([[CLS, 7, 8, *range(10, 25), SEP], [CLS, 7, SEP]])
+    views = perturbed(tiny, prompt="ba den ").perturb_texts(table, np.array([0, 1]), step=1)
+    assert {(*ids[:3].tolist(), int(ids[-1])) for ids in views[::2]} == {(CLS, 7, 8, SEP)}
+    assert views[2].tolist() == [CLS, 7, 8, *range(24, 9, -1), SEP]
+    assert all(ids.tolist() == [CLS, 7, SEP] for ids in views[1::2])  # the limit cut its prompt
 
 
 def test_views_are_a_function_of_the_seed_and_the_step_alone(tiny: Tiny) -> None:

@@ -34,8 +34,8 @@ def perturb(kind: Perturbation, ids: Ids, random: Generator) -> Ids:
 class PerturbedViews(Auxiliary):
     """A further view of the anchors for each kind, with a name like shuffle_1: the first view of that kind.
 
-    They are a pure function of the run's seed and the step. The special tokens that the tokenizer puts around every
-    text stay in place, and a view has no more tokens than training reads.
+    They are a pure function of the run's seed and the step. The special tokens and the prompt that stand before every
+    anchor stay in place, and what follows it too; a view has no more tokens than training reads.
     """
 
     name = "perturbed"
@@ -47,7 +47,9 @@ class PerturbedViews(Auxiliary):
     def load(self, context: AuxiliaryContext) -> None:
         self.max_length = context.max_length
         self.run_seed = context.config.train.seed
-        self.special = frozenset(context.encoder.tokenizer.encode([""], self.max_length)[0])
+        tokenizer = context.encoder.tokenizer
+        self.ending = tokenizer.ending
+        self.head = len(tokenizer.encode([context.prompts["anchor"]], self.max_length)[0]) - self.ending
 
     def extend(self, batch: Batch) -> Batch:
         """The batch with the perturbed anchors, all its texts in a new table."""
@@ -61,11 +63,11 @@ class PerturbedViews(Auxiliary):
     def perturb_texts(self, table: TokenTable, texts: Indices, step: int) -> list[Ids]:
         """Token ids of K views of N texts of a table, view after view: (N,) → K·N arrays."""
         random = np.random.default_rng(seed_of(self.run_seed, step, PERTURB))
-        # Each text as its special tokens before, its other tokens, and those after.
+        # Each text as what stands before it, its own tokens, and what follows.
         split: list[Sequence[Ids]] = []
         for ids in (table[int(text)] for text in texts):
-            inside = [place for place, token in enumerate(ids.tolist()) if token not in self.special]
-            split.append(np.split(ids, [inside[0], inside[-1] + 1] if inside else [len(ids), len(ids)]))
+            end = len(ids) - self.ending
+            split.append(np.split(ids, [min(self.head, end), end]))
         return [
             np.concatenate([head, perturb(kind, inside, random)[: self.max_length - len(head) - len(tail)], tail])
             for kind in self.kinds
