@@ -96,7 +96,9 @@ def _further_auxiliaries(config: Config, corpus: Corpus) -> Iterator[Auxiliary]:
     if pairs := config.dev.probe_pairs:
         yield Probes(pairs)
     if config.spec.negatives is not no_negatives:
-        yield Violations(corpus)
+        # A sentence without a copy has no positive that others could be closer than.
+        if "positive" in corpus.views:
+            yield Violations(corpus)
         yield Exclusions(corpus, config.data.false_negatives)
 
 

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
+from contrastcli.api import ObjectiveSettings, Spec
+from contrastcli.objectives.functional import Result
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs import checksums
 from contrastcli.runs.directory import Run
@@ -18,6 +20,7 @@ from contrastcli.runs.measured import Violated
 from contrastcli.training.auxiliaries import violations
 from contrastcli.training.auxiliaries.violations import Violations, hardest_negatives
 from contrastcli.training.batch import Batch
+from support.packages import bring_objective
 from support.tiny import Tiny, on_step, told, train
 
 Found = tuple[int, int, int, float, float]
@@ -135,6 +138,18 @@ def test_what_is_told_does_not_depend_on_what_is_logged_or_on_a_resume(tiny: Tin
         train(run)
         events.append([(event.step, event.anchors) for event in told(run, Violated)])
     assert events[0] == events[1] != []
+
+
+def spread(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> Result:
+    return torch.pdist(views["anchor"]).neg().exp().mean(), {}
+
+
+def test_a_sentence_without_a_copy_has_no_positive_to_be_further_than(
+    tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = Spec("spread", ObjectiveSettings, ("sentences",), f"{__name__}:spread", "Someone 2030", copies=False)
+    bring_objective(monkeypatch, spec.name, lambda: spec)
+    assert train(tiny.run(place, spec.name, "sentences", train__max_steps=2)).status == "finished"
 
 
 def test_a_checkpoint_of_an_earlier_version_has_no_counts_and_is_resumed(tiny: Tiny, place: Path) -> None:
