@@ -132,8 +132,10 @@ def _write_training(
 ) -> None:
     state: dict[int, dict[str, object]] = optimizer.state_dict()["state"]
     moments = {f"{n}.{key}": torch.as_tensor(v) for n, values in state.items() for key, v in values.items()}
+    # Heads may share a weight, which a file cannot.
+    heads = {name: tensor.to("cpu", copy=True) for name, tensor in extras.state_dict().items()}
     folder.mkdir()
-    for file, tensors in (("heads", extras.state_dict()), ("optimizer", moments)):
+    for file, tensors in (("heads", heads), ("optimizer", moments)):
         save_file({key: t.cpu().contiguous() for key, t in tensors.items()}, folder / f"{file}.safetensors")
     for name, data in files.items():
         (folder / name).write_bytes(data)

@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
+from torch import nn
 
+from contrastcli.api import ObjectiveSettings, Spec
 from contrastcli.errors import DataError
 from contrastcli.files import flush_tree
 from contrastcli.model.folder import load_encoder
+from contrastcli.objectives.functional import Result, Views
+from contrastcli.objectives.rows import Rows
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Started
@@ -18,6 +22,7 @@ from contrastcli.runs.measured import Step
 from contrastcli.training import checkpoint
 from support import train_runs
 from support.damage import flip_bit
+from support.packages import bring_objective
 from support.resuming import Killed, assert_same, state, story, train_with_a_kill
 from support.settings import config
 from support.tiny import Tiny, told, train
@@ -102,6 +107,26 @@ def test_a_run_killed_by_a_signal_ends_as_if_nothing_had_happened(tiny: Tiny, tm
     assert resumed[0] is None and resumed[1] is not None and resumed[1] >= 24
     assert_same(killed, undisturbed)
     assert story(killed) == story(undisturbed)
+
+
+def tied_heads(width: int) -> nn.ModuleDict:
+    first, second = nn.Linear(width, width), nn.Linear(width, width)
+    second.weight = first.weight
+    return nn.ModuleDict({"first": first, "second": second})
+
+
+def over_tied_heads(views: Views, rows: Rows, heads: nn.ModuleDict) -> Result:
+    return (heads["first"](views["anchor"]) - heads["second"](views["positive"])).square().mean(), {}
+
+
+def test_heads_that_share_a_weight_are_saved_and_share_it_still(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loss, heads = (f"{__name__}:{name}" for name in ("over_tied_heads", "tied_heads"))
+    spec = Spec("tied", ObjectiveSettings, ("pairs",), loss, "Someone 2030", heads=heads)
+    bring_objective(monkeypatch, spec.name, lambda: spec)
+    undisturbed = tiny.run(tmp_path / "whole", spec.name, "pairs", **SHORT)
+    assert_same(train_with_a_kill(undisturbed, 5), undisturbed)
 
 
 def test_a_grouped_objective_has_epochs_of_different_lengths(tiny: Tiny, tmp_path: Path) -> None:
