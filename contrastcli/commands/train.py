@@ -245,7 +245,9 @@ def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) 
             _check_resumable(run, plan)
         folders = _folders(plan, runs_dir, run if status else None)
         if status is None:
-            load_untrained(plan.config.model)
+            encoder = load_untrained(plan.config.model)
+            for auxiliary in plan.auxiliaries:
+                auxiliary.check(plan.config.model, encoder)
             for folder in folders[1:]:
                 load_encoder(folder)
         run = _write(plan.config, run, runs_dir, name)

@@ -45,6 +45,12 @@ def test_a_run_is_a_backbone(contrast: Contrast, run: Run, word: str) -> None:
     assert preview["settings"]["model.backbone"]["value"] == str(run.path)
 
 
+def test_a_backbone_without_a_language_model_head_makes_no_run(contrast: Contrast, run: Run) -> None:
+    answer = contrast(*train(*SENTENCES, "--backbone", "simple", "--mlm-weight", "0.1"))
+    refused(answer, 3, "the backbone has no language-model head")
+    assert [*Path("runs").iterdir()] == [run.path]
+
+
 @pytest.mark.parametrize("word", ["simple", "simp", "last"])
 def test_a_run_is_a_teacher(contrast: Contrast, run: Run, word: str) -> None:
     words = ("--objective", "rankcse", "--teachers", f"{word}:cls=0.4,tiny/backbone")

@@ -138,6 +138,8 @@ def test_a_run_with_an_adapter_is_a_backbone_but_not_of_another(tiny: Tiny, tmp_
     assert (second.checkpoint() / "model.safetensors").exists()
     assert told(second, Evaluated)[0].score == pytest.approx(told(adapter, Evaluated)[-1].score, abs=1e-4)
     assert_near(load_encoder(second.checkpoint()).encode(TEXTS), load_encoder(adapter.checkpoint()).encode(TEXTS))
+    masked = world.run(tmp_path / "masked", "simcse", "pairs", train__max_steps=1, objective__mlm_weight=0.1)
+    assert train(masked).status == "finished", "the language-model head is the base's"
     with pytest.raises(UsageError, match="is an adapter already") as raised:
         train(world.run(tmp_path / "three", "simcse", "pairs", **LORA))
     assert f"contrast export {adapter.path} FOLDER" in raised.value.hint

@@ -18,7 +18,7 @@ from contrastcli.objectives.rows import Rows
 from contrastcli.runs.directory import Run
 from contrastcli.settings.config import Config
 from contrastcli.settings.objective import ObjectiveSettings
-from contrastcli.settings.sections import Precision
+from contrastcli.settings.sections import Model, Precision
 from contrastcli.training.batch import Batch, Chunk
 from contrastcli.training.inputs import Inputs
 from contrastcli.training.session import Session
@@ -58,6 +58,9 @@ class Auxiliary:
     """Further tensors of the checkpoints, on the CPU, which a resume restores in place."""
     weight: float = 0.0
     """The weight of its term in the loss."""
+
+    def check(self, model: Model, encoder: SentenceEncoder) -> None:
+        """Called before a run is made. Raises DataError for an encoder without what it needs."""
 
     def load(self, context: AuxiliaryContext) -> None:
         """Get weights and vectors; the heads of the loss are made before. Raises DataError."""

@@ -10,11 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from contrastcli.errors import DataError
+from contrastcli.model.adapters import base_folder
 from contrastcli.model.backbone import load_language_model_head
-from contrastcli.model.encoder import autocast, padded
+from contrastcli.model.encoder import SentenceEncoder, autocast, padded
 from contrastcli.model.locate import resolve
 from contrastcli.objectives.functional import to_device
 from contrastcli.objectives.mlm import mask_tokens, mlm_loss
+from contrastcli.settings.sections import Model
 from contrastcli.training.auxiliaries.auxiliary import Auxiliary, AuxiliaryContext, Term
 from contrastcli.training.batch import MASKS, MLM, Batch, Chunk, seed_of, set_seed
 
@@ -31,15 +33,19 @@ class MaskedTokens(Auxiliary):
         self.weight = weight
         self.probability = probability
 
-    def load(self, context: AuxiliaryContext) -> None:
-        """Load the head of the backbone's folder. Raises DataError for a backbone without, or without a mask token."""
-        folder, encoder = resolve(context.config.model.backbone).folder(), context.encoder
+    def check(self, model: Model, encoder: SentenceEncoder) -> None:
+        """Load the head. Raises DataError for a backbone without, or without a mask token."""
+        # Of an adapter the base has the head.
+        folder = base_folder(resolve(model.backbone).folder())
         if encoder.tokenizer.mask_id < 0:
             raise DataError(f"the tokenizer in {folder} has no mask token", "set --mlm-weight 0")
-        self.context = context
         self.head = load_language_model_head(folder, encoder.backbone)
+
+    def load(self, context: AuxiliaryContext) -> None:
+        self.check(context.config.model, context.encoder)
+        self.context = context
         self.module = nn.ModuleDict({"head": self.head})
-        self.special = torch.tensor(sorted(encoder.tokenizer.special_ids))
+        self.special = torch.tensor(sorted(context.encoder.tokenizer.special_ids))
 
     def mask(self, batch: Batch, chunks: Sequence[Chunk]) -> dict[int, Masked]:
         """Masked tokens for every chunk of the encoder, by its number; the same on every process."""
