@@ -51,10 +51,14 @@ class Batch:
         """The places of `texts` that hold one."""
         return np.flatnonzero(self.texts >= 0)
 
+    @property
+    def count(self) -> int:
+        """The texts of all views, without templates: V·N."""
+        return len(self.texts if self.templates is None else self.templates)
+
     def view(self, name: str) -> Indices:
         """The texts of one view: (N,)."""
-        texts = self.texts if self.templates is None else self.texts[: len(self.templates)]
-        return np.split(texts, len(self.views))[self.views.index(name)]
+        return np.split(self.texts[: self.count], len(self.views))[self.views.index(name)]
 
 
 @dataclass(frozen=True)

@@ -149,6 +149,16 @@ def test_padding_and_special_tokens_are_never_masked(tiny: Tiny, tmp_path: Path)
     assert not any((labels[~real] >= 0).any() for _, real, labels in masked)
 
 
+def test_tokens_of_the_texts_are_masked_and_none_of_their_templates(tiny: Tiny, tmp_path: Path) -> None:
+    changes = {"objective__mlm_weight": 1.0, "objective__mlm_probability": 0.9}
+    trainer = trainer_of(tiny, tmp_path, "simcse", "pairs", model__pooling="mask", model__suffix="[MASK]", **changes)
+    (mlm, *_), batch = trainer.stepper.auxiliaries, first_batch(trainer)
+    assert isinstance(mlm, MaskedTokens) and batch.templates is not None
+    masked = mlm.mask(batch, trainer.stepper.cut(batch)[0]).values()
+    # Chunks are padded by texts of one token.
+    assert sum(int((real.sum(dim=1) > 1).sum()) for _, real, _ in masked) == len(batch.templates)
+
+
 def test_other_errors_of_a_step_are_not_mistaken_for_a_lack_of_memory(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

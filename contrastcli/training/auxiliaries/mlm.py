@@ -52,8 +52,10 @@ class MaskedTokens(Auxiliary):
         encoder, masked = self.context.encoder, dict[int, Masked]()
         generator = torch.Generator().manual_seed(seed_of(self.context.config.train.seed, batch.step, MASKS))
         for chunk in chunks:
-            if chunk.encoder is encoder:
-                ids, real = padded(encoder, batch.table, chunk.texts)
+            # A template is no text.
+            texts = chunk.texts[chunk.places < batch.count]
+            if chunk.encoder is encoder and len(texts):
+                ids, real = padded(encoder, batch.table, texts)
                 hidden, labels = mask_tokens(
                     ids,
                     torch.isin(ids, self.special) | ~real,
