@@ -91,17 +91,17 @@ class Contract:
         name = next(iter(names), self.default)
         return self.prompts[name] if name is not None else ""
 
-    def prompts_of(self, words: str, form: Form, views: Iterable[str]) -> dict[str, str]:
+    def prompts_of(self, words: str, own: Mapping[str, str], form: Form, views: Iterable[str]) -> dict[str, str]:
         """What stands before the texts of each view in training, by model.prompts, once `adapted` to it.
 
-        By default the anchors of pairs and triplets are queries, and the other texts documents; where the rows are of
-        another form, all are texts of no kind.
+        `own` are the backbone's prompts, which it may name. By default the anchors of pairs and triplets are queries,
+        and the other texts documents; where the rows are of another form, all are texts of no kind.
         """
         roles = {view: view.partition("_")[0] for view in views}
         kinds: dict[str, Kind | None] = dict.fromkeys(roles.values())
         if form in ("pairs", "triplets", "scored-triplets"):
             kinds = {role: "query" if role == "anchor" else "document" for role in kinds}
-        typed = {role: self.prompts.get(text, text) for role, text in read_prompts(words).items()}
+        typed = {role: own.get(text, text) for role, text in read_prompts(words).items()}
         texts = {role: self.prompt(kind) for role, kind in kinds.items()}
         return {view: (texts | typed)[role] for view, role in roles.items()}
 
@@ -176,7 +176,7 @@ def adapted(contract: Contract, settings: Model) -> tuple[Contract, list[str]]:
     if own.max_length and settings.max_length > own.max_length:
         contract = replace(contract, max_length=settings.max_length)
         notes.append(f"model.max_length is {settings.max_length:,} instead of the backbone's {own.max_length:,} tokens")
-    contract = _with_words(contract, settings)
+    contract = _with_words(contract, own.prompts, settings)
     if own.suffix not in ("", contract.suffix):
         notes.append(f"model.suffix is {contract.suffix!r} instead of the backbone's {own.suffix!r}")
     if changed := [name for name, text in own.prompts.items() if text and contract.prompts.get(name) != text]:
@@ -190,12 +190,12 @@ def adapted(contract: Contract, settings: Model) -> tuple[Contract, list[str]]:
     return replace(contract, dims=tuple(sorted(settings.sizes))), notes
 
 
-def _with_words(contract: Contract, settings: Model) -> Contract:
-    """The contract with the prompts and the suffix of the settings."""
+def _with_words(contract: Contract, own: Mapping[str, str], settings: Model) -> Contract:
+    """The contract with the prompts, by text or by name among a backbone's `own`, and the suffix of the settings."""
     if settings.suffix:
         # What follows a text is pooled, and so is its prompt.
         contract = replace(contract, suffix=settings.suffix, include_prompt=True)
-    prompts, default = prompts_by(settings.prompts, contract.prompts, contract.default)
+    prompts, default = prompts_by(settings.prompts, own, contract.prompts, contract.default)
     # Texts of no kind would lack the words that the suffix continues.
     default = "query" if contract.suffix and read_prompts(settings.prompts) else default
     return replace(contract, prompts=prompts, default=default)

@@ -48,11 +48,13 @@ def _of_json(words: str) -> str:
     return ",".join(f"{role}={next((given[n] for n in names if n in given), '')}" for role, names in by_role.items())
 
 
-def prompts_by(words: str, own: Mapping[str, str], default: str | None) -> tuple[Mapping[str, str], str | None]:
-    """A model's prompts and the name of the default one, once model.prompts has changed its `own`."""
+def prompts_by(
+    words: str, own: Mapping[str, str], prompts: Mapping[str, str], default: str | None
+) -> tuple[Mapping[str, str], str | None]:
+    """Prompts and the name of the default one, once model.prompts has changed them, by text or by name among `own`."""
     if typed := read_prompts(words):
         query, document = (own.get(typed[role], typed[role]) for role in ("anchor", "positive"))
-        return {**own, "query": query, "document": document}, default
+        return {**prompts, "query": query, "document": document}, default
     if words in ("auto", "none"):
-        return (own, default) if words == "auto" else ({}, None)
+        return (prompts, default) if words == "auto" else ({}, None)
     return dict.fromkeys(("default", "query", "document"), own.get(words, words)), "default"

@@ -62,7 +62,8 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
     freeze(encoder.to(device).backbone, config.model.freeze)
     max_length = min(config.model.max_length or encoder.max_length, encoder.max_length)
     precision = choose_precision(config.train.precision, device)
-    prompts = encoder.contract.prompts_of(config.model.prompts, plan.examples.form, plan.corpus.views)
+    own = read_contract(resolve(config.model.backbone).folder()).prompts
+    prompts = encoder.contract.prompts_of(config.model.prompts, own, plan.examples.form, plan.corpus.views)
     inputs = Inputs.of(plan.corpus, encoder, prompts, max_length, partial(session.loading, "tokenising"))
     context = AuxiliaryContext(run, config, encoder, precision, texts, inputs, prompts, max_length, session)
     stepper = _make_stepper(plan, context)
@@ -75,8 +76,7 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
     for text in _notes(plan, context, is_new=folder is None):
         session.note(0, text)
     dev = _dev_set(plan, encoder, session, is_new=folder is None)
-    restored = checkpoint.restore(folder, stepper.extras, optimizer, dev) if folder else None
-    position = restored or Position(to_evaluate=True)
+    position = checkpoint.restore(folder, stepper.extras, optimizer, dev) if folder else Position(to_evaluate=True)
     stepper.token_budget = _continue_under(position, stepper.token_budget, device, session)
     encoder.note = lambda text: session.note(position.step, text)
     return Trainer(run, plan, stepper, optimizer, position, inputs, dev, session)

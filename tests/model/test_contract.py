@@ -118,7 +118,7 @@ def test_prompts_by_role_are_names_or_texts(embedder: Path) -> None:
     words = "anchor=other,positive=den, lum: ,negative=sir "
     contract, _ = adapted(read_contract(embedder), Model(prompts=words))
     views = ("anchor", "positive", "negative_1")
-    before = contract.prompts_of(words, "triplets", views)
+    before = contract.prompts_of(words, PROMPTS, "triplets", views)
     assert before == {"anchor": "bum ", "positive": "den, lum: ", "negative_1": "sir "}
     assert contract.prompt("query") == "bum " and contract.prompt("document") == "den, lum: "
 
@@ -126,14 +126,14 @@ def test_prompts_by_role_are_names_or_texts(embedder: Path) -> None:
 def test_one_prompt_is_for_all_texts(embedder: Path) -> None:
     contract, _ = adapted(read_contract(embedder), Model(prompts="sir "))
     assert {contract.prompt(kind) for kind in (None, "query", "document")} == {"sir "}
-    assert set(contract.prompts_of("sir ", "sentences", ("anchor", "positive")).values()) == {"sir "}
+    assert set(contract.prompts_of("sir ", PROMPTS, "sentences", ("anchor", "positive")).values()) == {"sir "}
 
 
 def test_the_prompts_of_a_model_go_to_the_roles_of_pairs_alone(embedder: Path) -> None:
     contract = read_contract(embedder)
     views = ("anchor", "positive")
-    assert contract.prompts_of("auto", "pairs", views) == {"anchor": "den ba ", "positive": "fir go lum "}
-    assert contract.prompts_of("auto", "scored", views) == {"anchor": "", "positive": ""}
+    assert contract.prompts_of("auto", PROMPTS, "pairs", views) == {"anchor": "den ba ", "positive": "fir go lum "}
+    assert contract.prompts_of("auto", PROMPTS, "scored", views) == {"anchor": "", "positive": ""}
 
 
 @pytest.mark.parametrize(

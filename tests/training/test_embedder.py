@@ -64,6 +64,7 @@ def test_another_pooling_is_said_with_what_it_drops(embedder: Tiny, place: Path)
         ("none", ("", "", "")),
         ("sir ", ("sir ", "sir ", "sir ")),
         ("anchor=other,positive=sir ,negative=ka ", ("bum ", "sir ", "ka ")),
+        ("anchor=document,positive=query", ("fir go lum ", "den ba ", "den ba ")),
     ],
 )
 def test_each_role_is_read_after_its_prompt(
@@ -75,6 +76,9 @@ def test_each_role_is_read_after_its_prompt(
         read = [batch.table[int(row)].tolist() for row in batch.view(view)]
         ids = [int(n) for n in batch.rows.ids[view]]
         assert read == trainer.encoder.tokenizer.encode([prompt + texts[n] for n in ids], 12)
+    if prompts.startswith("anchor"):
+        contract = trainer.encoder.contract
+        assert (contract.prompt("query"), contract.prompt("document")) == expected[:2]
 
 
 def test_a_text_in_two_roles_is_one_text(embedder: Tiny, tmp_path: Path) -> None:
@@ -106,11 +110,11 @@ def test_negatives_are_mined_by_queries_among_documents(embedder: Tiny, place: P
 
 def test_a_killed_run_ends_as_if_nothing_had_happened(embedder: Tiny, tmp_path: Path) -> None:
     settings = {"train__max_steps": 12, "train__save_every": 5, "dev__every": 10, "model__head": "keep"}
-    settings |= {"model__prompts": "anchor=other,positive=sir "}
+    settings |= {"model__prompts": "anchor=document,positive=sir "}
     undisturbed = embedder.run(tmp_path / "one", "simcse", "pairs", **settings)
     killed = train_with_a_kill(undisturbed, 7)
     assert_same(killed, undisturbed)
-    assert read_contract(killed.checkpoint()).prompts == PROMPTS | {"query": "bum ", "document": "sir "}
+    assert read_contract(killed.checkpoint()).prompts == PROMPTS | {"query": PROMPTS["document"], "document": "sir "}
 
 
 def test_a_run_is_a_backbone_with_its_contract(embedder: Tiny, tmp_path: Path) -> None:
