@@ -48,12 +48,15 @@ class Sweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def command(self) -> str:
         return f"contrast sweep --resume {self.name}"
 
-    def cells(self, directory: Path) -> list[Cell]:
-        """All cells, seed by seed within each point of the grid. Raises UsageError for settings that cannot be used."""
+    def cells(self, directory: Path, *, strict: bool = False) -> list[Cell]:
+        """All cells, seed by seed within each point of the grid.
+
+        Raises UsageError for settings that cannot be used; with `strict`, as for a new sweep, for those without effect.
+        """
         shared = Layer.of(self.settings, f"sweep {self.name}")
         made = []
         for name, point, own in self.points():
-            config = configs.resolve([shared, Layer.of(own, f"sweep {self.name}", strict=True)])
+            config = configs.resolve([shared, Layer.of(own, f"sweep {self.name}", strict=strict)])
             words = [*(f"{short(key)}={spell(value)}" for key, value in point.items()), f"seed={config.train.seed}"]
             made.append(Cell(Run(directory / name), " ".join(words), config))
         return made
@@ -150,7 +153,7 @@ def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str
     objectives = points.get(sections.OBJECTIVE.key, (base.spec.name,))
     title = str(objectives[0]) if len(objectives) == 1 else "sweep"
     sweep = Sweep(runs.run_name(name, base, directory, title), all_seeds, points, base.flat())
-    names = Counter(cell.name for cell in sweep.cells(directory))
+    names = Counter(cell.name for cell in sweep.cells(directory, strict=True))
     if (name := max(names, key=names.__getitem__)) and names[name] > 1:
         raise UsageError(f"two cells would be named {name}", "give each value of the grid once, by different names")
     if len(names) == 1 and not grid:

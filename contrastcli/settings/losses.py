@@ -100,6 +100,14 @@ class ArcCon(SimCSE, frozen=True, kw_only=True):
     margin: Margin = 10.0
 
 
+class DCL(InBatch, frozen=True, kw_only=True):
+    """The settings of the decoupled loss, to which a margin that does not depend on the angle adds a constant."""
+
+    def inactive(self) -> dict[str, str]:
+        off = {} if self.similarity == "arc" else {"margin": f"no effect while similarity is {self.similarity}"}
+        return super().inactive() | off
+
+
 # MPT, MET and MAT of Nie et al.: a row's positive against the hardest anchor of the batch
 
 
@@ -151,6 +159,9 @@ class PairSupCon(Contrast, frozen=True, kw_only=True):
 
     def inactive(self) -> dict[str, str]:
         off = {} if self.classification else {"beta": "no effect while classification is false"}
+        if self.classification and not self.beta:
+            contrast = ("similarity", "sigma", "margin", "tau", "hard_negatives")
+            off = dict.fromkeys(contrast, "no effect while beta is 0")
         return super().inactive() | off
 
 
@@ -183,6 +194,9 @@ class SupCon(Compared, frozen=True, kw_only=True):
     padded_length: _PaddedLength = False
 
     def inactive(self) -> dict[str, str]:
+        if not self.lambda_:
+            contrast = ("similarity", "sigma", "margin", "tau", "normalize", "positives", "negatives")
+            return dict.fromkeys(contrast, "no effect while lambda is 0")
         if self.normalize:
             return super().inactive()
         reason = "no effect while normalize is false; true compares angles, not raw dot products"
@@ -257,6 +271,11 @@ class AoE(Ordered, frozen=True, kw_only=True):
     positive_from: Annotated[
         float, about("share of the scores' range from which InfoNCE takes a pair for a positive", gt=0, le=1)
     ] = 0.2
+
+    def inactive(self) -> dict[str, str]:
+        off = {} if self.contrast_weight else {"positive_from": "no effect while contrast_weight is 0"}
+        off |= {} if self.angle_weight else {"angle_tau": "no effect while angle_weight is 0"}
+        return super().inactive() | off
 
 
 class Regression(ObjectiveSettings, frozen=True, kw_only=True):

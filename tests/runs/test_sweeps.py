@@ -83,6 +83,7 @@ def test_each_objective_of_a_grid_has_its_own_defaults_and_the_users_settings(tm
         (("objective.name=simcse,simase",), (), "no objective 'simase'"),
         (("objective.name=simcse,softmax",), ("objective.tau=0.1",), "'softmax' has no setting 'objective.tau'"),
         (("objective.margin=10,20",), (), "objective.margin is 10"),  # of a cosine
+        (("objective.lambda=0,0.3", "objective.tau=1,5"), ("objective.name=supcon",), "tau has no effect while lambda"),
         ((), (), "only one cell"),
     ],
 )
@@ -111,6 +112,13 @@ def test_a_sweep_is_read_as_it_was_written(tmp_path: Path) -> None:
     (tmp_path / "s.sweep.toml").write_text("seeds = 3")
     with pytest.raises(DataError, match="malformed"):
         sweeps.find_sweep("s", tmp_path)
+
+
+def test_a_sweep_of_an_earlier_version_may_have_values_without_effect(tmp_path: Path) -> None:
+    settings = configs.resolve([flags("objective.name=supcon")]).flat()
+    (cell,) = sweeps.Sweep("s", (1,), {"objective.lambda": (0.0,), "objective.tau": (0.5,)}, settings).cells(tmp_path)
+    assert cell.config.flat()["objective.tau"] == 0.5
+    assert cell.config.notes == ("objective.tau has no effect while lambda is 0 (sweep s)",)
 
 
 def test_a_sweep_does_not_take_a_run_for_its_cell(tmp_path: Path) -> None:

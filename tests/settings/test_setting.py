@@ -191,6 +191,12 @@ SWITCHED_OFF = [
     ({"objective.name": "pairsupcon", "objective.classification": False}, "beta", "no effect while classification is"),
     ({"objective.name": "supcon"}, "margin", "no effect while normalize is false"),
     ({"objective.name": "supcon"}, "similarity", "no effect while normalize is false"),
+    ({"objective.name": "supcon", "objective.lambda": 0.0}, "tau", "no effect while lambda is 0"),
+    ({"objective.name": "dcl"}, "margin", "no effect while similarity is cosine"),
+    ({"objective.name": "dcl", "objective.similarity": "angle"}, "margin", "no effect while similarity is angle"),
+    ({"objective.name": "pairsupcon", "objective.beta": 0.0}, "hard_negatives", "no effect while beta is 0"),
+    ({"objective.name": "aoe", "objective.contrast_weight": 0.0}, "positive_from", "no effect while contrast_weight"),
+    ({"objective.name": "aoe", "objective.angle_weight": 0.0}, "angle_tau", "no effect while angle_weight is 0"),
 ]
 
 
