@@ -1,7 +1,7 @@
 """What a run will do, worked out from its settings and data before any weights are loaded."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from contrastcli.data.batching import BatchOrder, Corpus, Indices, Mix
@@ -102,11 +102,17 @@ def _further_auxiliaries(config: Config, corpus: Corpus) -> Iterator[Auxiliary]:
         yield Exclusions(corpus, config.data.false_negatives)
 
 
-_SWITCHES = {
-    "model.lora": ("model.lora_alpha", "model.lora_targets", "model.lora_dropout"),
-    "data.mine_every": ("data.mine_ranks", "data.mine_below"),
+_NEEDED: Mapping[str, tuple[Callable[[Plan], object], Sequence[str]]] = {
+    "model.lora": (
+        lambda plan: plan.config.model.lora,
+        ("model.lora_alpha", "model.lora_targets", "model.lora_dropout"),
+    ),
+    "data.mine_every": (lambda plan: plan.config.data.mine_every, ("data.mine_ranks", "data.mine_below")),
+    "several sets": (lambda plan: plan.examples.sets, ("data.mix", "data.mix_temperature")),
+    "hard negatives": (lambda plan: plan.corpus.negatives_per_row, ("objective.hard_negative_weight",)),
+    "a dev set": (lambda plan: plan.dev, ("dev.patience",)),
 }
-"""Settings without which others have no effect."""
+"""What some settings have no effect without, by its name, and whether a plan has it."""
 
 
 def _notes(plan: Plan) -> Iterator[str]:
@@ -131,10 +137,10 @@ def _notes(plan: Plan) -> Iterator[str]:
 
 def _without_effect(plan: Plan) -> Iterator[str]:
     values, known = plan.config.flat(), settings_of(plan.config.spec)
-    for switch, settings_with_it in _SWITCHES.items():
-        typed = [key for key in settings_with_it if values[key] != known[key].default]
-        if typed and not values[switch]:
-            yield f"without {switch} there is no effect of {', '.join(typed)}"
+    for needed, (is_there, settings_with_it) in _NEEDED.items():
+        typed = [key for key in settings_with_it if key in known and values[key] != known[key].default]
+        if typed and not is_there(plan):
+            yield f"without {needed} there is no effect of {', '.join(typed)}"
     if plan.config.dev.keep_general and plan.general is None:
         yield "dev.keep_general has no effect without dev.general"
     if plan.config.data.false_negatives and plan.config.spec.negatives is no_negatives:

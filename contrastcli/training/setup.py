@@ -11,6 +11,7 @@ from typing import cast
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from contrastcli.data.texts import Texts
 from contrastcli.errors import ContrastError, UsageError, Use, error_text
@@ -73,7 +74,7 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
     if device.type == "cuda" and session.world.size == 1 and isinstance(encoder.backbone, BertBackbone):
         stepper.cuda_graphs = Graphs(encoder)
     optimizer = make_optimizer(config.train, [*stepper.encoders.values()], stepper.extras)
-    for text in _notes(plan, context, is_new=folder is None):
+    for text in _notes(plan, context, optimizer, is_new=folder is None):
         session.note(0, text)
     dev = _dev_set(plan, encoder, session, is_new=folder is None)
     position = checkpoint.restore(folder, stepper.extras, optimizer, dev) if folder else Position(to_evaluate=True)
@@ -108,7 +109,7 @@ def _changed(own: Contract, settings: Model) -> list[str]:
     return [what for what in asked if getattr(own, what) != getattr(used, what)]
 
 
-def _notes(plan: Plan, context: AuxiliaryContext, *, is_new: bool) -> Iterator[str]:
+def _notes(plan: Plan, context: AuxiliaryContext, optimizer: Optimizer, *, is_new: bool) -> Iterator[str]:
     """What a run says of its models and of texts that are cut."""
     if is_new:
         yield from filter(None, (resolve(model).origin() for model in plan.models))
@@ -116,6 +117,10 @@ def _notes(plan: Plan, context: AuxiliaryContext, *, is_new: bool) -> Iterator[s
         yield from adapted(read_contract(folder), plan.config.model)[1]
         if share := trained_share(context.encoder.backbone):
             yield share
+        if (rate := plan.config.train.head_lr) and all(group["peak_lr"] != rate for group in optimizer.param_groups):
+            yield "without a head there is no effect of train.head_lr"
+        if not plan.config.model.denoise and context.encoder.contract.pooling != "mask":
+            yield "without mask pooling there is no effect of model.denoise"
     if context.max_length < plan.config.model.max_length:
         yield f"model.max_length is {context.max_length}, the most that this backbone reads"
     if is_new and (text := _truncated(plan.corpus.texts, context)):

@@ -17,7 +17,7 @@ from support.contracts import SCALE
 from support.families import embedder, reference
 from support.resuming import state, train_with_a_kill
 from support.rounding import assert_near
-from support.tiny import Tiny, told
+from support.tiny import Tiny, told, train
 from support.trainers import trainer_of
 
 __all__ = ["embedder"]
@@ -74,8 +74,27 @@ def test_a_whole_model_has_no_adapter_to_export(tiny: Tiny, tmp_path: Path, cont
     refused(contrast("export", str(tiny.backbone), str(tmp_path / "a"), "--adapter"), 2, "has no adapter", "leave out")
 
 
-def test_what_is_set_for_lora_or_mining_without_it_is_said(tiny: Tiny, place: Path) -> None:
+def test_what_is_set_without_what_it_needs_is_said(tiny: Tiny, place: Path) -> None:
     idle = {"model__lora_alpha": 8, "model__lora_targets": "query", "data__mine_ranks": "5-10"}
+    idle |= {"data__mix": "one", "objective__hard_negative_weight": 1, "dev__data": "none", "dev__patience": 2}
     notes = make_plan(tiny.run(place, "simcse", "pairs", **idle).config()).examples.notes
     assert "without model.lora there is no effect of model.lora_alpha, model.lora_targets" in notes
     assert "without data.mine_every there is no effect of data.mine_ranks" in notes
+    assert "without several sets there is no effect of data.mix" in notes
+    assert "without hard negatives there is no effect of objective.hard_negative_weight" in notes
+    assert "without a dev set there is no effect of dev.patience" in notes
+
+
+@pytest.mark.parametrize(("head", "pooling", "count"), [("none", "mean", 2), ("train-only", "mask", 0)])
+def test_what_is_set_for_heads_or_mask_pooling_is_said(
+    tiny: Tiny, place: Path, head: str, pooling: str, count: int
+) -> None:
+    changes = {"model__head": head, "model__pooling": pooling, "model__denoise": False, "train__head_lr": 0.1}
+    run = tiny.run(place, "simcse", "pairs", train__max_steps=1, **changes)
+    train(run)
+    notes = [note.text for note in told(run, Note) if "there is no effect of" in note.text]
+    expected = (
+        "without a head there is no effect of train.head_lr",
+        "without mask pooling there is no effect of model.denoise",
+    )
+    assert notes == [*expected[:count]]
