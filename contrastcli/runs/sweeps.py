@@ -51,12 +51,15 @@ class Sweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def cells(self, directory: Path, *, strict: bool = False) -> list[Cell]:
         """All cells, seed by seed within each point of the grid.
 
-        Raises UsageError for settings that cannot be used; with `strict`, as for a new sweep, for those without effect.
+        Raises UsageError for settings that cannot be used; with `strict`, as for a new sweep, for several values of one
+        without effect, and for one that an objective of the grid does not have.
         """
         shared = Layer.of(self.settings, f"sweep {self.name}")
         made = []
         for name, point, own in self.points():
-            config = configs.resolve([shared, Layer.of(own, f"sweep {self.name}", strict=strict)])
+            varied = own if sections.OBJECTIVE.key in point else point
+            layers = Layer.of(own, f"sweep {self.name}"), Layer.of(varied, f"sweep {self.name}", strict=strict)
+            config = configs.resolve([shared, *layers])
             words = [*(f"{short(key)}={spell(value)}" for key, value in point.items()), f"seed={config.train.seed}"]
             made.append(Cell(Run(directory / name), " ".join(words), config))
         return made
@@ -153,7 +156,12 @@ def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str
     objectives = points.get(sections.OBJECTIVE.key, (base.spec.name,))
     title = str(objectives[0]) if len(objectives) == 1 else "sweep"
     sweep = Sweep(runs.run_name(name, base, directory, title), all_seeds, points, base.flat())
-    names = Counter(cell.name for cell in sweep.cells(directory, strict=True))
+    cells = sweep.cells(directory, strict=True)
+    for setting in settings:
+        reasons = [cell.config.objective.inactive().get(setting.name, "") for cell in cells]
+        if setting.key in fixed and all(reasons):
+            raise UsageError(f"{setting.key} has {reasons[0]}", f"leave out {typed.sources[setting.key]}")
+    names = Counter(cell.name for cell in cells)
     if (name := max(names, key=names.__getitem__)) and names[name] > 1:
         raise UsageError(f"two cells would be named {name}", "give each value of the grid once, by different names")
     if len(names) == 1 and not grid:

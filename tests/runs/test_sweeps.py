@@ -84,6 +84,11 @@ def test_each_objective_of_a_grid_has_its_own_defaults_and_the_users_settings(tm
         (("objective.name=simcse,softmax",), ("objective.tau=0.1",), "'softmax' has no setting 'objective.tau'"),
         (("objective.margin=10,20",), (), "objective.margin is 10"),  # of a cosine
         (("objective.lambda=0,0.3", "objective.tau=1,5"), ("objective.name=supcon",), "tau has no effect while lambda"),
+        (
+            ("train.lr=0.1,0.2",),
+            ("objective.name=supcon", "objective.lambda=0", "objective.tau=1"),
+            "tau has no effect",
+        ),
         ((), (), "only one cell"),
     ],
 )
@@ -93,6 +98,11 @@ def test_a_bad_grid_is_an_error_before_anything_is_written(
     with pytest.raises(UsageError, match=what):
         make_sweep(tmp_path, {}, *grid, set_=set_)
     assert not list(tmp_path.iterdir())
+
+
+def test_what_is_typed_for_all_cells_may_have_no_effect_in_some(tmp_path: Path) -> None:
+    sweep = make_sweep(tmp_path, {"objective.name": "supcon"}, "objective.lambda=0,0.3", set_=("objective.tau=1",))
+    assert [cell.config.flat()["objective.tau"] for cell in sweep.cells(tmp_path)] == [1.0, 1.0]
 
 
 def test_a_sweep_is_read_as_it_was_written(tmp_path: Path) -> None:
