@@ -185,7 +185,7 @@ def test_two_models_are_set_against_each_other_on_the_pairs_that_chose_them(
 
 
 def test_runs_with_different_dev_sets_need_pairs_by_name(tmp_path: Path) -> None:
-    chosen = [finished(tmp_path, name, 0.7, dev__data=name) for name in ("starter", "stsb")]
+    chosen = [finished(tmp_path, f"on-{name}", 0.7, dev__data=name) for name in ("starter", "stsb")]
     with pytest.raises(UsageError, match="the dev sets of the runs differ"):
         compare(chosen, bootstrap=True, dev=None)
 

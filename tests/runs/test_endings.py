@@ -129,7 +129,7 @@ def test_watch_tells_a_preempted_run_from_one_that_a_user_stopped(
         answer = contrast("watch", str(run.path))
         assert answer.code == code and "stopped   step 3\n" in answer.err
         assert len(re.findall("^step ", answer.err, re.M)) == 1  # the last, not all that was shown while it trained
-        assert f"to continue: contrast train --resume {run.name}" in answer.err
+        assert f"to continue: contrast train --resume {run.path}" in answer.err
 
 
 def test_a_scheduler_that_repeats_its_signals_interrupts_nothing(tiny: Tiny, place: Path) -> None:

@@ -23,7 +23,7 @@ EXECUTION = {f"train.{name}" for name in ("seed", "device", "token_budget", "log
     "track.to",
     *ALERTS,
 }
-RESUMABLE = EXECUTION - {"train.seed"} | {"train.epochs", "train.max_steps", "data.train"}
+RESUMABLE = EXECUTION - {"train.seed"} | {"train.epochs", "train.max_steps", "data.train", "dev.patience"}
 
 
 COLOURS = {"red": 1, "green": 2}

@@ -16,7 +16,7 @@ from contrastcli.evaluation.significance import RESAMPLES, compare_models, inter
 from contrastcli.runs.alerts import Rules
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
-from contrastcli.runs.events import Alert, Done, Note, Verdict
+from contrastcli.runs.events import Alert, Done, Note, Saved, Verdict
 from contrastcli.runs.measured import Evaluated, Step
 from contrastcli.runs.process import request_stop
 from contrastcli.runs.verdict import Change
@@ -227,8 +227,8 @@ def test_a_run_that_stops_before_it_is_measured_has_no_verdict(tiny: Tiny, place
 
 def test_a_verdict_keeps_what_was_measured_meanwhile_and_survives_a_bad_file(tiny: Tiny, place: Path) -> None:
     run = tiny.run(place, train__max_steps=2)
-    run.scores_path.write_text('{"model": "m", "suites": {"sts": {}}}')
-    train(run)
+    sts = '{"model": "m", "suites": {"sts": {}}}'
+    train(run, lambda event: run.scores_path.write_text(sts) if isinstance(event, Saved) else None)
     assert run.scores()["suites"] == {"sts": {}} and run.scores()["verdict"]["base"] == "backbone"
     other = tiny.run(place.parent / "other", train__max_steps=2)
     other.scores_path.write_text("[]")
