@@ -105,7 +105,9 @@ def _facts(examples: Examples, device_name: str, model: ModelRef, is_chosen: boo
     """What the rules go by. Raises DataError."""
     contract = read_contract(model.folder())
     backbone, device = base_folder(contract.backbone), choose_device(device_name)
-    lengths = read_lengths(Corpus.of(examples).texts, contract, read_config(backbone))
+    corpus = Corpus.of(examples)
+    prompts = contract.prompts_of("auto", contract.prompts, examples.form, corpus.views)
+    lengths = read_lengths(corpus, prompts, contract, read_config(backbone))
     return Facts(
         form=examples.form,
         counts=_counts(examples),

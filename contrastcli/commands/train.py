@@ -8,7 +8,7 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from itertools import islice
 from operator import attrgetter
@@ -40,6 +40,7 @@ from contrastcli.settings.setting import Value, spell
 from contrastcli.show import console
 
 if TYPE_CHECKING:
+    from contrastcli.data.batching import Corpus
     from contrastcli.data.dev_data import DevData
     from contrastcli.model.contract import Contract
     from contrastcli.training.plan import Plan
@@ -67,7 +68,11 @@ def preview(config: Config, runs_dir: Path) -> Preview:
     _check(config, contract, backbone, shape)
     # An adapter's checkpoints are small.
     saved = None if config.model.lora else backbone
-    lengths = read_lengths(plan.corpus.texts, contract, shape, config.model.max_length) if contract else None
+    lengths = None
+    if folder and contract:
+        own = read_contract(folder).prompts
+        prompts = contract.prompts_of(config.model.prompts, own, plan.examples.form, plan.corpus.views)
+        lengths = read_lengths(plan.corpus, prompts, contract, shape, config.model.max_length)
     longest = min(lengths.longest, lengths.limit) if lengths else 0
     parameters, texts = count_parameters(backbone) if backbone else 0, plan.corpus.texts_per_row
     memory = estimate(config, texts, sizes=sizes_of(shape), longest=longest, parameters=parameters)
@@ -115,17 +120,22 @@ def _described(data: DevData | None) -> str:
     return f"{data.source}: {data}" if data else ""
 
 
-def read_lengths(texts: Sequence[str], contract: Contract, shape: dict[str, Any], max_length: int = 0) -> Lengths:
-    """The tokens of texts, and the most that the backbone reads, or `max_length` (0: any). Raises DataError."""
+def read_lengths(
+    corpus: Corpus, prompts: Mapping[str, str], contract: Contract, shape: dict[str, Any], max_length: int = 0
+) -> Lengths:
+    """The tokens of a corpus after the prompt of each view, and the most that the backbone reads, or `max_length`.
+
+    Raises DataError.
+    """
     from contrastcli.data.tokens import Tokenizer
     from contrastcli.model.backbone import longest_of
     from contrastcli.model.folder import check_pooling
-    from contrastcli.training.inputs import measure_lengths
+    from contrastcli.training.inputs import Prompted, measure_lengths
 
     tokenizer = Tokenizer(contract.backbone, lowercase=contract.lowercase, suffix=contract.suffix)
     check_pooling(contract, tokenizer)
     most = [max_length, contract.max_length, longest_of(contract.backbone, shape)]
-    return measure_lengths(texts, tokenizer, min(filter(None, most)))
+    return measure_lengths(Prompted.of(corpus, prompts).whole, tokenizer, min(filter(None, most)))
 
 
 def earlier_rate(config: Config, runs_dir: Path) -> tuple[float | None, str]:

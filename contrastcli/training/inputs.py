@@ -44,9 +44,37 @@ class Inputs:
         cls, corpus: Corpus, encoder: SentenceEncoder, prompts: Mapping[str, str], max_length: int, advance: OnProgress
     ) -> Inputs:
         """The inputs of a corpus, given the prompt of each view."""
+        read = Prompted.of(corpus, prompts)
+        table = tokenise(read.whole, encoder.tokenizer, max_length, advance)
+        table = encoder.with_prompts(table, read.prompts, read.which)
+        if len(read.prompts) == 1:
+            return cls(table, read, np.zeros(0, np.int64), {})
+        rows = np.full((len(read.prompts), len(corpus.texts) + 1), -1)
+        rows[read.which, read.texts] = np.arange(len(read))
+        return cls(table, read, read.texts, {view: rows[read.prompts.index(p)] for view, p in prompts.items()})
+
+
+def measure_lengths(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> Lengths:
+    """The tokens of some of the texts and of the one with most characters. Raises DataError."""
+    longest = max(range(len(texts)), key=lambda n: len(texts[n]))
+    some = [texts[n][:_MOST_CHARACTERS] for n in {*range(0, len(texts), -(-len(texts) // _SAMPLE)), longest}]
+    return Lengths.of((len(ids) for ids in tokenizer.encode(some, _MOST_CHARACTERS)), limit)
+
+
+@dataclass(frozen=True)
+class Prompted(Sequence[str]):
+    """Texts after prompts, put together when they are read: the numbers of both, (R,), in `texts` and `which`."""
+
+    all_texts: Sequence[str]
+    prompts: Sequence[str]
+    which: Indices
+    texts: Indices
+
+    @classmethod
+    def of(cls, corpus: Corpus, prompts: Mapping[str, str]) -> Prompted:
+        """Each text of a corpus under each of its prompts, given the prompt of each view."""
         distinct = list(dict.fromkeys(prompts.values()))
-        count, none = len(corpus.texts), np.zeros(0, np.int64)
-        parts = [np.arange(count)]
+        parts = [np.arange(len(corpus.texts))]
         if len(distinct) > 1:
             # Mining may make every text that is not an anchor alone the negative of any row.
             others = np.concatenate([texts for view, texts in corpus.views.items() if view != "anchor"])
@@ -54,32 +82,12 @@ class Inputs:
             parts = [np.unique(np.concatenate([used[v] for v in used if prompts[v] == p])) for p in distinct]
             parts = [part[part >= 0] for part in parts]
         which = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-        texts = np.concatenate(parts)
-        prompted = _Prompted(corpus.texts, distinct, which, texts) if any(distinct) else corpus.texts
-        table = tokenise(prompted, encoder.tokenizer, max_length, advance)
-        table = encoder.with_prompts(table, distinct, which)
-        if len(parts) == 1:
-            return cls(table, prompted, none, {})
-        rows = np.full((len(parts), count + 1), -1)
-        rows[which, texts] = np.arange(len(texts))
-        return cls(table, prompted, texts, {view: rows[distinct.index(prompt)] for view, prompt in prompts.items()})
+        return cls(corpus.texts, distinct, which, np.concatenate(parts))
 
-
-def measure_lengths(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> Lengths:
-    """The tokens of some of the texts and of the one with most characters, without prompts. Raises DataError."""
-    longest = max(range(len(texts)), key=lambda n: len(texts[n]))
-    some = [texts[n][:_MOST_CHARACTERS] for n in {*range(0, len(texts), -(-len(texts) // _SAMPLE)), longest}]
-    return Lengths.of((len(ids) for ids in tokenizer.encode(some, _MOST_CHARACTERS)), limit)
-
-
-@dataclass(frozen=True)
-class _Prompted(Sequence[str]):
-    """Texts after prompts, put together when they are read."""
-
-    all_texts: Sequence[str]
-    prompts: Sequence[str]
-    which: Indices
-    texts: Indices
+    @property
+    def whole(self) -> Sequence[str]:
+        """These texts; without prompts those of the corpus, which are read faster."""
+        return self if any(self.prompts) else self.all_texts
 
     def __len__(self) -> int:
         return len(self.texts)

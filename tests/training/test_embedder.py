@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
+from contrastcli.commands.train import preview
 from contrastcli.evaluation.evaluate import evaluate
 from contrastcli.evaluation.procedure import Options
 from contrastcli.evaluation.suites import OWN
@@ -55,6 +56,17 @@ def test_another_pooling_is_said_with_what_it_drops(embedder: Tiny, place: Path)
     words = "model.pooling is cls instead of the backbone's mean, without the backbone's dense 32 to 40 with Identity"
     assert [note.text for note in told(run, Note) if note.text.startswith(words)]
     assert read_contract(run.checkpoint()).steps() == ["cls pooling", "unit length", "unit length"]
+
+
+@pytest.mark.parametrize("prompts", ["auto", "sir "])
+def test_a_dry_run_counts_the_tokens_of_prompts_too(embedder: Tiny, place: Path, prompts: str) -> None:
+    run = embedder.run(place, "simcse", "pairs", train__max_steps=1, model__prompts=prompts)
+    inputs = trainer_of(embedder, place.parent, "simcse", "pairs", model__prompts=prompts).inputs
+    lengths = preview(run.config(), place.parent).lengths
+    tokenizer = load_encoder(embedder.backbone).tokenizer
+    read = sorted(len(ids) for ids in tokenizer.encode([*inputs.read], 1000))
+    assert lengths is not None and (lengths.p50, lengths.longest) == (read[len(read) // 2], read[-1])
+    assert lengths.cut == pytest.approx(sum(count > lengths.limit for count in read) / len(read), abs=1e-4)
 
 
 @pytest.mark.parametrize(

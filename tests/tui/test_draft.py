@@ -212,13 +212,15 @@ def test_what_a_removed_package_had_and_the_app_remembered_does_not_matter() -> 
     assert (draft.preset, draft.typed) == ("", {"train.seed": "1"})
 
 
-def test_only_what_decides_rows_and_steps_asks_for_a_dry_run() -> None:
+def test_only_what_decides_what_it_says_asks_for_a_dry_run() -> None:
     draft = Draft("starter", {})
     before = draft.planned
     for key, text in {"objective.tau": "0.1", "train.lr": "1e-4", "train.schedule": "cosine", "dev.every": "9"}.items():
         draft.type(key, text)
         assert draft.planned == before, key
-    for key, text in {"data.limit": "9", "dev.data": "none", "train.batch_size": "9", "train.max_steps": "9"}.items():
+    rows = {"data.limit": "9", "dev.data": "none", "train.batch_size": "9", "train.max_steps": "9"}
+    model = {"model.lora": "8", "model.dims": "9,256", "model.freeze": "1", "model.prompts": "ask: "}
+    for key, text in {**rows, **model, "objective.classification": "false"}.items():
         draft.type(key, text)
         assert draft.planned != before, key
         draft.reset()

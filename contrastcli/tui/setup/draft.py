@@ -154,10 +154,13 @@ class Draft:
 
     @property
     def planned(self) -> dict[str, Value]:
-        """The settings that decide which rows are read and how many steps there are, and so what a dry run says."""
+        """The settings that decide what a dry run says: of the method not its numbers, such as τ, and its optimiser."""
         flat = self.config.flat()
         active = [field.setting for field in self.fields.values() if not field.off]
-        return {s.key: flat[s.key] for s in active if s == sections.OBJECTIVE or s.role != "method"}
+        decides = [
+            s for s in active if s.role != "method" or (s.kind is not float and s.section not in ("train", "dev"))
+        ]
+        return {s.key: flat[s.key] for s in decides}
 
     def _read(self) -> None:
         """Take the layers below what is typed, as the command line stacks them."""
