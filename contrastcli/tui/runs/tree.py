@@ -74,17 +74,17 @@ class TreeItem:
 def tree(
     entries: Sequence[Entry], names: Names, unfolded: Collection[HeadingPath], path: HeadingPath = ()
 ) -> list[TreeItem]:
-    """The rows of a table of runs: a heading stands where its first run would, and above all while it has none."""
+    """The rows of a table of runs: a heading stands where its first run would."""
     if path and any(len(some) == len(entries) for some in names.values()):
         names = {}  # the heading above says it all
     rows = defaultdict[str, list[TreeItem]](list)
     for title, some in names.items():
         here, own = (*path, title), [entry for entry in entries if entry.name in some]
         below = tree(own, methods(own), unfolded, here) if here in unfolded else []
-        rows[own[0].name if own else ""] += [TreeItem(here, own, len(some), here in unfolded), *below]
+        rows[own[0].name] += [TreeItem(here, own, len(some), here in unfolded), *below]
     grouped = set[str]().union(*names.values())
     rows |= {entry.name: [TreeItem(path, [entry])] for entry in entries if entry.name not in grouped}
-    return [row for name in ("", *(entry.name for entry in entries)) for row in rows[name]]
+    return [row for entry in entries for row in rows[entry.name]]
 
 
 def methods(entries: Sequence[Entry]) -> Names:
@@ -125,10 +125,9 @@ class Groupings:
         self._names["tables"] = {f"{one['paper']} {one['item']}": set(one["runs"]) for one in started}
 
     def names(self, grouping: str, shown: Sequence[Entry], *, filtered: bool) -> Names:
-        """The headings of a grouping; of runs that are filtered, only those that are shown count."""
+        """The headings of a grouping that have runs; of runs that are filtered, only those that are shown count."""
         if grouping == "methods":
             return methods(shown)
-        if not filtered:
-            return self._names[grouping]
         known = {entry.name for entry in shown}
-        return {title: left for title, some in self._names[grouping].items() if (left := some & known)}
+        titles = self._names[grouping].items()
+        return {title: some & known if filtered else some for title, some in titles if some & known}
