@@ -206,6 +206,11 @@ class Run:
         """Whether it seems to have a checkpoint."""
         return self.checkpoints_path.exists() or bool(self.all_checkpoints())
 
+    @property
+    def is_pruned(self) -> bool:
+        """Whether its checkpoints keep the model only."""
+        return bool(self.all_checkpoints()) and not self.full_checkpoints()
+
     def note(self) -> str:
         """What the user wrote on it; empty if nothing."""
         with contextlib.suppress(OSError):

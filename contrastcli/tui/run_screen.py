@@ -41,11 +41,12 @@ SHAPES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class RunView:
-    """A run as last seen: its status, None where it cannot be read, and whether it had a checkpoint."""
+    """A run as last seen: its status, None where it cannot be read, whether it had a checkpoint, and was pruned."""
 
     run: Run
     status: Status | None = None
     is_saved: bool = False
+    is_pruned: bool = False
 
     @property
     def is_live(self) -> bool:
@@ -54,7 +55,9 @@ class RunView:
     @property
     def can_resume(self) -> bool:
         """Whether it has a reason to end otherwise than it did; without a checkpoint it begins again."""
-        return self.status is not None and self.status.ended and self.status.state not in ("finished", "diverged")
+        if self.status is None or not self.status.ended or self.is_pruned:
+            return False
+        return self.status.state not in ("finished", "diverged")
 
     @property
     def remedy(self) -> str:
@@ -63,6 +66,8 @@ class RunView:
             return ""
         if self.status.state == "diverged":
             return "a lower learning rate or a higher τ helps; t takes its settings to Setup, with half the rate"
+        if self.is_pruned:
+            return "its model is left, and nothing to resume from; t takes its settings to Setup"
         if self.is_saved:
             return "r resumes from the last checkpoint"
         return "nothing was saved; r starts it again, t takes its settings to Setup"

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from contrastcli.runs import directory as runs
 from contrastcli.runs import status
-from contrastcli.runs.directory import Run
+from contrastcli.runs.directory import TRAINING, Run
 from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Done, Note, Progress, Saved, Started, encode
@@ -227,7 +227,7 @@ def _writer(kind: Kind) -> Writer:
 def _save(run: Run, *, best: int, last: int) -> None:
     """Checkpoints by name only: nothing reads their weights here."""
     for step in {best, last}:
-        (run.checkpoints_dir / f"{step:06}").mkdir(parents=True)
+        (run.checkpoints_dir / f"{step:06}" / TRAINING).mkdir(parents=True)
     run.checkpoints_path.write_bytes(msgspec.json.encode({"last": f"{last:06}", "best": f"{best:06}"}))
 
 

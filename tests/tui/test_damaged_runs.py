@@ -97,7 +97,6 @@ def test_a_start_with_any_numbers_leaves_the_list_whole(
 
 def test_a_run_that_cannot_be_read_is_named_after_the_others_are_pruned(tmp_path: Path, contrast: Contrast) -> None:
     bad, good = (recorded(tmp_path, "finished", name) for name in ("bad", "good"))
-    (good.checkpoint("last") / "training").mkdir()
     bad.events_path.unlink()
     bad.events_path.mkdir()
     answer = contrast("--runs-dir", tmp_path, "runs", "prune")

@@ -179,6 +179,19 @@ async def test_a_stopped_run_is_resumed_and_shown(place: Path, monkeypatch: pyte
     assert commands.calls == [("train", "--resume", str((place / "starter-stopped").resolve()), "--detach")]
 
 
+async def test_a_run_that_was_pruned_since_is_not_offered_to_be_resumed(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = answer_commands(monkeypatch, Finished(""))
+    async with opened(ContrastApp(place)) as (pilot, table):
+        at(table, "starter-stopped")
+        await until(pilot, lambda: "r resumes from the last checkpoint" in screen_text(pilot.app))
+        runs.prune([runs.Run(place / "starter-stopped")])
+        await until(pilot, lambda: "nothing to resume from; t takes its settings" in screen_text(pilot.app))
+        await pilot.press("r")
+    assert not commands.calls
+
+
 async def test_the_settings_of_a_run_that_diverged_are_taken_to_setup_with_half_the_rate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

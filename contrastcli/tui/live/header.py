@@ -55,6 +55,7 @@ def poll(run: Run, known: Digest, before: Snapshot | None) -> Snapshot:
         run=run,
         status=status,
         is_saved=run.is_saved,
+        is_pruned=run.is_pruned,
         is_stopping=run.stop_path.exists(),
         log=_end_of_log(run) if shows_log else (),
         resume_failed=resume_failed,
@@ -156,6 +157,7 @@ def advice(snapshot: Snapshot) -> str:
     """What to know of a state and what to do next; empty for a run that simply runs."""
     status, remedy = snapshot.status, snapshot.remedy
     log = "\n".join(["\ntrain.log ends with:", *(f"  {line}" for line in snapshot.log)]) if snapshot.log else ""
+    uses = "e evaluates the model, u queries it"
     if snapshot.resume_failed:
         return f"The run could not be resumed: its process ended before the first step. r tries again.{log}"
     by_state: dict[State, str] = {
@@ -163,7 +165,7 @@ def advice(snapshot: Snapshot) -> str:
         "failed": f"{status.message}\n{status.hint}\n{remedy}.{log}",
         "diverged": f"{status.message}\n{remedy}.{log}",
         "silent": f"The training process shows no sign of life: {status.hint}.{log}",
-        "stopped": "Stopped and saved. r resumes, e evaluates the model, u queries it.",
-        "finished": "Finished. e evaluates the model, u queries it; 3 compares it with other runs.",
+        "stopped": f"Stopped and saved. {'t trains it anew' if snapshot.is_pruned else 'r resumes'}, {uses}.",
+        "finished": f"Finished. {uses}; 3 compares it with other runs.",
     }
     return by_state.get(status.state, "It finishes its step, saves and stops." if snapshot.is_stopping else "")

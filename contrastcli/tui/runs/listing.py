@@ -62,7 +62,7 @@ def _entry(run: Run, before: Entry | None) -> Entry:
     try:
         stamp = _stamp(run)
         if before and before.stamp == stamp and before.status and before.status.ended:
-            return replace(before, size=run.size_bytes())
+            return replace(before, size=run.size_bytes(), is_pruned=run.is_pruned)
         return replace(_read(run), stamp=stamp)
     except (OSError, ContrastError) as error:
         return Entry(run, problem=error_text(error))
@@ -79,7 +79,7 @@ def _stamp(run: Run) -> object:
 
 def _read(run: Run) -> Entry:
     status = run.status()
-    seen = Entry(run, status, run.is_saved, size=run.size_bytes(), note=note_of(run))
+    seen = Entry(run, status, run.is_saved, run.is_pruned, size=run.size_bytes(), note=note_of(run))
     try:
         config = run.config()
     except ContrastError as error:
