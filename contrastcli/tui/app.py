@@ -301,5 +301,5 @@ class ContrastApp(App[None]):
                 action = partial(self.run_action, binding.action, active.node)
                 yield SystemCommand(binding.description.capitalize(), about, action)
         for command in super().get_system_commands(screen):
-            if command.title not in ("Quit", "Keys"):
+            if command.title not in ("Quit", "Keys", "Maximize", "Minimize"):
                 yield command
