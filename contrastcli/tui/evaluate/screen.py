@@ -1,6 +1,7 @@
 """Evaluate: measure a run or a model in a process of its own, and see the result next to the papers' rows."""
 
 import asyncio
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -100,7 +101,7 @@ class EvaluateScreen(ModeScreen):
             "The folder of the data: SentEval's, or one with folders such as STS",
             lambda: [("", "")],
             last.data_dir,
-            blank="the hub",
+            blank=os.environ.get("CONTRAST_SENTEVAL") or "the hub",
             complete=complete_path,
             id="data_dir",
         )
