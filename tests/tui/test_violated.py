@@ -106,7 +106,7 @@ async def test_y_writes_the_list_and_both_keys_are_those_of_the_screen_elsewhere
         await listed(page)
         await page.press("y")
         path = tmp_path / "false-negatives-mine.csv"
-        told = f"3 pairs are in {path}; Setup's field false negatives takes it"
+        told = f"{path} has 3 of 3 pairs; Setup's field false negatives takes it"
         await until(page, lambda: any(one.message == told for one in app._notifications))
         await page.press("z", "y")
         await until(page, lambda: "✔ finished" in app.clipboard)

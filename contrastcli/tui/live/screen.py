@@ -172,13 +172,18 @@ class LiveScreen(ViewScreen):
         panel, run = self._area.negatives, self.contrast.run_shown
         one = panel.listed[panel.chosen]
         undo = ["--undo"] if (pair := (one.anchor, one.negative)) in panel.left_out else []
-        if run and await self.contrast.change_run("runs", "exclude", *undo, "--", str(run.path.resolve()), *pair):
+        # At once, since y may follow.
+        panel.left_out ^= {pair}
+        if not run or not await self.contrast.change_run(
+            "runs", "exclude", *undo, "--", str(run.path.resolve()), *pair
+        ):
             panel.left_out ^= {pair}
+        else:
             is_live = self._snapshot is not None and self._snapshot.is_live
             since = "from the next step on" if is_live else "where it is resumed, or trained again by t"
             what = "a negative again" if undo else "left out"
             self.app.notify(f"{what} {since}; x takes it back", markup=False)
-            self._news.set()
+        self._news.set()
 
     def action_write_violated(self) -> None:
         """Write the pairs that were left out, or all where none was, as data.false_negatives takes them."""
@@ -193,7 +198,8 @@ class LiveScreen(ViewScreen):
         text = as_csv(("anchor", "positive", "negative", "times", "angles"), rows)
         try:
             atomic_write(path, f"{text}\n".encode())
-            self.app.notify(f"{len(rows)} pairs are in {path}; Setup's field false negatives takes it", markup=False)
+            told = f"{path} has {len(rows)} of {len(listed)} pairs; Setup's field false negatives takes it"
+            self.app.notify(told, markup=False)
         except OSError as error:
             self.contrast.fail(f"{path} cannot be written: {error_text(error)}")
 
