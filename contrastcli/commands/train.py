@@ -180,7 +180,7 @@ def with_model_paths(config: Config, runs_dir: Path) -> Config:
     changed: dict[str, Value] = {}
     for key, setting in sections.settings_of(config.spec).items():
         words = str(config.flat()[key])
-        if re.match("default|preset ", config.sources.get(key, "")):
+        if re.fullmatch("default|preset .*", config.sources.get(key, "")):
             continue
         if setting.names_model == "one":
             changed[key] = path(words)
