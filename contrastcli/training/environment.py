@@ -8,13 +8,15 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import torch
 
 from contrastcli.boundary import __version__
 from contrastcli.data.sources import read_sets
 from contrastcli.errors import DataError
-from contrastcli.files import atomic_write, json_bytes, writing_to
+from contrastcli.files import atomic_write, decoding, json_bytes, read_json, writing_to
 from contrastcli.model.devices import choose_precision, device_name
 from contrastcli.model.locate import resolve, revision
 from contrastcli.runs.status import Environment
@@ -24,16 +26,34 @@ from contrastcli.training.plan import Plan
 _PACKAGES = ("torch", "numpy", "tokenizers", "safetensors", "transformers", "datasets", "scipy")
 
 
+class _Model(msgspec.Struct):
+    """What is read of the record of a model."""
+
+    folder: str = ""
+
+
 def check_rows(path: Path, plan: Plan) -> None:
-    """Raises DataError if a run, whose environment is recorded there, began with other rows or another dev set."""
+    """Raises DataError if a run, whose environment is recorded there, began with other rows, dev set or teachers."""
     known = Environment.read(path).data
     for key, rows in (("fingerprint", plan.examples), ("dev_fingerprint", plan.dev)):
         if rows and known.get(key) not in (None, rows.fingerprint):
-            what = f"the rows of {rows.source} are not those that the run began with"
-            file = path.with_name("config.toml")
-            changed = configs.changes(configs.resolve([configs.file_layer(file)]), plan.config)
-            again = shlex.join(["contrast", "train", "--config", str(file), *changed])
-            raise DataError(what, f"restore them, or start a new run: {again}")
+            raise _changed(path, plan, f"the rows of {rows.source} are not those that the run began with")
+    recorded = read_json(path, dict[str, Any]) or {}
+    for one in plan.auxiliaries:
+        with decoding(path):
+            models = msgspec.convert(recorded.get(one.name, []), list[_Model])
+        for name, model in zip(one.models, models, strict=False):
+            run, began = resolve(name).run, Path(model.folder).name
+            if run and run.checkpoint().name != began:
+                raise _changed(path, plan, f"{name} has another checkpoint than {began}, with which the run began")
+
+
+def _changed(path: Path, plan: Plan, what: str) -> DataError:
+    """The error of a run that cannot go on as it began."""
+    file = path.with_name("config.toml")
+    changed = configs.changes(configs.resolve([configs.file_layer(file)]), plan.config)
+    again = shlex.join(["contrast", "train", "--config", str(file), *changed])
+    return DataError(what, f"restore them, or start a new run: {again}")
 
 
 def write_environment(path: Path, plan: Plan, device: torch.device, processes: int) -> None:

@@ -32,7 +32,7 @@ from contrastcli.training.setup import make_trainer
 from support import tiny as tiny_module
 from support.contracts import under
 from support.rounding import assert_near
-from support.tiny import SPECIAL, Tiny, known, told, train, write_backbone
+from support.tiny import SPECIAL, Tiny, known, on_step, told, train, write_backbone
 from support.trainers import CPU, first_batch, trainer_of
 
 
@@ -209,6 +209,17 @@ def test_a_run_may_teach(tiny: Tiny, place: Path) -> None:
     expected = load_encoder(teacher.checkpoint()).encode(make_plan(run.config()).corpus.texts)
     (file,) = (cache_dir() / "vectors").iterdir()
     assert np.array_equal(np.load(file), expected)
+
+
+def test_a_teacher_that_has_learned_more_since_is_no_teacher_of_a_resumed_run(tiny: Tiny, place: Path) -> None:
+    teacher = tiny.run(place.with_name("teacher"), "simcse", "sentences", train__max_steps=2)
+    train(teacher)
+    run = tiny.run(place, "rankcse", "sentences", objective__teachers=str(teacher.path), train__max_steps=4)
+    train(run, on_step(2, run.stop_path.touch))
+    teacher.write_config(teacher.config().with_values({"train.max_steps": 6}))
+    train(teacher)
+    with pytest.raises(DataError, match="teacher has another checkpoint than 000002, with which the run began"):
+        train(run)
 
 
 @pytest.mark.parametrize("how", ["listnet", "listmle"])
