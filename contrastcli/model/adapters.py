@@ -62,19 +62,21 @@ def base_folder(folder: Path) -> Path:
     """
     if (base := _read_base(folder)) is None:
         return folder
-    kept = Run(folder.resolve().parent.parent).base_dir
     what = f"{folder} is an adapter of {base.name}, which"
-    if Path(base.name).is_absolute() and not Path(base.name).is_dir() and not kept.is_dir():
+    if Path(base.name).is_absolute() and not Path(base.name).is_dir():
         raise DataError(f"{what} is missing", f"put that model back, or link to it: ln -s FOLDER {base.name}")
-    found = kept if kept.is_dir() else resolve(base.name).folder()
+    found = resolve(base.name).folder()
     if base.checksum and _checksum(found) != base.checksum:
         raise DataError(f"{what} has other weights now", "put those back, or train an adapter of the new ones")
     return found
 
 
 def _read_base(folder: Path) -> Base | None:
-    """The base of an adapter; None of other models. Raises DataError."""
+    """The base of an adapter, in its run where that keeps it; None of other models. Raises DataError."""
     config = read_json(folder / BASE, _Config, DOWNLOAD)
+    run = Run(folder.resolve().parent.parent)
+    if config and folder.resolve().parent == run.checkpoints_dir and run.exists() and run.base_dir.is_dir():
+        return Base(str(run.base_dir), config.base.checksum)
     return config.base if config else None
 
 

@@ -13,9 +13,11 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
+from contrastcli.commands.export.export import export_model
 from contrastcli.commands.train import preview
 from contrastcli.errors import DataError, UsageError
 from contrastcli.model.folder import load_encoder
+from contrastcli.model.locate import resolve
 from contrastcli.runs.directory import Run, remove
 from contrastcli.runs.events import Note
 from contrastcli.runs.measured import Evaluated
@@ -167,6 +169,12 @@ def test_a_base_that_another_run_trained_stays_when_that_one_goes(tiny: Tiny, tm
     remove(other)
     moved = Run(run.path.rename(tmp_path / "moved"))
     assert load_encoder(moved.checkpoint()).encode(TEXTS).tobytes() == before.tobytes()
+    export_model(resolve(str(moved.path)), tmp_path / "adapter", adapter=True)
+    assert_near(load_encoder(tmp_path / "adapter").encode(TEXTS), before)
+    (tmp_path / "lib" / "base").mkdir(parents=True)
+    copied = Path(shutil.copytree(moved.checkpoint(), tmp_path / "lib" / "adapters" / "one"))
+    with pytest.raises(DataError, match="is missing"):
+        load_encoder(copied)
 
 
 @pytest.mark.parametrize("targets", ["auto", "query,value"])
