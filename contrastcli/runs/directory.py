@@ -222,11 +222,13 @@ class Run:
         with writing_to(self.path):
             atomic_write(self.note_path, f"{text}\n".encode())
 
-    def rows(self) -> str:
-        """The fingerprint of all rows that it read, "" if that is not recorded."""
+    def rows(self) -> dict[str, str]:
+        """The fingerprints of all training rows and of the dev set that it read, where they are recorded."""
+        data: dict[str, Any] = {}
         with contextlib.suppress(DataError):
-            return str(Environment.read(self.environment_path).data.get("read_fingerprint", ""))
-        return ""
+            data = Environment.read(self.environment_path).data
+        names = {"data.train": "read_fingerprint", "dev.data": "dev_fingerprint"}
+        return {key: str(data[name]) for key, name in names.items() if data.get(name)}
 
     def scores(self) -> dict[str, Any]:
         """The results of evaluation; empty if there are none. Raises DataError."""

@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 
 from contrastcli.runs.results import Method, ScoreName, SeedRun, Spread
 from contrastcli.runs.status import Status
-from contrastcli.settings.sections import SEED, all_settings
+from contrastcli.settings.sections import OBJECTIVE, SEED, all_settings
 from contrastcli.settings.setting import Value
 
 Identity = tuple[tuple[str, Value], ...]
@@ -26,8 +26,8 @@ class Member:
     settings: Mapping[str, Value]
     state: str
     numbers: Mapping[ScoreName, float]
-    rows: str = ""
-    """The fingerprint of the rows that it read, if that is known."""
+    rows: Mapping[str, str] = field(default_factory=dict)
+    """The fingerprints of the rows that it read, as far as they are known, by the setting that names them."""
 
     @property
     def seed(self) -> Value:
@@ -55,16 +55,31 @@ def identity(settings: Mapping[str, Value]) -> Identity:
 
 
 def told_apart(members: Sequence[Member]) -> list[Member]:
-    """The same runs; where others read other rows by the same name, the name of their data says which."""
-    known: dict[Identity, set[str]] = {}
-    for member in members:
-        known.setdefault(member.identity, set()).add(member.rows)
-    return [
-        replace(one, settings={**one.settings, "data.train": f"{one.settings['data.train']} ({one.rows[:8]})"})
-        if one.rows and len(known[one.identity] - {""}) > 1
-        else one
-        for one in members
-    ]
+    """The same runs; where some read other rows by the same name, read alike, the names of their data say which."""
+    told = list(members)
+    for key in ("data.train", "dev.data"):
+        read = [_read(one, key) for one in members]
+        names: dict[Identity, Value] = {}  # the first of several paths
+        rows: dict[Identity, set[str]] = {}
+        for one, how in zip(members, read, strict=True):
+            names.setdefault(how, one.settings.get(key, ""))
+            rows.setdefault(how, set()).add(one.rows.get(key, ""))
+        told = [
+            replace(one, settings={**one.settings, key: f"{names[how]} ({own[:8]})"})
+            if (own := one.rows.get(key)) and len(rows[how] - {""}) > 1
+            else one
+            for one, how in zip(told, read, strict=True)
+        ]
+    return told
+
+
+def _read(member: Member, key: str) -> Identity:
+    """How a run read these data; what it held out itself no other has read."""
+    # Each seed holds out other rows.
+    if str(member.settings.get(key, "split:")).startswith("split:"):
+        return (("", member.name),)
+    decides = (OBJECTIVE.key, "data.", *(("dev.data", "dev.metric", "dev.corpus") if key == "dev.data" else ()))
+    return tuple((name, value) for name, value in member.identity if name.startswith(decides))
 
 
 def group(members: Sequence[Member]) -> tuple[Method, ...]:

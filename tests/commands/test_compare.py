@@ -76,6 +76,22 @@ def test_runs_on_other_rows_of_one_name_are_other_methods(contrast: Contrast) ->
     refused(contrast("compare", "a", "b", "--bootstrap"), 3, "the rows of rows.jsonl are not those", "--dev")
 
 
+def test_data_that_have_changed_are_told_next_to_other_settings_and_by_any_path(contrast: Contrast) -> None:
+    rows, dev = (Path(f"tiny/{name}.jsonl").read_text().splitlines(keepends=True) for name in ("pairs", "dev"))
+    runs_of = [("a", "rows.jsonl", 40, 30), ("b", str(Path("rows.jsonl").resolve()), 40, 30)]
+    runs_of += [("c", "rows.jsonl", 30, 30), ("d", "rows.jsonl", 40, 20)]
+    for seed, (name, path, count, pairs) in enumerate(runs_of):
+        Path("rows.jsonl").write_text("".join(rows[:count]))
+        Path("dev.jsonl").write_text("".join(dev[:pairs]))
+        words = ("--data", path, "--objective", "simcse", "--dev", "dev.jsonl", "--seed", str(seed))
+        assert contrast(*train(*words, "--name", name, "--lr", "1e-4" if name == "c" else "1e-5")).code == 0
+    told = json.loads(contrast("compare", "a", "b", "c", "d", "--json").out)
+    assert [[run["name"] for run in group["runs"]] for group in told["groups"]] == [["a", "b"], ["c"], ["d"]]
+    train_data, dev_data = told["settings"]["data.train"], told["settings"]["dev.data"]
+    assert len(set(train_data)) == 2 and train_data[0] == train_data[1] == train_data[3] != train_data[2]
+    assert len(set(dev_data)) == 2 and dev_data[0] == dev_data[1] == dev_data[2] != dev_data[3]
+
+
 def test_only_finished_runs_count_and_a_seed_counts_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = [
         finished(tmp_path, "one", 0.70, train__seed=1),
