@@ -16,7 +16,7 @@ from contrastcli.model.folder import load_model
 from contrastcli.model.locate import is_word_vectors, resolve
 from contrastcli.model.prompts import PROMPT_NAMES
 from contrastcli.model.vectors import fingerprint
-from contrastcli.runs.scores import add_scores, read_scores
+from contrastcli.runs.scores import add_scores, forget_suites, read_scores
 from contrastcli.settings.sections import Pooling, Precision
 
 
@@ -43,6 +43,8 @@ def evaluate(
     if precision == "fp32" and not keeps:
         narrate(f"note: {path.parent} cannot be written, so that no scores are kept there; --out DIR keeps them")
     paths = [*([options.out / "scores.json"] if options.out else []), *([path] if keeps else [])]
+    if keeps:
+        forget_suites(path, subject.fingerprint)
     for suite in suites:
         if suite.tasks and not suite.select(options.tasks):
             continue

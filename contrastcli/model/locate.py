@@ -155,7 +155,7 @@ def default_word(runs_dir: Path) -> str:
         with suppress(ContrastError, OSError):
             state, saved = run.status().state, run.checkpoints()
             if saved and (state == "finished" or (state == "stopped" and "best" in saved)):
-                return run.name
+                return str(run.path) if run.name == "starter" else run.name
             unmeasured = unmeasured or (run.name if saved and state == "stopped" else "")
     if unmeasured:
         return unmeasured

@@ -32,28 +32,25 @@ def read_scores(path: Path) -> dict[str, Any]:
 
 
 def add_scores(path: Path, more: Mapping[str, Any]) -> None:
-    """Add what was measured to a file of scores, suite by suite; what was measured of other weights goes.
-
-    Raises DataError and RunError.
-    """
+    """Add what was measured to a file of scores, suite by suite. Raises DataError and RunError."""
     with _changing(path) as scores:
-        added = more.get("suites", {})
-        # Earlier versions did not record the weights.
-        weights = {None, *(suite.get("vectors") for suite in added.values())}
-        known = scores.get("suites", {}).items()
-        suites = {name: suite for name, suite in known if not added or suite.get("vectors") in weights} | added
+        suites = scores.get("suites", {}) | more.get("suites", {})
         scores |= dict(more) | ({"suites": suites} if suites else {})
 
 
-def forget_suites(path: Path) -> None:
-    """Take the suites out of a file of scores, since its model is another now; a malformed file stays.
+def forget_suites(path: Path, vectors: str | None = None) -> None:
+    """Take the suites of other weights than `vectors`, their fingerprint, out of a file of scores; without it, all.
 
-    Raises RunError.
+    A malformed file stays as it is. Raises RunError.
     """
     with suppress(DataError):
-        if "suites" in read_scores(path):
+        suites = read_scores(path).get("suites", {})
+        # Earlier versions did not record the weights.
+        kept = {name: one for name, one in suites.items() if vectors and one.get("vectors", vectors) == vectors}
+        if kept != suites:
             with _changing(path) as scores:
-                scores.pop("suites", None)
+                scores.pop("suites")
+                scores |= {"suites": kept} if kept else {}
 
 
 @contextmanager

@@ -89,7 +89,7 @@ def save(
                 fsync_dir(target.parent)
             before = run.checkpoints()
             names = before | {"last": name} | ({"best": name} if best else {})
-            if before and ("best" not in names or best):
+            if before and before.get("best", before.get("last")) != names.get("best", name):
                 forget_suites(run.scores_path)
             atomic_write(run.checkpoints_path, json_bytes(names))
         finally:
