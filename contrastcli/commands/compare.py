@@ -131,7 +131,7 @@ def dev_data(runs: Sequence[Run]) -> DevData:
     try:
         check_rows(runs[0].environment_path, plan)
     except DataError as error:
-        raise DataError(error.what, remedy) from None
+        raise DataError(f"{runs[0].name}: {error.what}", [remedy, "restore them"]) from None
     data = plan.dev
     for run, config in zip(runs[1:], others, strict=True):
         if data is not None and named[0].startswith(SPLIT):

@@ -30,7 +30,7 @@ from contrastcli.runs.events import Saved, Verdict
 from contrastcli.runs.measured import Evaluated, Step
 from contrastcli.runs.process import handle_signals, interrupt, launch
 from contrastcli.runs.results import Lengths, Preview, sourced
-from contrastcli.runs.status import Status, digest
+from contrastcli.runs.status import Environment, Status, digest
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections
 from contrastcli.settings.config import Config, Layer
@@ -261,7 +261,8 @@ def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) 
             for folder in folders[1:]:
                 load_encoder(folder)
         run = _write(plan.config, run, runs_dir, name)
-    return Run(Path(processes.broadcast(str(run.path) if run else ""))), plan
+    path = Path(processes.broadcast(str(run.path) if run else ""))
+    return Run(path, is_elsewhere=run is not None and run.is_elsewhere), plan
 
 
 def _ended(run: Run, plan: Plan, status: Status) -> str:
@@ -288,8 +289,8 @@ def _folders(plan: Plan, runs_dir: Path, resumed: Run | None) -> list[Path]:
             folders.append(resolve(model, runs_dir).folder())
         except Absent as error:
             # A path such as runs/one could be a name on the hub too.
-            is_run = Path(model).parent.resolve() == runs_dir.resolve()
-            if resumed is None or (isinstance(error, Unreachable) and not is_run):
+            was = Environment.read(resumed.environment_path).backbone.get("folder") if resumed else ""
+            if resumed is None or (isinstance(error, Unreachable) and Path(was or "").parent.name != "checkpoints"):
                 raise
             link = f"put it back, or link to it: ln -s FOLDER {shlex.quote(model)}"
             raise DataError(f"there is no folder '{model}', which the run began from", link) from None
@@ -300,10 +301,11 @@ def _check_resumable(run: Run, plan: Plan) -> None:
     """Raises ContrastError where the run cannot go on from its last checkpoint, if it has one, as planned."""
     from contrastcli.model.adapters import base_folder
     from contrastcli.training.checkpoint import read_position, to_resume
-    from contrastcli.training.environment import check_rows
+    from contrastcli.training.environment import check_rows, check_teachers
 
     if last := to_resume(run):
         check_rows(run.environment_path, plan)
+        check_teachers(run.environment_path, plan)
         done, length = read_position(last).step, attrgetter("epochs", "max_steps")
         if done >= plan.steps and length(plan.config.train) != length(run.config().train):
             more = f"continue it: --max-steps {done + 1} or more"
@@ -332,7 +334,8 @@ def _report(run: Run) -> int:
     else:
         if status.state == "stopped":
             narrate(f"to continue: contrast train --resume {run.word}")
-        narrate('next: contrast query "a dog runs" "a puppy sprints"')
+        model = f" --model {run.word}" if run.is_elsewhere else ""
+        narrate(f'next: contrast query "a dog runs" "a puppy sprints"{model}')
     return status.code
 
 

@@ -33,11 +33,15 @@ class _Model(msgspec.Struct):
 
 
 def check_rows(path: Path, plan: Plan) -> None:
-    """Raises DataError if a run, whose environment is recorded there, began with other rows, dev set or teachers."""
+    """Raises DataError if a run, whose environment is recorded there, began with other rows or another dev set."""
     known = Environment.read(path).data
     for key, rows in (("fingerprint", plan.examples), ("dev_fingerprint", plan.dev)):
         if rows and known.get(key) not in (None, rows.fingerprint):
             raise _changed(path, plan, f"the rows of {rows.source} are not those that the run began with")
+
+
+def check_teachers(path: Path, plan: Plan) -> None:
+    """Raises DataError if a run began with another checkpoint of a run that teaches it than is the best of that now."""
     recorded = read_json(path, dict[str, Any]) or {}
     for one in plan.auxiliaries:
         with decoding(path):
@@ -57,8 +61,9 @@ def _changed(path: Path, plan: Plan, what: str) -> DataError:
 
 
 def write_environment(path: Path, plan: Plan, device: torch.device, processes: int) -> None:
-    """Write versions, device, revisions and fingerprints as JSON. Raises DataError as `check_rows`, and RunError."""
+    """Write versions, device, revisions and fingerprints as JSON. Raises DataError as the checks do, and RunError."""
     check_rows(path, plan)
+    check_teachers(path, plan)
     record = {
         "contrast": __version__,
         "commit": _commit(),
