@@ -282,8 +282,6 @@ def _write(output: Path, seen: Inspection, reasons: Mapping[int, Sequence[str]])
     kept = np.ones(len(seen.frame), bool)
     kept[[*reasons]] = False
     rows: Iterable[Sequence[Any]] = zip(*(column.take(kept) for column in columns.values()), strict=True)
-    if output.suffix not in (".jsonl", ".parquet"):
-        rows = ([_as_text(cell) for cell in row] for row in rows)
     with writing_to(output, Use("--clean", "FILE", "write elsewhere:")), replaced(output) as draft:
         WRITERS[output.suffix](draft, [*columns], rows)
         with replaced(output.with_name(output.name + DROPPED)) as note, note.open("wb") as file:
@@ -291,13 +289,6 @@ def _write(output: Path, seen: Inspection, reasons: Mapping[int, Sequence[str]])
                 cells = {name: column[row] for name, column in columns.items()}
                 one = {"row": row + 1, "where": seen.where(row), "why": why, "columns": cells}
                 file.write(as_json_line(one))
-
-
-def _as_text(cell: object) -> str:
-    if isinstance(cell, str):
-        return cell
-    text = as_json_line(cell).decode().strip()
-    return "" if text == "null" else text.strip('"')
 
 
 def report(result: Inspected, **how: str) -> None:

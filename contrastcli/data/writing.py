@@ -23,6 +23,14 @@ def as_json_line(value: object) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=0) + b"\n"
 
 
+def _as_text(cell: object) -> str:
+    """A cell where a format has texts alone; empty for none."""
+    if isinstance(cell, str):
+        return cell
+    text = as_json_line(cell).decode().strip()
+    return "" if text == "null" else text.strip('"')
+
+
 def _write_jsonl(path: Path, columns: Sequence[str], rows: Records) -> None:
     with open(path, "wb") as file:
         file.writelines(as_json_line(dict(zip(columns, row, strict=True))) for row in rows)
@@ -35,7 +43,8 @@ def _write_csv(path: Path, columns: Sequence[str], rows: Records) -> None:
         quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
         (quoted if any(mark in name for name in columns for mark in ("\r", *DELIMITERS)) else usual).writerow(columns)
         for row in rows:
-            (quoted if any("\r" in text for text in row) else usual).writerow(row)
+            texts = [_as_text(cell) for cell in row]
+            (quoted if any("\r" in text for text in texts) else usual).writerow(texts)
 
 
 def _write_tsv(path: Path, columns: Sequence[str], rows: Records) -> None:
@@ -47,9 +56,10 @@ def _write_tsv(path: Path, columns: Sequence[str], rows: Records) -> None:
             raise DataError(f"a .tsv cannot hold columns of such names: {header!r:.60}", "write a .jsonl or .csv")
         file.write(header + "\n")
         for row in rows:
-            if text := next((text for text in row if any(character in text for character in "\t\n\r")), ""):
+            texts = [_as_text(cell) for cell in row]
+            if text := next((text for text in texts if any(character in text for character in "\t\n\r")), ""):
                 raise DataError(f"a .tsv cannot hold a tab or line end, as in {text!r:.60}", "write a .jsonl or .csv")
-            file.write("\t".join(row) + "\n")
+            file.write("\t".join(texts) + "\n")
 
 
 def _write_parquet(path: Path, columns: Sequence[str], rows: Records) -> None:
@@ -65,7 +75,7 @@ def _write_parquet(path: Path, columns: Sequence[str], rows: Records) -> None:
             for name, cells in stored.items():
                 group[name] = cells[start : start + _PARQUET_GROUP_ROWS]
                 if schema.field(name).type == pa.string():
-                    group[name] = map(_as_text, group[name])
+                    group[name] = (None if cell is None else _as_text(cell) for cell in group[name])
             writer.write_table(pa.table(group, schema=schema))
 
 
@@ -82,10 +92,6 @@ def _type(cells: Column[object]) -> Any:
         return pa.string()
     # No file can hold an object without keys.
     return pa.string() if "struct<>" in str(kind) else kind
-
-
-def _as_text(cell: object) -> object:
-    return cell if cell is None or isinstance(cell, str) else as_json_line(cell).decode().strip()
 
 
 WRITERS: Mapping[str, Callable[[Path, Sequence[str], Records], None]] = {
