@@ -14,7 +14,7 @@ EXIT_CODES: Mapping[int, str] = {
     2: "a bad value, key, preset or combination",
     3: "data, model or run missing, malformed or unsuitable; an evaluation without all of its sets, after the rest",
     4: "diverged: the batch is saved, and the last good checkpoint is kept",
-    5: "not as --require asks",
+    6: "not as --require asks",
     75: "preempted: ended by SIGTERM or SIGUSR1 before the last step, to be started again with the same command",
     130: "interrupted before anything was saved",
 }
@@ -116,7 +116,7 @@ class DivergedError(ContrastError):
 class Unmet(ContrastError):
     """A comparison does not show what --require asks for."""
 
-    code = 5
+    code = 6
 
 
 class InterruptedEarly(ContrastError):

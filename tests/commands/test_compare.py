@@ -357,13 +357,13 @@ def test_data_are_for_a_test(contrast: Contrast, other: Run) -> None:
     assert answer.code == 0 and "other is not different from simple: Spearman " in answer.out
 
 
-@pytest.mark.parametrize(("level", "code"), [("better", 5), ("not-worse", 0)])
+@pytest.mark.parametrize(("level", "code"), [("better", 6), ("not-worse", 0)])
 def test_what_is_required_of_the_second_decides_the_exit_code(
     contrast: Contrast, other: Run, level: str, code: int
 ) -> None:
     answer = contrast("compare", "simple", "other", "--require", level)
     assert answer.code == code and "other is not different from simple: Spearman " in answer.out
-    assert ("error: other is not different from simple, and better is required" in answer.err) == (code == 5)
+    assert ("error: other is not different from simple, and better is required" in answer.err) == (code == 6)
 
 
 @pytest.mark.parametrize("words", [("compare", "simple", "other", "--plot"), ("eval", "simple", "--suite", "geometry")])
