@@ -184,7 +184,7 @@ def _check_lists(frame: Frame, columns: str, clean: Path) -> None:
     for name, role in listed(frame, columns):
         if role and are_lists(frame.columns[name]):
             what = f"the texts of '{name}' are lists, which a {clean.suffix} does not hold"
-            raise UsageError(what, Use("--clean", str(clean.with_suffix(".jsonl")), "write"))
+            raise UsageError(what, Use("--clean", shlex.quote(str(clean.with_suffix(".jsonl"))), "write"))
 
 
 def _list_columns(source: str, columns: str) -> Inspected:

@@ -4,6 +4,7 @@
 LM-Cocktail (Xiao et al. 2023). Of several runs the mean takes part: a model soup (Wortsman et al. 2022, "Model soups").
 """
 
+import shlex
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -67,7 +68,8 @@ def _load_alike(model: ModelRef, first: SentenceEncoder, run: ModelRef) -> Weigh
         if facts.get(name) != others.get(name):
             differs = f"{others.get(name, 'missing')} in {model.name}, and {facts.get(name, 'missing')} in {run.name}"
             backbone = run.run.config().model.backbone if run.run else "BACKBONE"
-            hint = f"merge runs of one backbone, pooling and prompts: contrast merge {backbone} {run.name} DEST"
+            command = shlex.join(["contrast", "merge", backbone, run.name, "DEST"])
+            hint = f"merge runs of one backbone, pooling and prompts: {command}"
             raise UsageError(f"models that differ cannot be merged: {name} is {differs}", hint)
     return other.state_dict()
 

@@ -95,7 +95,8 @@ def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | Non
 
 def _merge(run: Run, config: Config) -> str:
     """The command that mends what a run has forgotten."""
-    return shlex.join(["contrast", "merge", resolve(config.model.backbone).name, run.name, f"{run.name}-merged"])
+    backbone, merged = shlex.quote(resolve(config.model.backbone).name), shlex.quote(f"{run.name}-merged")
+    return f"contrast merge {backbone} {run.word} {merged}"
 
 
 def _judge(trainer: Trainer, run: Run, emit: Emit) -> None:
