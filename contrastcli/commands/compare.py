@@ -19,9 +19,12 @@ from contrastcli.show.pictures import Picture
 
 if TYPE_CHECKING:
     from contrastcli.data.dev_data import DevData
+    from contrastcli.training.plan import Plan
 
 Compared = Run | ModelRef
 """A run, or a model that is none."""
+
+_UNSEEN = Use("--dev", "FILE", "name pairs that none of them trained on:")
 
 
 def check(
@@ -114,29 +117,33 @@ def dev_data(runs: Sequence[Run]) -> DevData:
     """
     from contrastcli.data.dev_data import named_pairs, unseen
     from contrastcli.data.sources import SPLIT
-    from contrastcli.training.environment import check_rows
-    from contrastcli.training.plan import make_plan
 
-    remedy = Use("--dev", "FILE", "name pairs that none of them trained on:")
     configs = [run.config() for run in runs]
     named = list(dict.fromkeys(config.dev.data for config in configs))
     if len(named) > 1:
-        raise UsageError(f"the dev sets of the runs differ: {' and '.join(named)}", remedy)
+        raise UsageError(f"the dev sets of the runs differ: {' and '.join(named)}", _UNSEEN)
     if named in ([], ["none"]):
         raise DataError("there are no dev pairs to compare on", Use("--dev", "FILE or stsb", "name pairs:"))
-    first, *others = configs
-    if (pairs := named_pairs(first.dev, first.data)) is not None:
+    if (pairs := named_pairs(configs[0].dev, configs[0].data)) is not None:
         return pairs
-    plan = make_plan(first)
-    try:
-        check_rows(runs[0].environment_path, plan)
-    except DataError as error:
-        raise DataError(f"{runs[0].name}: {error.what}", [remedy, "restore them"]) from None
-    data = plan.dev
-    for run, config in zip(runs[1:], others, strict=True):
+    data = _planned(runs[0]).dev
+    for run in runs[1:]:
         if data is not None and named[0].startswith(SPLIT):
-            data = unseen(data, make_plan(config).examples)
+            data = unseen(data, _planned(run).examples)
         if data is None or len(data) < 2:
-            raise UsageError(f"{run.name} trained on what {runs[0].name} held out", remedy)
+            raise UsageError(f"{run.name} trained on what {runs[0].name} held out", _UNSEEN)
     assert data is not None
     return data
+
+
+def _planned(run: Run) -> Plan:
+    """The plan of a run, on the rows that it began with. Raises DataError where they are others now."""
+    from contrastcli.training.environment import check_rows
+    from contrastcli.training.plan import make_plan
+
+    plan = make_plan(run.config())
+    try:
+        check_rows(run.environment_path, plan)
+    except DataError as error:
+        raise DataError(f"{run.name}: {error.what}", [_UNSEEN, "restore them"]) from None
+    return plan

@@ -73,7 +73,9 @@ def test_runs_on_other_rows_of_one_name_are_other_methods(contrast: Contrast) ->
     assert [[run["name"] for run in group["runs"]] for group in groups] == [["a", "b"], ["c", "d"]]
     read = [json.loads(Path(f"runs/{name}/environment.json").read_text())["data"]["read_fingerprint"] for name in "ac"]
     assert [group["settings"] for group in groups] == [{"data.train": f"rows.jsonl ({one[:8]})"} for one in read]
-    refused(contrast("compare", "a", "b", "--bootstrap"), 3, "the rows of rows.jsonl are not those", "--dev")
+    for two in ("ab", "ca"):
+        answer = contrast("compare", *two, "--bootstrap")
+        refused(answer, 3, "a: the rows of rows.jsonl are not those", "--dev")
 
 
 def test_data_that_have_changed_are_told_next_to_other_settings_and_by_any_path(contrast: Contrast) -> None:
