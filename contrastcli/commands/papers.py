@@ -192,7 +192,9 @@ def _evaluate(
 
 
 def detach(item: Item, request: Request, directory: Path) -> int:
-    """Run an item in a process of its own, which writes a log; returns the exit code. Raises RunError."""
+    """Run an item in a process of its own, which writes a log; returns the exit code. Raises ContrastError."""
+    # What is saved is read by every listing.
+    find_trials(item, request, directory)
     _save(item, request, directory)
     log = directory / f"{item.paper}-{item.key}.log"
     words = ("--runs-dir", str(directory), "papers", "run", item.paper, item.key)

@@ -193,6 +193,7 @@ def test_the_printed_numbers_are_shown_with_what_they_take(contrast: Contrast) -
         (("run", "simace", "figure-10"), "SimACE has no 'figure-10'"),
         (("run", "supcon", "figure-1"), "SupCon, Figure 1 cannot be made: a drawing"),
         (("run", *TABLE, "--set", "objective.tao=1"), "there is no setting 'objective.tao'"),
+        (("run", *TABLE, "--set", "train.lr=-1", "--detach"), "train.lr is -1"),
         (("table", "simace", "figure-4"), "SimACE, Figure 4 is not a table of numbers"),
         (("figure", *TABLE), "SimACE, Table 2 is not a figure"),
         (("figure", "simace", "figure-2"), "nothing of SimACE, Figure 2 is made"),
