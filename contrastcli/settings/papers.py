@@ -252,10 +252,9 @@ def config_of(system: System, request: Request) -> Config:
 
 
 def _execution(layer: Layer) -> Layer:
-    """The settings of a layer that do not change what is trained."""
-    roles = {key: sections.find_setting(key, layer.sources[key]).role for key in layer.values}
-    kept = {key: value for key, value in layer.values.items() if roles[key] == "execution" and key != sections.SEED}
-    return replace(layer, values=kept)
+    """The settings of a layer that do not change what is trained, and what is none, of which `resolve` tells."""
+    others = {key for key, one in sections.all_settings().items() if one.role != "execution"} | {sections.SEED}
+    return replace(layer, values={key: value for key, value in layer.values.items() if key not in others})
 
 
 def _shortened(config: Config, preset: Preset, scale: float) -> dict[str, Value]:

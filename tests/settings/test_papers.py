@@ -117,11 +117,12 @@ def test_of_the_users_own_settings_only_those_of_execution_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("contrast.toml").write_text("[train]\nlr = 1.0\nkeep = 3\nsave_every = 9\n[alerts]\ndisk = 7.0\n")
+    Path("contrast.toml").write_text("[train]\nlr = 1.0\nkeep = 3\nsave_every = 9\ncompile = 1\n[alerts]\ndisk = 7.0\n")
     monkeypatch.setenv("CONTRAST_TRAIN_DEVICE", "cpu")
     monkeypatch.setenv("CONTRAST_TRAIN_SEED", "7")
     monkeypatch.setenv("CONTRAST_OBJECTIVE_TAU", "0.5")
     config = papers.config_of(System("BERT-base", "SimACE"), PRINTED)
+    assert any(note.startswith("train.compile is of an earlier version") for note in config.notes)
     assert (config.train.device, config.train.keep, config.alerts.disk) == ("cpu", 3, 7.0)
     shipped = presets.find("simace-bert-base").config
     assert key_of(config) == key_of(shipped) and config.train.save_every == shipped.train.save_every
