@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import psutil
 import torch
 from msgspec import structs
@@ -14,7 +15,7 @@ from msgspec import structs
 from contrastcli.boundary import narrate_all, to_copy
 from contrastcli.commands.train import read_lengths, train_briefly
 from contrastcli.data.batching import Corpus
-from contrastcli.data.convert import adapt
+from contrastcli.data.convert import adapt, convert
 from contrastcli.data.examples import Examples
 from contrastcli.data.forms import LABELS
 from contrastcli.data.sources import load_examples, open_dev
@@ -105,13 +106,14 @@ def _facts(examples: Examples, device_name: str, model: ModelRef, is_chosen: boo
     """What the rules go by. Raises DataError."""
     contract = read_contract(model.folder())
     backbone, device = base_folder(contract.backbone), choose_device(device_name)
-    corpus = Corpus.of(examples)
+    by_form = _by_form(examples)
+    corpus = Corpus.of(by_form[examples.form])
     prompts = contract.prompts_of("auto", contract.prompts, examples.form, corpus.views)
     lengths = read_lengths(corpus, prompts, contract, read_config(backbone))
     return Facts(
         form=examples.form,
-        counts=_counts(examples),
-        anchors=len(examples.views["anchor"].distinct()[0]),
+        counts={form: len(rows) for form, rows in by_form.items()},
+        anchors={form: len(rows.views["anchor"].distinct()[0]) for form, rows in by_form.items()},
         **structs.asdict(lengths),
         backbone=model.name,
         is_chosen=is_chosen,
@@ -123,16 +125,16 @@ def _facts(examples: Examples, device_name: str, model: ModelRef, is_chosen: boo
     )
 
 
-def _counts(examples: Examples) -> dict[Form, int]:
-    """The rows, of labelled pairs those that are not neutral, and how many triplets and pairs they make.
+def _by_form(examples: Examples) -> dict[Form, Examples]:
+    """The rows as they can be trained on: of labelled pairs those that are not neutral, and as pairs and triplets.
 
     Raises DataError for labels without an entailment.
     """
     if examples.labels is None:
-        return {examples.form: len(examples)}
-    positive = adapt(examples, ("triplets", "pairs"), ())
-    labelled = sum(label != _NEUTRAL for label in examples.labels)
-    return {"labelled": labelled, "pairs": examples.labels.count(0), "triplets": 0, positive.form: len(positive)}
+        return {examples.form: examples}
+    labelled = examples.take(np.not_equal(examples.labels, _NEUTRAL))
+    pairs, triplets = adapt(examples, ("pairs",), ()), convert(examples, "triplets")
+    return {"labelled": labelled, "pairs": pairs, "triplets": triplets}
 
 
 def _has_stsb() -> bool:

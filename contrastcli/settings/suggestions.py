@@ -32,6 +32,8 @@ _EPOCHS = ((1_000, 10), (10_000, 4), (100_000, 2))
 """Up to so many rows, so many passes; above, one."""
 _VIEWS: Mapping[Form, int] = {"sentences": 2, "triplets": 3}
 """Texts of a row that are encoded; of other forms two."""
+_ORDERED: tuple[Form, ...] = ("scored", "labelled")
+"""Forms whose rows, held out, have an order by score."""
 _LARGE, _SMALL = 200_000_000, 50_000_000
 """Weights of a large and of a small backbone."""
 
@@ -40,14 +42,15 @@ _LARGE, _SMALL = 200_000_000, 50_000_000
 class Facts:
     """What the rules go by. Lengths are in tokens: of most texts, of the longest, and the `limit` of the backbone.
 
-    `counts` are the rows in the form that they were read in and, of labelled pairs, as triplets and as pairs.
-    `backbone` is what it is called, `is_chosen` whether the user named it, `is_embedder` whether it is more than a raw
-    encoder. `memory` is that of the device in bytes. `has_stsb` is whether STS-B's dev set can be read.
+    `counts` are the rows that can be trained on and `anchors` those that differ, in the form that the rows were read in
+    and, of labelled pairs, as triplets and as pairs. `backbone` is what it is called, `is_chosen` whether the user
+    named it, `is_embedder` whether it is more than a raw encoder. `memory` is that of the device in bytes. `has_stsb`
+    is whether STS-B's dev set can be read.
     """
 
     form: Form
     counts: Mapping[Form, int]
-    anchors: int
+    anchors: Mapping[Form, int]
     p50: int
     p95: int
     p99: int
@@ -152,25 +155,27 @@ def _dev(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
     if facts.form == "sentences":
         name = "stsb" if facts.has_stsb else "starter"
         return name, "sentences do not say which of them are similar: pairs with scores do"
-    if facts.anchors < _FEWEST_ANCHORS:
-        return "starter", f"{facts.anchors:,} anchors are too few to hold some out"
-    share = min(_MOST_HELD_OUT, ceil(100 * _ENOUGH / facts.anchors))
+    anchors = facts.anchors[_trained(facts, chosen)]
+    if anchors < _FEWEST_ANCHORS:
+        return "starter", f"{anchors:,} anchors are too few to hold some out"
+    share = min(_MOST_HELD_OUT, ceil(100 * _ENOUGH / anchors))
     held = _held_anchors(facts, share, chosen)
     width = 196 * _SPREAD / sqrt(held)
-    reason = f"{held:,} of {facts.anchors:,} anchors are held out, enough to see {width:.1f} points"
+    reason = f"{held:,} of {anchors:,} anchors are held out, enough to see {width:.1f} points"
     return f"split:{share}%", f"{reason}; a tenth is the most" if share == _MOST_HELD_OUT else reason
 
 
 def _metric(facts: Facts, chosen: Chosen) -> str:
     """What auto measures."""
-    if not str(chosen["dev.data"]).startswith("split:") or _trained(facts, chosen) in ("scored", "labelled"):
+    if not str(chosen["dev.data"]).startswith("split:") or _trained(facts, chosen) in _ORDERED:
         return "spearman"
     return "ndcg@10"
 
 
 def _held_anchors(facts: Facts, share: int, chosen: Chosen) -> int:
-    most = QUERIES if _metric(facts, {**chosen, "dev.data": "split:"}) == "ndcg@10" else facts.anchors
-    return min(most, ceil(facts.anchors * share / 100))
+    form = _trained(facts, chosen)
+    held = ceil(facts.anchors[form] * share / 100)
+    return held if form in _ORDERED else min(QUERIES, held)
 
 
 def _dev_metric(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
@@ -189,11 +194,12 @@ def _dev_general(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
 
 def _left(facts: Facts, chosen: Chosen) -> int:
     """The rows left to train on."""
-    rows, words = facts.counts[_trained(facts, chosen)], str(chosen["dev.data"])
+    form, words = _trained(facts, chosen), str(chosen["dev.data"])
+    rows = facts.counts[form]
     if not words.startswith("split:"):
         return rows
     held = _held_anchors(facts, int(words.removeprefix("split:").removesuffix("%")), chosen)
-    return rows - round(rows * held / facts.anchors)
+    return rows - round(rows * held / facts.anchors[form])
 
 
 def _batch_size(facts: Facts, chosen: Chosen) -> tuple[Value, str]:

@@ -51,6 +51,7 @@ def planned(contrast: Contrast, words: list[str]) -> dict[str, Any]:
         ("pairs", "simcse", "nDCG@10 of 16 anchors among 160 texts"),
         ("triplets", "simcse", "nDCG@10 of 16 anchors among 320 texts"),
         ("labelled", "simcse", "nDCG@10 of 8 anchors among 160 texts"),
+        ("grouped", "simcse", "starter: 390 scored pairs"),
         ("scored", "cosent", "16 scored pairs"),
     ],
 )

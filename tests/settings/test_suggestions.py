@@ -13,7 +13,7 @@ from contrastcli.settings.suggestions import Facts
 PAIRS = Facts(
     form="pairs",
     counts={"pairs": 10_000},
-    anchors=10_000,
+    anchors={"pairs": 10_000},
     p50=20,
     p95=60,
     p99=90,
@@ -32,18 +32,18 @@ SENTENCES = replace(
     PAIRS,
     form="sentences",
     counts={"sentences": 1_000_000},
-    anchors=1_000_000,
+    anchors={"sentences": 1_000_000},
     is_embedder=False,
     parameters=109_000_000,
 )
 LARGE = replace(
-    PAIRS, form="triplets", counts={"triplets": 200_000}, anchors=50_000, on_gpu=True, parameters=335_000_000,
-    p99=70, longest=900, limit=512, cut=0.004,
+    PAIRS, form="triplets", counts={"triplets": 200_000}, anchors={"triplets": 50_000}, on_gpu=True,
+    parameters=335_000_000, p99=70, longest=900, limit=512, cut=0.004,
 )  # fmt: skip
 SCORED = replace(
-    PAIRS, form="scored", counts={"scored": 5_749}, anchors=5_000, is_embedder=False, parameters=109_000_000
+    PAIRS, form="scored", counts={"scored": 5_749}, anchors={"scored": 5_000}, is_embedder=False, parameters=109_000_000
 )
-FEW = replace(PAIRS, counts={"pairs": 40}, anchors=40)
+FEW = replace(PAIRS, counts={"pairs": 40}, anchors={"pairs": 40})
 DECODER = replace(PAIRS, parameters=600_000_000, backbone="a/decoder")
 
 
@@ -93,14 +93,14 @@ def test_labelled_pairs_become_triplets_where_most_can(
     triplets: int, pairs: int, labelled: int, objective: str, words: str
 ) -> None:
     counts: dict[Form, int] = {"labelled": labelled, "triplets": triplets, "pairs": pairs}
-    facts = replace(PAIRS, form="labelled", counts=counts, anchors=1_000)
+    facts = replace(PAIRS, form="labelled", counts=counts, anchors=counts)
     assert suggested(facts)["objective.name"] == objective
     assert reason(facts, "objective.name").startswith(words)
 
 
 @pytest.mark.parametrize("anchors", [60, 400, 2_500, 40_000, 3_000_000])
 def test_the_split_tells_a_point_from_chance_where_there_are_rows_for_it(anchors: int) -> None:
-    facts = replace(PAIRS, counts={"pairs": anchors}, anchors=anchors)
+    facts = replace(PAIRS, counts={"pairs": anchors}, anchors={"pairs": anchors})
     share = int(str(suggested(facts)["dev.data"]).removeprefix("split:").removesuffix("%")) / 100
     held = min(2_000, share * anchors)
     points = 100 * 1.96 * 0.2 / held**0.5
