@@ -54,6 +54,14 @@ def test_a_sweep_prints_its_table_on_stdout_and_narrates_on_stderr(contrast: Con
     assert contrast("compare", *launched).out.splitlines()[0].split() == [launched[0], launched[2]]
 
 
+@pytest.mark.parametrize("grid", ["dev.data=tiny/dev.jsonl,starter", "dev.metric=spearman,ndcg@10"])
+def test_of_several_measures_none_has_the_best(contrast: Contrast, launched: list[str], grid: str) -> None:
+    words = [word for word in WORDS if word not in ("--dev", "tiny/dev.jsonl")]
+    dev = () if grid.startswith("dev.data") else ("--dev", "tiny/labelled.jsonl")
+    answer = contrast("sweep", *words, *dev, "--grid", grid)
+    assert (answer.code, len(launched)) == (0, 2) and "the best is" not in answer.err
+
+
 def test_training_with_seeds_is_a_sweep_without_a_grid(contrast: Contrast, launched: list[str]) -> None:
     answer = contrast(*train(*LABELLED), "--seeds", "2", "--seed", "7", "--json")
     (cell,) = json.loads(answer.out)["cells"]
