@@ -64,7 +64,8 @@ def train(directory: Path, job: Job, no_ui: bool, detach: bool, after: Run | Non
         return run_sweep(job, (), directory)
     run, config = run_and_config(job, directory)
     if job.dry_run:
-        runs.check_free(Run(directory / runs.run_name(job.run_name, config, directory)))
+        if run is None or not run.exists():
+            runs.check_free(Run(directory / runs.run_name(job.run_name, config, directory)))
         print_text(dry_run(training.preview(config, directory), config, job.json))
         return 0
     in_app = not (no_ui or detach or job.json) and boundary.on_a_terminal()

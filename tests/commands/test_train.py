@@ -229,6 +229,7 @@ def test_one_command_starts_a_run_resumes_it_and_ends_once_it_has_finished(contr
     whole = weights("runs/job")
     again = contrast(*words)
     assert (again.code, again.out) == (0, "") and "job has finished its 5 steps" in again.err
+    assert "steps  5," in contrast(*words, "--dry-run").out
 
     shutil.rmtree("runs/job")
     assert contrast(*train(*settings)).code == 0
