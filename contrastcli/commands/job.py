@@ -1,6 +1,7 @@
 """From the words of a command line to what they ask for: the settings of a run, or a sweep."""
 
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,12 +74,16 @@ def run_and_config(job: Job, directory: Path) -> tuple[Run | None, config.Config
             raise DataError(f"'{job.resume}' is a sweep, not a run", f"contrast sweep --resume {job.resume}")
         run = runs.find_run(job.resume, directory)
         return run, train.changed(run, job.typed)
-    settings = train.with_model_paths(resolve(job), directory)
+    typed = resolve(job)
+    settings, words = train.with_model_paths(typed, directory), typed.flat()
     if not job.resume_or_start:
         return None, settings
     if not (run := Run(directory / job.resume_or_start)).exists():
         return run, settings
     stated = {key: value for key, value in settings.flat().items() if settings.sources[key] != "default"}
+    # The run has what `last` meant when it began; now that may be the run itself.
+    begun = [key for key in stated if stated[key] != words[key] and "last" in re.split("[,:]", str(words[key]))]
+    stated = {key: value for key, value in stated.items() if key not in begun}
     try:
         return run, train.changed(run, config.Layer(stated, settings.sources))
     except UsageError as error:
