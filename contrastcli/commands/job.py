@@ -111,8 +111,11 @@ def make_sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
         return sweeps.find_sweep(job.resume, directory)
     preset = _preset(job)
     for key, text in job.typed.values.items():
-        if "," in str(text) and sections.find_setting(key, key).kind in (int, float):
-            raise UsageError(f"{key} has several values ({job.typed.sources[key]})", f"--grid {key}={text}")
+        setting, source = sections.find_setting(key, key), job.typed.sources[key]
+        if "," in str(text) and setting.kind in (int, float):
+            items = [setting.parse(item.strip(), source) for item in str(text).split(",")]
+            asked = f"--seeds {len(items)} --seed {items[0]}" if key == sections.SEED else f"--grid {key}={text}"
+            raise UsageError(f"{key} has several values ({source})", asked)
     points = {**preset.grid, **sweeps.parse(axes, job.typed)}
     return sweeps.make(presets.stack(preset), job.typed, points, job.seeds or preset.seeds, job.name, directory)
 
