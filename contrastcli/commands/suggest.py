@@ -43,7 +43,7 @@ from contrastcli.settings import presets, suggestions
 from contrastcli.settings.config import Config, Layer
 from contrastcli.settings.objective import Form
 from contrastcli.settings.presets import Preset
-from contrastcli.settings.sections import Blank
+from contrastcli.settings.sections import Blank, Train
 from contrastcli.settings.suggestions import Facts
 from contrastcli.show import console
 from contrastcli.show.format import as_json
@@ -72,7 +72,7 @@ def suggest(
     examples = load_examples(data, get_args(Form), ())
     narrate_all(examples.notes)
     model, is_chosen = _backbone(backbone, own, directory)
-    facts = _facts(examples, own.train.device, model, is_chosen)
+    facts = _facts(examples, own.train, model, is_chosen)
     settings = suggestions.suggest(facts)
     named = {f"data.{name}": getattr(data, name) for name in ("train", "columns", "labels", "blank")}
     values = named | {one.key: one.value for one in settings}
@@ -102,10 +102,10 @@ def _backbone(word: str | None, own: Config, runs_dir: Path) -> tuple[ModelRef, 
     return resolve([*embedders, own.model.backbone][0]), False
 
 
-def _facts(examples: Examples, device_name: str, model: ModelRef, is_chosen: bool) -> Facts:
+def _facts(examples: Examples, train: Train, model: ModelRef, is_chosen: bool) -> Facts:
     """What the rules go by. Raises DataError."""
     contract = read_contract(model.folder())
-    backbone, device = base_folder(contract.backbone), choose_device(device_name)
+    backbone, device = base_folder(contract.backbone), choose_device(train.device)
     by_form = _by_form(examples)
     corpus = Corpus.of(by_form[examples.form])
     prompts = contract.prompts_of("auto", contract.prompts, examples.form, corpus.views)
@@ -122,6 +122,7 @@ def _facts(examples: Examples, device_name: str, model: ModelRef, is_chosen: boo
         on_gpu=device.type == "cuda",
         memory=torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else psutil.virtual_memory().total,
         has_stsb=examples.form == "sentences" and _has_stsb(),
+        max_steps=train.max_steps,
     )
 
 

@@ -45,7 +45,7 @@ class Facts:
     `counts` are the rows that can be trained on and `anchors` those that differ, in the form that the rows were read in
     and, of labelled pairs, as triplets and as pairs. `backbone` is what it is called, `is_chosen` whether the user
     named it, `is_embedder` whether it is more than a raw encoder. `memory` is that of the device in bytes. `has_stsb`
-    is whether STS-B's dev set can be read.
+    is whether STS-B's dev set can be read, `max_steps` the user's own most steps, 0 for none.
     """
 
     form: Form
@@ -64,6 +64,7 @@ class Facts:
     on_gpu: bool
     memory: int
     has_stsb: bool
+    max_steps: int
 
 
 class Suggestion(msgspec.Struct, frozen=True):
@@ -207,30 +208,36 @@ def _batch_size(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
     # A copy by dropout is told from others easily, however many.
     most = 64 if facts.form == "sentences" else most
     size = min(rows, max(_FEWEST_ROWS, min(most, 2 ** round(log2(max(1, rows / _BATCHES))))))
-    batches = f"about {_BATCHES} batches of the {rows:,} rows that are not held out, of {_FEWEST_ROWS} to {most}"
-    return size, f"{batches}; memory does not depend on it"
+    made = f"{rows:,} rows that are not held out make {ceil(rows / size):,} batches"
+    return size, f"{made}; the aim is {_BATCHES}, of {_FEWEST_ROWS} to {most} rows; memory does not depend on it"
 
 
 def _steps(facts: Facts, chosen: Chosen) -> int:
-    """Of one epoch."""
+    """Of all epochs, but at most the user's own number."""
+    steps = int(chosen["train.epochs"]) * _steps_of_epoch(facts, chosen)
+    return min(steps, facts.max_steps or steps)
+
+
+def _steps_of_epoch(facts: Facts, chosen: Chosen) -> int:
     return ceil(_left(facts, chosen) / int(chosen["train.batch_size"]))
 
 
 def _epochs(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
-    rows, each = _left(facts, chosen), _steps(facts, chosen)
+    rows, each = _left(facts, chosen), _steps_of_epoch(facts, chosen)
     epochs = next((epochs for most, epochs in _EPOCHS if rows <= most), 1)
-    return epochs, f"{rows:,} rows are {each:,} steps, {epochs * each:,} in all; the best checkpoint is kept"
+    steps = _steps(facts, {**chosen, "train.epochs": epochs})
+    return epochs, f"{rows:,} rows are {each:,} steps, {steps:,} in all; the best checkpoint is kept"
 
 
 def _every(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
-    form, epochs = _trained(facts, chosen), int(chosen["train.epochs"])
-    steps, rows, left = epochs * _steps(facts, chosen), facts.counts[form], _left(facts, chosen)
+    form, steps, left = _trained(facts, chosen), _steps(facts, chosen), _left(facts, chosen)
+    rows = facts.counts[form]
     texts, views = 2 * (rows - left), _VIEWS.get(form, 2)
     if _metric(facts, chosen) == "ndcg@10":
         texts = min(QUERIES, rows - left) + min(DOCUMENTS, (views - 1) * rows)
     texts += _STARTER
     # At most a quarter of the time, but for the fewest.
-    affordable = TRAINED * views * epochs * left // (4 * texts)
+    affordable = TRAINED * views * steps * int(chosen["train.batch_size"]) // (4 * texts)
     count = max(_FEWEST_EVALUATIONS, min(_MOST_EVALUATIONS, affordable))
     return ceil(steps / count), f"about {count} evaluations in {steps:,} steps, to find the best"
 
@@ -250,8 +257,7 @@ def _lr(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
 
 
 def _warmup(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
-    steps = int(chosen["train.epochs"]) * _steps(facts, chosen)
-    return 0.1, f"the rate rises for {ceil(steps / 10):,} steps, before Adam knows the gradients' size"
+    return 0.1, f"the rate rises for {ceil(_steps(facts, chosen) / 10):,} steps, before Adam knows the gradients' size"
 
 
 def _mine_every(facts: Facts, chosen: Chosen) -> tuple[Value, str]:

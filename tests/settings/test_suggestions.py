@@ -27,6 +27,7 @@ PAIRS = Facts(
     on_gpu=False,
     memory=16_000_000_000,
     has_stsb=False,
+    max_steps=0,
 )
 SENTENCES = replace(
     PAIRS,
@@ -96,6 +97,15 @@ def test_labelled_pairs_become_triplets_where_most_can(
     facts = replace(PAIRS, form="labelled", counts=counts, anchors=counts)
     assert suggested(facts)["objective.name"] == objective
     assert reason(facts, "objective.name").startswith(words)
+
+
+def test_reasons_tell_of_the_batches_and_steps_that_are_made() -> None:
+    assert reason(replace(PAIRS, counts={"pairs": 320}, anchors={"pairs": 320}), "train.batch_size").startswith(
+        "288 rows that are not held out make 5 batches"
+    )
+    few = replace(PAIRS, max_steps=7)
+    assert "71 steps, 7 in all" in reason(few, "train.epochs") and "1 steps" in reason(few, "train.warmup")
+    assert suggested(few)["dev.every"] == 3 and reason(few, "dev.every").startswith("about 3 evaluations in 7 steps")
 
 
 @pytest.mark.parametrize("anchors", [60, 400, 2_500, 40_000, 3_000_000])
