@@ -106,7 +106,8 @@ def sweep_names() -> list[str]:
 def find(name: str) -> Preset:
     """The preset of a run or of a sweep. Raises UsageError for an unknown one."""
     for path in (folder() / f"{name}.toml", folder() / "sweeps" / f"{name}.toml"):
-        if path.stem == name and path.is_file():
+        # Path.is_file raises for a name that is too long.
+        if path.stem == name and os.path.isfile(path):
             return _shipped(path)
     known = nearest(name, [*names(), *sweep_names()], "contrast presets")
     raise UsageError(f"there is no preset '{name}'", f"--config {name}" if name.endswith(".toml") else known)
@@ -143,9 +144,9 @@ def read(path: Path, label: str = "") -> Preset:
         base = Preset()
         if head.base:
             base_path = folder() / f"{head.base}.toml"
-            if not base_path.is_file():
+            if base_path.stem != head.base or not os.path.isfile(base_path):
                 what = f"{label}: there is no preset '{head.base}' to base it on"
-                raise UsageError(what, nearest(head.base, names()))
+                raise UsageError(what, nearest(head.base, names(), "contrast presets"))
             base = _shipped(base_path)
         about = _about(base.about, head.about, label)
     except msgspec.ValidationError as error:

@@ -40,6 +40,7 @@ BAD_VALUES: dict[str, tuple[tuple[str, ...], int, str]] = {
     "a device without memory": ((*LABELLED, "--device", "meta"), 2, "train.device is 'meta'"),
     "an empty run name": ((*LABELLED, "--name", ""), 2, "a run cannot be named ''"),
     "an empty preset": (("--preset", ""), 2, "there is no preset ''"),
+    "a long preset": (("--preset", "a" * 300), 2, "there is no preset 'aaa"),
     "an empty run to resume": (("--resume", ""), 3, "there is no run in runs"),
     "a name that is taken": ((*LABELLED, "--name", "starter"), 2, "a run cannot be named 'starter'"),
     "a bad run name": ((*LABELLED, "--name", "../x"), 2, "a run cannot be named '../x'"),

@@ -122,6 +122,8 @@ def test_a_grid_has_a_run_for_each_of_its_points() -> None:
             "did you mean 'objective.tau'?",
         ),
         ('base = "simace-bert-bass"', "there is no preset 'simace-bert-bass' to base", "did you mean 'simace-bert-b"),
+        ('base = "sweeps/simace-grid"', "no preset 'sweeps/simace-grid' to base", "contrast presets lists them"),
+        (f'base = "{300 * "a"}"', "mine.toml: there is no preset 'aaa", "contrast presets lists them"),
         ("speed = 3", "mine.toml: 'speed' not in a section", "sections: [objective]"),
         (
             "lr = 1\nepochs = 2\nwarmup_steps = 3",
