@@ -43,8 +43,8 @@ def evaluate(
     if precision == "fp32" and not keeps:
         narrate(f"note: {path.parent} cannot be written, so that no scores are kept there; --out DIR keeps them")
     paths = [*([options.out / "scores.json"] if options.out else []), *([path] if keeps else [])]
-    if keeps:
-        forget_suites(path, subject.fingerprint)
+    for place in paths:
+        forget_suites(place, subject.fingerprint)
     for suite in suites:
         if suite.tasks and not suite.select(options.tasks):
             continue

@@ -127,6 +127,14 @@ def test_what_was_measured_of_other_weights_goes(trained: Run, tmp_path: Path) -
     assert after.keys() == {"sts"} and after["sts"]["vectors"] != "others" and after["sts"].keys().isdisjoint(["STS13"])
 
 
+def test_a_folder_of_results_holds_those_of_one_model(tiny: Tiny, tmp_path: Path) -> None:
+    write_all(tmp_path)
+    write_one_file(tmp_path / "agnews.tsv")
+    for model, suite in ((str(tiny.backbone), CLUSTERING), ("starter", STS)):
+        evaluate(model, (suite,), Options(tmp_path, out=tmp_path / "out"))
+    assert read_scores(tmp_path / "out" / "scores.json")["suites"].keys() == {"sts"}
+
+
 def test_a_table_has_the_mean_of_each_kind_of_task() -> None:
     kinds = {"a": (10.0, "STS"), "b": (20.0, "STS"), "c": (60.0, "Clustering")}
     tasks = {name: {"score": score, "metric": "", "type": kind} for name, (score, kind) in kinds.items()}
