@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from contrastcli.data.downloads import Absent, Repo, Unreachable, check_reachable, fetch
@@ -25,6 +26,8 @@ PICKLED = "pytorch_model.bin"
 # The files of a model that are used: no ONNX, and pickles only where there are no safetensors.
 _FILES = ["*.json", "*.txt", "*.model", "model*.safetensors", "[0-9]_*/*.json", "[0-9]_*/*.safetensors"]
 _PICKLES = [PICKLED, f"[0-9]_*/{PICKLED}"]
+_MEASURED = ("*.safetensors", PICKLED, "modules.json", "*config*.json", "tokenizer.json", "[0-9]_*/*")
+"""The files of a model that its embeddings depend on."""
 _HUB_NAME = re.compile(r"(?!.*\.(?:txt|vec|gz|bin|safetensors|json|toml)$)\w[\w.-]*(/\w[\w.-]*)?(@[\w./-]+)?")
 """A name on the hub, but none with the ending of a file."""
 _SHORT = re.compile("(all|paraphrase|multi-qa|msmarco|gtr|sentence-t5)-[^/]+$")
@@ -90,11 +93,17 @@ class ModelRef:
         return f"the model '{self.name}' is not on this machine; it will be downloaded"
 
     def scores_path(self, pooling: str | None = None, dim: int | None = None) -> Path:
-        """The file of what was measured: in a run, else in the cache, as of another pooling or shorter embeddings."""
+        """The file of what was measured: in a run, else in the cache, as of another pooling or shorter embeddings.
+
+        That is for the model's files as they are, by size and time: where they are replaced, nothing is measured yet.
+        """
         if self.run and not (pooling or dim):
             return self.run.scores_path
-        folder = self._on_disk()
-        name = "\n".join([str(folder.resolve()) if folder else self.name, pooling or "", *([str(dim)] if dim else [])])
+        folder = self.local_folder()
+        files = chain(*map(folder.glob, _MEASURED)) if folder else [Path(os.path.expanduser(self.name))]
+        found = sorted((str(file.resolve()), file.stat()) for file in files if file.is_file())
+        stamps = [f"{path} {stat.st_size} {stat.st_mtime_ns}" for path, stat in found]
+        name = "\n".join([pooling or "", str(dim or ""), *(stamps or [self.name])])
         return cache_dir() / "measured" / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.json"
 
     def _on_disk(self) -> Path | None:

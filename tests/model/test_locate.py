@@ -158,6 +158,23 @@ def test_folders_come_before_the_hub(hub: Path, tmp_path: Path) -> None:
         resolve("file").folder()
 
 
+def test_scores_are_kept_for_the_files_of_a_model_as_they_are(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = ModelRef(shutil.copytree(tiny.backbone, str(tmp_path / "model")))
+    before, weights = folder.scores_path(), Path(folder.name, "model.safetensors")
+    Path(folder.name, "scores.json").write_text("{}")
+    assert folder.scores_path() == before, "what eval --out DIR writes is no part of the model"
+    weights.write_bytes(weights.read_bytes())
+    paths = {before, folder.scores_path()}
+    for place in ("a", "b"):
+        (tmp_path / place).mkdir()
+        monkeypatch.chdir(tmp_path / place)
+        Path("w.txt").write_text("a 1\n")
+        paths.add(ModelRef("w.txt").scores_path())
+    assert len(paths) == 4
+
+
 def test_the_starter_is_embedded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "starter").mkdir()
     monkeypatch.chdir(tmp_path)
