@@ -1,6 +1,7 @@
 """Data of one's own: scored pairs, pairs and triplets, measured as the dev set of a training is."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -34,10 +35,12 @@ def _score(context: SuiteContext, task: str, rows: DevData) -> TaskScores:
     first, second = map(context.vectors, rows.columns, rows.kinds)
     if isinstance(rows, ScoredPairs):
         words = cosine(first, second), np.asarray(rows.scores)
-        scores = {"spearman": finite(100 * spearman(*words)), "pearson": finite(100 * pearson(*words))}
-        scores["pairs"] = len(rows)
+        scores: TaskScores = {"spearman": finite(100 * spearman(*words)), "pearson": finite(100 * pearson(*words))}
+        scores |= {"pairs": len(rows), "fingerprint": rows.fingerprint}
     else:
         scores = {**ranking.means(rows, torch.from_numpy(first), torch.from_numpy(second))}
+        # The same rows may be measured by several metrics.
+        scores["fingerprint"] = replace(rows, metric="").fingerprint
     note = "; ".join([f"{task}: {rows}", *rows.notes])
     return {"metric": rows.metric, "score": scores[rows.metric], **scores, "note": note, "partial": False}
 

@@ -285,7 +285,8 @@ def _names(words: str) -> tuple[str, ...]:
 def headlines(scores: Mapping[str, Any], beside: Iterable[Mapping[str, Any]] = ()) -> dict[ScoreName, float]:
     """The headline of each task and each average of a scores.json, × 100.
 
-    Also the metric that is a task's headline in scores that stand `beside` them, where it was measured.
+    Also the metric that is a task's headline in scores that stand `beside` them, where it was measured. Where data of
+    the same name were others there, the fingerprint tells them apart.
     """
     numbers = {}
     measured = scores.get("suites", {})
@@ -294,13 +295,21 @@ def headlines(scores: Mapping[str, Any], beside: Iterable[Mapping[str, Any]] = (
         others = [one.get("suites", {}).get(suite.name, {}) for one in beside]
         for key, entry in measured[suite.name].items():
             values = {"": entry} if key in averages else _headline(suite, entry)
-            for other in (one[key] for one in others if key in one and key not in averages):
+            same = [one[key] for one in others if key in one and key not in averages]
+            for other in same:
                 values |= {name: value_at(entry, name) for name in _headline(suite, other) if name not in values}
             for name, value in values.items():
                 if isinstance(value, int | float):
-                    title = f"{key} {metric_title(name)}" if name else key
+                    having = [one for one in same if value_at(one, name or suite.headline) is not None]
+                    title = " ".join(filter(None, [key, _told_apart(entry, having), name and metric_title(name)]))
                     numbers[ScoreName(suite.name, title)] = float(value)
     return numbers
+
+
+def _told_apart(entry: object, beside: Iterable[object]) -> str:
+    """The beginning of the fingerprint of a task's data where others beside it have another, else ""."""
+    own, *others = (value_at(one, "fingerprint") for one in (entry, *beside))
+    return f"({own[:8]})" if own and set(others) - {own, None} else ""
 
 
 def _headline(suite: Suite, entry: object) -> dict[str, Any]:

@@ -311,6 +311,16 @@ def test_a_metric_that_one_model_was_asked_for_is_shown_of_all_that_have_it(cont
         assert shown[title] == [f"{one['suites']['own']['tiny/pairs.jsonl'][metric]:.2f}" for one in stored]
 
 
+def test_files_of_one_name_and_other_content_are_told_apart(contrast: Contrast, run: Run) -> None:
+    texts = Path("tiny/pairs.jsonl").read_text()
+    for model, text in (("simple", texts), ("tiny/backbone", texts[: len(texts) // 2].rpartition("\n")[0])):
+        Path("mine.jsonl").write_text(text)
+        assert contrast("eval", model, "--data", "mine.jsonl").code == 0
+    rows = [row.split() for row in contrast("compare", "tiny/backbone", "simple").out.splitlines()]
+    first, second = (row for row in rows if row[:2] == ["own", "mine.jsonl"])
+    assert first[2] != second[2] and [row[4:].index("–") for row in (first, second)] == [1, 0]
+
+
 def test_what_was_measured_now_has_a_row_and_what_nothing_is_known_of_has_none(contrast: Contrast, run: Run) -> None:
     answer = contrast("compare", "tiny/backbone", "starter", "--dev", "tiny/dev.jsonl")
     lines = answer.out.splitlines()
