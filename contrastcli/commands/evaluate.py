@@ -12,6 +12,7 @@ from contrastcli.errors import DataError, InterruptedEarly, UsageError
 from contrastcli.evaluation.suites import GEOMETRY, OWN, STS, all_suites, check_suites, check_tasks
 from contrastcli.files import make_folder
 from contrastcli.model.locate import resolve
+from contrastcli.runs.scores import read_scores
 from contrastcli.settings import sections
 from contrastcli.settings.sections import Pooling, Precision
 from contrastcli.show import console, pictures, plots
@@ -87,10 +88,13 @@ def _draw(scores: Sequence[Scores], pooling: Pooling | None, advance: OnProgress
     """Pictures of the suite geometry and, if a model is a run, of the first run's training sentences under each."""
     labels = pictures.labels([one.title for one in scores])
     suites: dict[str, Mapping[str, Mapping[str, float]]] = {}
-    for one in scores:  # of a run, also those measured before
-        run = resolve(one.model).run if one.dim is None else None
-        before = run.scores().get("suites", {}) if run else {}
-        suites[labels[one.title]] = {**before, **one.to_json()["suites"]}
+    for one in scores:
+        measured = one.to_json()["suites"]
+        before = read_scores(resolve(one.model).scores_path(pooling, one.dim)).get("suites", {})
+        # What was measured of the same vectors before is drawn too.
+        vectors = {suite["vectors"] for suite in measured.values()}
+        before = {name: suite for name, suite in before.items() if suite.get("vectors") in vectors}
+        suites[labels[one.title]] = {**before, **measured}
     drawn = pictures.of_models(suites)
     runs = [run for one in scores if (run := resolve(one.model).run)]
     if drawn and runs:

@@ -136,6 +136,17 @@ def test_the_training_sentences_of_a_run_are_drawn_wherever_it_stands(
     assert "labelled.jsonl" in answer.out
 
 
+def test_a_picture_has_the_colour_of_its_own_pooling(contrast: Contrast, run: Run) -> None:
+    words = ("eval", "simple", "--suite", "geometry", "--task", "starter")
+    assert contrast(*words).code == 0
+    suites = run.scores()["suites"]
+    sts = {"average": 77.7, "vectors": suites["geometry"]["vectors"]}
+    run.scores_path.write_text(json.dumps({"suites": {**suites, "sts": sts}}))
+    assert "STS average" in contrast(*words).out
+    pooled = contrast(*words, "--pooling", "last-mean")
+    assert pooled.code == 0 and "STS average" not in pooled.out
+
+
 def test_the_precision_is_in_the_table_the_protocol_and_the_json(contrast: Contrast) -> None:
     words = ("eval", "tiny/backbone", "--data", "tiny/dev.jsonl", "--precision", "bf16")
     out = contrast(*words).out
