@@ -106,6 +106,9 @@ def _read_data(
     settings = trained[0].config().dev if trained else Dev(data="none")
     settings = structs.replace(settings, data=dev or settings.data, general=general or settings.general)
     if settings.data == "none":
+        if general not in (None, "none"):
+            what = "--general is measured beside dev data, and there are none"
+            raise UsageError(what, Use("--dev", "FILE or stsb", "name some:"))
         return None, None, 0.0
     own = read_dev(dev, columns, blank=blank) if dev else dev_data(trained)
     data = trained[0].config().data if trained else Data(blank=blank)

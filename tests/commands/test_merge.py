@@ -273,6 +273,7 @@ def test_what_cannot_be_meant_is_refused(contrast: Contrast) -> None:
     refuses(
         contrast("merge", BASE, run, "merged", "--columns", "anchor=a", "--alpha", 1), "--columns says", "--dev FILE"
     )
+    refuses(contrast("merge", BASE, run, "merged", "--general", "starter", "--alpha", 1), "--general is", "--dev FILE")
     refused(contrast("merge", BASE, run, "run", "--alpha", 1), 2, "run holds a model", "run-2")
     assert contrast("merge", BASE, run, "merged", "--alpha", 0.5).code == 0
     refused(contrast("merge", BASE, run, "merged", "--alpha", 0.7), 2, "merged exists", "--overwrite")
