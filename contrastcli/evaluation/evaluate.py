@@ -79,10 +79,10 @@ def load_subject(
 ) -> Subject:
     """The model or the file of word vectors with this name.
 
-    Raises DataError if it cannot be loaded, and UsageError for a pooling or a size that it does not have.
+    Raises DataError if it cannot be loaded, and UsageError for a pooling, a size or a precision that it does not have.
     """
     if is_word_vectors(model):
-        return glove.load_subject(model, pooling, dim)
+        return glove.load_subject(model, pooling, dim, precision)
     encoder = load_model(resolve(model), pooling=pooling, precision=precision, dim=dim)
     encode = partial(encoder.encode, on_progress=partial(on_progress, "encoding"))
     contract = encoder.contract

@@ -21,7 +21,7 @@ from contrastcli.data.lines import as_number
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.evaluation.procedure import Subject
 from contrastcli.model.metrics import Floats
-from contrastcli.settings.sections import Pooling
+from contrastcli.settings.sections import Pooling, Precision
 
 _LONGEST_LINE_BYTES, _WIDEST_VECTOR = 1 << 22, 100_000
 _LARGEST = 1e18
@@ -31,8 +31,10 @@ _LEAST_KNOWN = 0.1
 _FORMAT = "each line is a word and its numbers, separated by single spaces"
 
 
-def load_subject(name: str, pooling: Pooling | None, dim: int | None = None) -> Subject:
-    """A file of word vectors as a subject to measure. Raises DataError, and UsageError for a pooling or a size."""
+def load_subject(name: str, pooling: Pooling | None, dim: int | None = None, precision: Precision = "fp32") -> Subject:
+    """A file of word vectors as a subject to measure. Raises DataError, and UsageError for what a model alone has."""
+    if precision != "fp32":
+        raise UsageError("word vectors are measured as the file has them", Use("--precision", verb="leave out"))
     if dim is not None:
         raise UsageError("word vectors are measured whole", Use("--dim", verb="leave out"))
     if pooling is not None:
