@@ -57,6 +57,7 @@ def encode_file(
     number, parts = _parse_shard(shard)
     if " " in source and not format_of(Path(source)) and not os.path.exists(source):
         options = {"--model": model, "--dim": dim, "--as": kind, "--dtype": dtype, "--precision": precision}
+        options |= {"--normalize": normalize}
         raise DataError(f"there is no file {source}", _echoed(source, output, options))
     ref = resolve(model, runs_dir)
     rows = load_sentences(source, columns, blank) if source != "-" else _read_stdin(columns, blank)
@@ -64,7 +65,7 @@ def encode_file(
     # Hardly any chunk of texts has the shapes of another.
     limit_prepared_products(16)
     encoder = load_model(ref, precision=precision, dim=dim, normalize=normalize)
-    narrate_all([*rows.notes, *_remarks(output, shard, encoder, kind, dtype if normalize else "")])
+    narrate_all([*rows.notes, *_remarks(output, number, parts, encoder, kind, dtype if normalize else "")])
     part = range(len(texts) * (number - 1) // parts, len(texts) * number // parts)
     with console.progress() as advance:
         _write(output, encoder, rows, part, kind, dtype, partial(advance, "encoding"))
@@ -73,17 +74,19 @@ def encode_file(
     if precision == "int8" and is_int8_slower_than_bf16():
         narrate("--precision bf16 is faster on this CPU, and nearer to fp32")
     if precision == "int8" or dtype != "float32":
-        narrate(compare_to_fp32(encoder, texts, dtype))
+        narrate(compare_to_fp32(encoder, texts, kind, dtype))
     where = f"rows {part.start + 1:,} to {part.stop:,}" if part else "none"
     narrate(f"wrote {output}: {len(part):,} vectors of {encoder.width}{f', {where} of {len(texts):,}' * (parts > 1)}")
 
 
-def _remarks(output: Path, shard: str, encoder: SentenceEncoder, kind: Kind | None, unit: str) -> Iterator[str]:
+def _remarks(
+    output: Path, number: int, parts: int, encoder: SentenceEncoder, kind: Kind | None, unit: str
+) -> Iterator[str]:
     """Notes on a part that takes the place of another, and on what changes nothing: a kind, a type of `unit` length."""
-    number, parts = _parse_shard(shard)
     if parts > 1 and output.exists():
-        yield f"{output} will hold part {shard} alone; a file for each part: -o {_file_of(output, number)}"
-    if kind and not encoder.contract.prompts:
+        own = shlex.quote(str(output.with_stem(f"{output.stem}-{number}")))
+        yield f"{output} will hold part {number}/{parts} alone; a file for each part: -o {own}"
+    if kind and not any(encoder.contract.prompts.values()):
         yield f"{encoder.name} has no prompts, and --as {kind} changes nothing"
     if unit in ("int8", "binary"):
         yield f"--dtype {unit} keeps no length, and --normalize changes nothing"
@@ -91,7 +94,7 @@ def _remarks(output: Path, shard: str, encoder: SentenceEncoder, kind: Kind | No
 
 def _echoed(text: str, output: Path, options: Mapping[str, object]) -> str:
     """The command that encodes a text, with the options that have a value."""
-    words = [word for option, value in options.items() if value for word in (option, value)]
+    words = [word for option, value in options.items() if value for word in (option, value) if word is not True]
     command = shlex.join(map(str, ("contrast", "encode", "-", "-o", output, *words)))
     return f"echo {shlex.quote(text)} | {command}"
 
@@ -99,10 +102,6 @@ def _echoed(text: str, output: Path, options: Mapping[str, object]) -> str:
 def _read_stdin(columns: str, blank: Blank) -> Examples:
     lines = read_stream(sys.stdin.buffer, ".txt", "stdin", memory=STDIN_BYTES)
     return from_frame(lines, columns, "", "stdin", blank=blank)
-
-
-def _file_of(output: Path, number: int) -> str:
-    return shlex.quote(str(output.with_stem(f"{output.stem}-{number}")))
 
 
 def _parse_shard(shard: str) -> tuple[int, int]:
@@ -149,12 +148,12 @@ def _write(
             draft.append(block.data)
 
 
-def compare_to_fp32(encoder: SentenceEncoder, texts: Texts, dtype: Dtype) -> str:
+def compare_to_fp32(encoder: SentenceEncoder, texts: Texts, kind: Kind | None, dtype: Dtype) -> str:
     """The cosines of the encoder's embeddings, as they are written, to those of fp32, for a sample of texts."""
     sample = texts[:: -(-len(texts) // _SAMPLE_TEXTS)]
-    precision, vectors = encoder.precision, dequantise(quantise(encoder.encode(sample), dtype), encoder.width)
+    precision, vectors = encoder.precision, dequantise(quantise(encoder.encode(sample, kind), dtype), encoder.width)
     encoder.precision = "fp32"
-    cosines = cosine(vectors, encoder.encode(sample))  # (n,)
+    cosines = cosine(vectors, encoder.encode(sample, kind))  # (n,)
     encoder.precision = precision
     what = precision if dtype == "float32" else dtype if precision == "fp32" else f"{precision} as {dtype}"
     where = f"of {len(sample):,} texts"

@@ -10,8 +10,11 @@ from safetensors.numpy import load_file
 
 import contrastcli
 from contrastcli.model.devices import has_products
+from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.model.metrics import cosine
+from contrastcli.model.vectors import dequantise
 from support.command import MODEL, Contrast, refused, sentences
+from support.contracts import PROMPTS, under
 from support.tiny import WORDS
 
 
@@ -45,6 +48,19 @@ def test_a_kind_that_the_model_has_no_prompt_for_is_said_to_change_nothing(contr
     words = ("encode", "tiny/sentences.jsonl", "-o", "v.npy", *MODEL)
     assert "tiny/backbone has no prompts, and --as query changes nothing" in contrast(*words, "--as", "query").err
     assert "changes nothing" not in contrast(*words).err
+    blank = under(load_encoder(Path("tiny/backbone")), prompts={"query": "", "document": ""})
+    save_encoder(blank, Path("blank"))
+    assert "changes nothing" in contrast(*words[:4], "--model", "blank", "--as", "query").err
+
+
+def test_how_near_vectors_are_is_said_of_texts_as_they_are_written(contrast: Contrast) -> None:
+    save_encoder(under(load_encoder(Path("tiny/backbone")), prompts=PROMPTS), Path("asking"))
+    words = ("encode", "tiny/sentences.jsonl", "--model", "asking", "--as", "query")
+    assert contrast(*words, "-o", "exact.npy").code == 0
+    answer = contrast(*words, "-o", "v.npy", "--dtype", "binary")
+    exact = np.load("exact.npy")
+    cosines = cosine(dequantise(np.load("v.npy"), exact.shape[1]), exact)
+    assert f"{cosines.mean():.4f} at the mean, {cosines.min():.4f} at the least" in answer.err
 
 
 @pytest.mark.parametrize("dim", [32, 6])

@@ -288,6 +288,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (train(*SENTENCES, "--mine-every", "2"), "mine none: --mine-every 0"),
         (train(*LABELLED, "--dev", "same.tsv"), "rank them: --set dev.metric=ndcg@10"),
         (("compare", "simple", "tiny/backbone", "--bootstrap", "--dev", "none"), "a file, stsb or starter"),
+        (("encode", "a dog runs", "-o", "v.npy", "--normalize"), "--precision fp32 --normalize"),
         (("encode", "a dog runs", "-o", "v.npy"), "echo 'a dog runs' | contrast encode - -o v.npy"),
         (("config", "show", "--config", "quoted.toml"), "at most 10, without quotes"),
         (("--runs-dir", "quoted.toml", "runs"), "name another: contrast --runs-dir DIR"),
