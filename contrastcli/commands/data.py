@@ -117,9 +117,14 @@ class Inspection:
 
     def reasons(self, drop: Collection[str | int], keep: Collection[str | int]) -> dict[int, list[str]]:
         """The rows to leave out, each with the reasons for it: those of kinds that drop, and some that are named."""
-        reasons: dict[int, list[str]] = {row - 1: ["named"] for row in drop if isinstance(row, int)}
+        reasons: dict[int, list[str]] = {row - 1: ["named"] for row in {*drop} - {*keep} if isinstance(row, int)}
+        named, heirs = {*reasons}, dict[int, int]()
         for name in (kind for kind in self.found if _drops(kind, drop, keep)):
             for one in self.found[name]:
+                # Of rows that equal one that is left out by name, the first stays in its place.
+                is_like_named = name in ("repeated", "near") and one.other in named and one.row not in named
+                if is_like_named and heirs.setdefault(one.other, one.row) == one.row:
+                    continue
                 other = f" ({self.where(one.other)})" if one.other >= 0 else ""
                 reasons.setdefault(one.row, []).append(f"{name}: {one.why or KINDS[name].about}{other}")
         return {row: reasons[row] for row in sorted(reasons) if row + 1 not in keep}

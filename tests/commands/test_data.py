@@ -144,6 +144,12 @@ def test_kinds_and_rows_are_kept_and_left_out_by_name(contrast: Contrast) -> Non
     ]
 
 
+def test_of_equal_rows_one_stays_where_the_first_is_left_out_by_name(contrast: Contrast) -> None:
+    write("rows.csv", [*ROWS[:1] * 3, *ROWS[1:]])
+    contrast("data", "rows.csv", "--clean", "clean.jsonl", "--drop", "1")
+    assert [*from_frame(open_frame("clean.jsonl", "train"), "", "", "").views["anchor"]] == QUESTIONS
+
+
 def test_rows_that_differ_by_a_mark_have_the_same_words(contrast: Contrast) -> None:
     write("rows.csv", [*ROWS, (f"{QUESTIONS[0]}!", ANSWERS[0]), *PLANTED["near"]])
     rows = next(found["rows"] for found in look(contrast, "rows.csv")["found"] if found["kind"] == "near")
