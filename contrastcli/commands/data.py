@@ -257,15 +257,16 @@ def _ask(seen: Inspection, ref: ModelRef) -> None:
     from contrastcli.training.inputs import measure_lengths
 
     encoder, rows = load_model(ref), seen.rows
-    limit, read = encoder.max_length, encoder.tokenizer
-    seen.lengths = {view: measure_lengths([*filter(None, texts)], read, limit) for view, texts in rows.views.items()}
+    limit, read, contract = encoder.max_length, encoder.tokenizer, encoder.contract
     long = []
-    for view, texts in rows.views.items():
-        # A token has a byte at least.
-        some = np.flatnonzero(texts.sizes > limit)
+    for view, prompt in contract.prompts_of("auto", contract.prompts, rows.form, rows.views).items():
+        texts = rows.views[view]
+        seen.lengths[view] = measure_lengths([prompt + text for text in texts if text], read, limit)
+        # A token has a byte at least, but for those that the tokenizer adds.
+        some = np.flatnonzero(texts.sizes + len(prompt.encode()) + len(read.added) > limit)
         for start in range(0, len(some), _BLOCK):
             block = some[start : start + _BLOCK]
-            counts = map(len, read.encode([*texts.take(block)], LONGEST))
+            counts = map(len, read.encode([prompt + text for text in texts.take(block)], LONGEST))
             long += [
                 Finding(int(row), f"{view} of {count:,} tokens, of which {limit:,} are read", weight=count)
                 for row, count in zip(block, counts, strict=True)

@@ -19,6 +19,7 @@ import contrastcli
 from contrastcli.data.examples import from_frame
 from contrastcli.data.sources import open_frame
 from support.command import Contrast, failed, refused
+from support.contracts import write_embedder
 
 QUESTIONS = [f"where does the number {n} tram of the old town stop on sundays" for n in ("one", "two", "six", "ten")]
 ANSWERS = [
@@ -215,6 +216,17 @@ def test_a_model_counts_its_tokens_and_finds_positives_of_others(contrast: Contr
 def test_texts_that_the_model_cuts_are_long(contrast: Contrast) -> None:
     write("rows.csv", [("ba den", "fir go"), ("ba " * 600, "fir go ba")])
     told = look(contrast, "rows.csv", "--backbone", "tiny/backbone")
+    assert told["rows"]["long"] == [2] and told["lengths"]["anchor"]["cut"] == 0.5
+    limit = contrastcli.load("starter").max_length
+    write("rows.csv", [("!" * (limit - 2), "fir go"), ("!" * (limit - 1), "fir go ba")])
+    assert look(contrast, "rows.csv", "--backbone", "starter")["rows"]["long"] == [2]
+
+
+def test_texts_that_the_model_cuts_with_their_prompt_are_long(contrast: Contrast) -> None:
+    model = contrastcli.load(str(write_embedder(Path("tiny/backbone"), Path("asking"))))
+    longest = "ba" + " ba" * (model.max_length - len(model.tokenizer.encode(["ba"], 99)[0]))
+    write("rows.csv", [("ba", "fir go"), (longest, "fir go ba")])
+    told = look(contrast, "rows.csv", "--backbone", "asking")
     assert told["rows"]["long"] == [2] and told["lengths"]["anchor"]["cut"] == 0.5
 
 
