@@ -143,7 +143,7 @@ class Measurement:
     ours: Spread | None
     partial: bool
     printed: Score | None
-    comparable: bool = True
+    comparable: bool
 
     @property
     def difference(self) -> float | None:

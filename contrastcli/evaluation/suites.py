@@ -1,7 +1,7 @@
 """What `contrast eval` can measure: each suite as data, from which tables, help and the app are made.
 
-To add a suite, write a file in `evaluation/` with its `measure.Procedure`, and add it to `SUITES`. Another package adds
-its own under the entry point group `contrast.suites`, each naming a `Suite`. Nothing here imports numpy or torch.
+To add a suite, write a file in `evaluation/` with its `procedure.Procedure`, and add it to `SUITES`. Another package
+adds its own under the entry point group `contrast.suites`, each naming a `Suite`. Nothing here imports numpy or torch.
 """
 
 import re
@@ -41,7 +41,7 @@ class Suite:
     tasks: Mapping[str, tuple[int, ...]]
     """The published number of rows of each task: of each split, or rows and classes. Empty: any task."""
     procedure: str = ""
-    """A `measure.Procedure`, as "module:object"; by default PROCEDURE in the file of its name here."""
+    """A `procedure.Procedure`, as "module:object"; by default PROCEDURE in the file of its name here."""
     headline: str = ""
     """The path of the score that papers report: the one to average, and to show in sweeps and comparisons."""
     averages: tuple[Average, ...] = (Average("average", "Avg."),)

@@ -77,10 +77,10 @@ def test_a_cell_is_done_once_every_set_that_is_there_was_measured(tmp_path: Path
 
 def test_agreement_is_a_difference_of_at_most_both_deviations() -> None:
     printed = Score(75.0, 0.5)
-    assert Measurement(Spread.of([75.0, 77.0]), False, printed).within  # 1.0 ≤ 1.41 + 0.5
-    assert not Measurement(Spread.of([77.0, 77.2]), False, printed).within
-    assert Measurement(Spread.of([75.4]), False, printed).within
-    assert Measurement(Spread.of([75.0]), False, Score(75.0)).within is None
+    assert Measurement(Spread.of([75.0, 77.0]), False, printed, True).within  # 1.0 ≤ 1.41 + 0.5
+    assert not Measurement(Spread.of([77.0, 77.2]), False, printed, True).within
+    assert Measurement(Spread.of([75.4]), False, printed, True).within
+    assert Measurement(Spread.of([75.0]), False, Score(75.0), True).within is None
 
 
 def test_a_p_value_is_welchs_of_the_averages_of_both_rows(tmp_path: Path) -> None:
