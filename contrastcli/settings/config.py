@@ -10,6 +10,7 @@ import json
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -164,20 +165,27 @@ def _check_head(config: Config) -> None:
 
 def _apply_resets(layers: Sequence[Layer]) -> list[Layer]:
     """Drop from each layer what a higher one resets by choosing another objective or similarity."""
-    kept: list[Layer] = []
-    chosen: dict[str, object] = {}
-    for layer in layers:
-        chosen_now = chosen | dict(layer.values)
+    kept = [*layers[:1]]
+    for layer in layers[1:]:
+        before, after = _choices(kept), _choices([*kept, layer])
         # As text, in which a NaN equals itself.
-        changed = [key for key in RESETS if str(chosen_now.get(key)) != str(chosen.get(key))]
+        changed = [key for key in RESETS if str(after.get(key)) != str(before.get(key))]
         prefixes = tuple(prefix for key in changed for prefix in RESETS[key])
         kept = [
             replace(lower, values={key: value for key, value in lower.values.items() if not key.startswith(prefixes)})
             for lower in kept
         ]
         kept.append(layer)
-        chosen = chosen_now
     return kept
+
+
+def _choices(layers: Sequence[Layer]) -> dict[str, object]:
+    """What the layers state, above what their objective, if there is such a one, has by default."""
+    stated = {key: value for layer in layers for key, value in layer.values.items()}
+    with suppress(UsageError):
+        defaults = catalogue.find_objective(str(stated[OBJECTIVE.key])).settings.defaults({})
+        return {f"objective.{name}": value for name, value in defaults.items()} | stated
+    return stated
 
 
 def _were_reset(given: Sequence[Layer], kept: Sequence[Layer], flat: Mapping[str, Value]) -> Iterator[str]:

@@ -222,6 +222,15 @@ def test_a_presets_margin_in_degrees_is_not_taken_for_a_cosine() -> None:
     assert objective(preset, typed)["margin"] == 0.3
 
 
+def test_a_similarity_that_is_the_objectives_own_resets_nothing() -> None:
+    preset = file("[objective]\nname = 'simace'\nmargin = 5.0")
+    for same in (flags(objective__similarity="angle"), environment(CONTRAST_OBJECTIVE_SIMILARITY="angle")):
+        resolved = config.resolve([preset, same])
+        assert (resolved.flat()["objective.margin"], resolved.notes) == (5.0, ())
+    below = file("[objective]\nname = 'simcse'\nsimilarity = 'arc'")
+    assert objective(below, preset, flags(objective__similarity="arc"))["margin"] == 10.0
+
+
 # Settings without effect
 
 
