@@ -102,6 +102,7 @@ class Layer:
 
     A setting that the objective does not use is an error in a `strict` layer (flags), and a note in others. One that a
     `later` version of this program has written and this one does not know is a note where the layer is only `to_read`.
+    What is reset of a layer is a note where it is the `users` own.
     """
 
     values: Mapping[str, object]
@@ -110,6 +111,7 @@ class Layer:
     strict: bool = False
     later: bool = False
     to_read: bool = False
+    users: bool = False
 
     @classmethod
     def of(cls, values: Mapping[str, object], source: str, *, strict: bool = False) -> Layer:
@@ -189,11 +191,11 @@ def _choices(layers: Sequence[Layer]) -> dict[str, object]:
 
 
 def _were_reset(given: Sequence[Layer], kept: Sequence[Layer], flat: Mapping[str, Value]) -> Iterator[str]:
-    """A note on each value of a user's file that a higher layer has reset, and that is another now."""
+    """A note on each value of a user's layer that a higher one has reset, and that is another now."""
     for layer, left in zip(given, kept, strict=True):
         for key in layer.values.keys() & flat.keys() - left.values.keys() - {OBJECTIVE.key}:
             value, source = spell(cast(Value, layer.values[key])), layer.sources[key]
-            if ".toml" in source and value != spell(flat[key]):
+            if layer.users and value != spell(flat[key]):
                 yield f"{key} = {value} of {source} was for another objective or similarity, and is {spell(flat[key])}"
 
 
@@ -325,7 +327,8 @@ def table_layer(tables: Mapping[str, Any], label: str) -> Layer:
         hint = f"write {', '.join(f'{key} = …' for key in ours)}" if known else "sections: [objective] [model] [data] …"
         raise UsageError(f"{label}: {', '.join(map(repr, loose))} not in a section", hint)
     named = {f"{section}.{name}": value for section, table in others.items() for name, value in table.items()}
-    return replace(Layer.of(named, label), later=isinstance(written, int) and written > FORMAT)
+    is_later = isinstance(written, int) and written > FORMAT
+    return replace(Layer.of(named, label), later=is_later, users=not label.startswith("preset "))
 
 
 def environment_layer(environ: Mapping[str, str]) -> Layer:
@@ -343,7 +346,7 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
             meant = every[ours].variable if ours in every else name
             raise UsageError(f"there is no setting for the variable {name}", nearest(meant, known, "", comma + remark))
     names = {key: name for name, key in known.items() if environ.get(name)}
-    return Layer({key: environ[name] for key, name in names.items()}, names, text=True)
+    return Layer({key: environ[name] for key, name in names.items()}, names, text=True, users=True)
 
 
 def user_layers() -> list[Layer]:

@@ -89,6 +89,14 @@ def test_choosing_another_objective_resets_what_was_inherited() -> None:
     ]
 
 
+def test_what_a_choice_resets_is_a_note_wherever_the_user_wrote_it() -> None:
+    layers = file("[objective]\nmargin = 5.0", "c.conf"), environment(CONTRAST_OBJECTIVE_TAU="0.9")
+    assert sorted(config.resolve([*layers, flags(objective__name="simace")]).notes) == [
+        "objective.margin = 5 of c.conf was for another objective or similarity, and is 10",
+        "objective.tau = 0.9 of CONTRAST_OBJECTIVE_TAU was for another objective or similarity, and is 0.06",
+    ]
+
+
 def test_choosing_another_objective_keeps_what_was_typed_with_it() -> None:
     preset = file("[objective]\nname = 'simcse'\ntau = 0.9")
     resolved = config.resolve([preset, flags(objective__tau="0.07", objective__name="simace")])
