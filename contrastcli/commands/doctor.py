@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from contrastcli.boundary import __version__
+from contrastcli.boundary import __version__, narrate_all
 from contrastcli.errors import RunError
 from contrastcli.files import cache_dir, user_file
 from contrastcli.model.devices import choose_device, choose_precision, default_budget, device_name
@@ -43,11 +43,14 @@ def examine(runs_dir: Path) -> dict[str, Any]:
 
 
 def check(runs_dir: Path) -> None:
-    """Raises RunError where the runs or the cache cannot be written, UsageError and DataError for wrong settings."""
+    """Print notes on the settings.
+
+    Raises RunError where the runs or the cache cannot be written, UsageError and DataError for wrong settings.
+    """
     for folder, remedy in ((runs_dir, "contrast --runs-dir DIR doctor"), (cache_dir(), "CONTRAST_CACHE=DIR")):
         if not _can_write(folder):
             raise RunError(f"{folder} cannot be written", f"fix its permissions, or name another folder: {remedy}")
-    config.resolve(presets.stack(presets.Preset()))
+    narrate_all(config.resolve(presets.stack(presets.Preset())).notes)
 
 
 def _described(folder: Path) -> str:

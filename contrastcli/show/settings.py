@@ -31,7 +31,7 @@ def dry_run(preview: Preview, config: configs.Config, to_json: bool) -> str:
         for row in preview.rows
         for role, text in [*row.items(), ("", "")]
     )
-    return f"{settings(config, False)}\n\n{rows.rstrip()}\n\n{table(('', ''), planned(preview))}"
+    return f"{_settings(config)}\n\n{rows.rstrip()}\n\n{table(('', ''), planned(preview))}"
 
 
 def planned(preview: Preview) -> Fields:
@@ -65,9 +65,14 @@ def _lengths(lengths: Lengths) -> str:
 
 
 def settings(config: configs.Config, to_json: bool) -> str:
-    """Every setting with its value and source; as text also its symbol and unit."""
+    """Every setting with its value and source, and notes on them; as text also its symbol and unit."""
     if to_json:
         return as_json({"settings": sourced(config), "notes": config.notes})
+    notes = table(("", ""), [("note", note) for note in config.notes])
+    return f"{_settings(config)}\n\n{notes}".rstrip()
+
+
+def _settings(config: configs.Config) -> str:
     flat = config.shown()
     rows = [
         (key, value_text(flat[key]), config.sources[key], f"{setting.symbol} {config.unit(setting)}".strip())

@@ -46,6 +46,13 @@ def test_settings_are_shown_with_their_places_and_symbols(contrast: Contrast) ->
     assert contrast("config").out == contrast("config", "show").out
 
 
+def test_notes_on_settings_are_shown_with_them_and_by_the_doctor(contrast: Contrast) -> None:
+    Path("contrast.toml").write_text("[train]\nlr = 0.5\n")
+    note = "train.lr is 0.5, outside of what is usual, 1e-07 to 0.01 (contrast.toml)"
+    assert contrast("config", "show").out.endswith(f"\n\nnote  {note}\n")
+    assert contrast("doctor").err == f"note: {note}\n"
+
+
 def test_the_users_file_has_a_path_before_it_exists(contrast: Contrast) -> None:
     path = Path(contrast("config", "path").out.strip())
     assert path == user_file() and not path.exists()
