@@ -309,10 +309,12 @@ def _as_toml(path: Path) -> str:
         return ""
     target = path.with_suffix(".toml")
     source, made = (json.dumps(str(one)) for one in (path, target))
-    read = f"json.load(open({source}))"
+    text = f"open({source}).read()"
     if kind == "yaml":  # where 1e-4 is a text
-        read = f'yaml.safe_load(re.sub(r"\\b(\\d+)e-", r"\\1.0e-", open({source}).read()))'
-    code = f'import {kind}, re, tomli_w; tomli_w.dump({read}, open({made}, "wb"))'
+        text = f'json.dumps(yaml.safe_load(re.sub(r"(?<![\\w./-])(\\d+)e-", r"\\1.0e-", {text})))'
+    # TOML has no null.
+    stated = "object_pairs_hook=lambda pairs: {key: value for key, value in pairs if value is not None}"
+    code = f'import json, re, tomli_w, yaml; tomli_w.dump(json.loads({text}, {stated}), open({made}, "wb"))'
     return f"make TOML of it: python -c {shlex.quote(code)}; then --config {shlex.quote(str(target))}"
 
 
