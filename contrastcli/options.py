@@ -316,7 +316,7 @@ HOST = _option(
     metavar="HOST[:DIR]",
     expose_value=False,
     is_eager=True,
-    callback=lambda ctx, param, host: boundary.run_on_host(host),
+    callback=lambda ctx, param, host: None if ctx.resilient_parsing else boundary.run_on_host(host),
 )
 
 OPENING = (
@@ -397,7 +397,8 @@ class Group(Command, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
+        is_known = not args or args[0].startswith("-") or args[0] in self.commands
+        if not (is_known or ctx.resilient_parsing):
             directory = runs.runs_dir(ctx.find_root().params.get("runs_dir"))
             hint = mistyped.command(args, ctx.command_path, self.commands, directory)
             raise UsageError(f"there is no command '{args[0]}'", hint)

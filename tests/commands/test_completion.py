@@ -1,5 +1,6 @@
 """A shell completes commands, options, their values, presets and runs."""
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -47,6 +48,13 @@ def test_runs_are_completed_by_name_and_files_by_the_shell(
     contrast(*train("--data", "tiny/labelled.jsonl", "--name", "mine"))
     assert complete(*words, "m").out.split() == ["plain,mine", "file,m"]
     assert complete("--runs-dir", "elsewhere", *words, "m").out.split() == ["file,m"]
+
+
+def test_completing_runs_no_ssh_and_tells_no_error(complete: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(os, "execvp", lambda file, words: started.append(file))
+    assert complete("watch", "--host", "box", "--js").out.split() == ["plain,--json"]
+    assert complete("swep", "--gr") == (0, "\n", "") and not started
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])
