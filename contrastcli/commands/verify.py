@@ -11,9 +11,13 @@ from contrastcli.runs.directory import TRAINING, Run
 from contrastcli.runs.event_file import LONGEST_LINE_BYTES, every_line
 from contrastcli.runs.events import Saved, decode, is_foreign
 from contrastcli.runs.results import Check
+from contrastcli.runs.status import Environment
+from contrastcli.settings.config import FORMAT, read_toml
 from contrastcli.training.checkpoint import read_position
 
 _RESTORE = "restore the file from a copy"
+_ALWAYS = "objective.name", "model.backbone", "data.train", "dev.data", "train.seed"
+"""Settings that the runs of every version state."""
 
 
 def verify(run: Run) -> list[Check]:
@@ -34,9 +38,10 @@ def raise_first_fault(checks: Sequence[Check]) -> None:
 
 def _checks(run: Run) -> list[Check]:
     parts: Mapping[str, Callable[[], str]] = {
-        "config.toml": lambda: f"{len(run.config().flat())} settings",
+        "config.toml": partial(_settings, run),
         "checkpoints.json": partial(_names, run),
         **{f"checkpoints/{folder.name}": partial(_checkpoint, folder) for folder in _folders(run)},
+        "environment.json": partial(_environment, run),
         "events.jsonl": partial(_events, run),
         "scores.json": lambda: ", ".join(run.scores().get("suites", {})) or "none yet",
     }
@@ -48,6 +53,29 @@ def _check(what: str, examine: Callable[[], str]) -> Check:
         return Check(what, examine())
     except ContrastError as error:
         return Check(what, error.what, error.hint, ok=False)
+
+
+def _settings(run: Run) -> str:
+    sources = run.config().sources
+    expected = sources if read_toml(run.config_path).get("format") == FORMAT else _ALWAYS
+    for key in expected:
+        if sources[key] == "default":
+            raise DataError(f"{run.config_path} has no {key}", _RESTORE)
+    return f"{len(sources)} settings"
+
+
+def _environment(run: Run) -> str:
+    if not run.environment_path.exists():
+        return _none_yet(run, f"{run.environment_path} is missing")
+    one = Environment.read(run.environment_path)
+    return f"contrast {one.contrast}, on {one.host}"
+
+
+def _none_yet(run: Run, what: str) -> str:
+    """Of a run without checkpoints. Raises DataError where there are some."""
+    if _folders(run):
+        raise DataError(f"{what}, and there are checkpoints", _RESTORE)
+    return "none yet"
 
 
 def _names(run: Run) -> str:
@@ -84,18 +112,16 @@ def _checkpoint(folder: Path) -> str:
 
 
 def _events(run: Run) -> str:
-    path, count, foreign = run.events_path, 0, 0
-    if not path.exists() or not path.stat().st_size:
-        if _folders(run):
-            raise DataError(f"{path} has no events, and there are checkpoints", _RESTORE)
-        return "none yet"
-    for line in every_line(path):
+    path, count, foreign, rest = run.events_path, 0, 0, ""
+    for line in every_line(path) if path.exists() else ():
         if not line.endswith(b"\n") and len(line) < LONGEST_LINE_BYTES:
-            return f"{count:,} events, and an incomplete line, which a resume removes"
+            rest = ", and an incomplete line, which a resume removes"
+            break
         count += 1
         if decode(line) is not None:
             continue
         if not is_foreign(line):
             raise DataError(f"{path}, line {count:,}: this is no event", f"{_RESTORE}, or remove the line")
         foreign += 1
-    return f"{count:,} events" + (f", {foreign:,} of them of kinds unknown here" if foreign else "")
+    found = f"{count:,} events" if count else _none_yet(run, f"{path} has no events")
+    return found + (f", {foreign:,} of them of kinds unknown here" if foreign else "") + rest

@@ -44,7 +44,7 @@ def test_a_run_in_order_has_a_line_for_each_thing(contrast: Contrast, run: Run) 
     assert all(line.startswith("✓ ok") for line in text.out.splitlines())
     checks = json.loads(contrast(*VERIFY, "--json").out)
     assert [check["what"] for check in checks] == [
-        *("config.toml", "checkpoints.json", "checkpoints/000004", "events.jsonl", "scores.json"),
+        *("config.toml", "checkpoints.json", "checkpoints/000004", "environment.json", "events.jsonl", "scores.json"),
     ]
     assert all(check["ok"] for check in checks)
     assert contents([run.path]) == before
@@ -116,15 +116,28 @@ def test_an_incomplete_last_line_is_no_fault(contrast: Contrast, run: Run) -> No
     assert answer.code == 0 and "an incomplete line" in answer.out
 
 
-def test_checkpoints_without_events_are_a_fault(contrast: Contrast, run: Run) -> None:
-    run.events_path.write_text("")
+@pytest.mark.parametrize("text", ["", "garbage"])
+def test_checkpoints_without_events_are_a_fault(contrast: Contrast, run: Run, text: str) -> None:
+    run.events_path.write_text(text)
     named(contrast(*VERIFY), 3, "events.jsonl has no events, and there are checkpoints")
+
+
+def test_checkpoints_without_the_record_of_what_trained_them_are_a_fault(contrast: Contrast, run: Run) -> None:
+    run.environment_path.unlink()
+    named(contrast(*VERIFY), 3, "environment.json is missing, and there are checkpoints")
+
+
+@pytest.mark.parametrize("at", ["format", "[train]", "save_every"])
+def test_settings_that_are_cut_off_are_a_fault(contrast: Contrast, run: Run, at: str) -> None:
+    edit(run.config_path, lambda text: text.partition(at)[0])
+    named(contrast(*VERIFY), 3, f"config.toml has no {'objective.name' if at == 'format' else 'train.'}")
 
 
 @pytest.mark.parametrize(
     ("file", "text", "words"),
     [
         ("config.toml", "[train]\nlr = -1\n", "train.lr"),
+        ("environment.json", "", "malformed"),
         ("scores.json", '{"model": "x", "suites": 3}', "malformed"),
         ("scores.json", '{"model": 3, "suites": {}}', "malformed"),
     ],
