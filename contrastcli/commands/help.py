@@ -39,11 +39,12 @@ def answer(words: Sequence[str], width: int, commands: Iterable[str], more: Fact
         last = "contrast help TOPIC shows one of these, contrast help COMMAND the options of a command."
         return f"{columns(list(topics().items()), width)}\n\n{laid_out(last, width)}"
     if words[0] not in topics():
-        ours = our_name(words[0], "help")
-        name = ours.partition(",")[0].removeprefix("--").replace("-", "_")
-        described = [*_settings(), *settings.objectives()] if ours not in topics() else []
-        if known := [(key, text) for key, text in described if name in (key, key.partition(".")[2])]:
-            return columns(known, width)
+        ours, described = our_name(words[0], "help"), [*_settings(), *settings.objectives()]
+        for word in (words[0], ours.partition(",")[0]):
+            names = word, word.removeprefix("--").replace("-", "_")
+            known = [(key, text) for key, text in described if key in names or key.partition(".")[2] in names]
+            if known and word not in topics():
+                return columns(known, width)
         hint = nearest(ours, [*topics(), *commands], "contrast help")
         raise UsageError(f"there is no help on '{words[0]}'", hint)
     options = f"\n\nThe options of the command: contrast {words[0]} --help" if words[0] in commands else ""

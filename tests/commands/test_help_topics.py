@@ -3,6 +3,7 @@
 import re
 import shlex
 import tomllib
+from functools import cache
 from importlib.resources import files
 from textwrap import dedent
 from typing import Any
@@ -17,6 +18,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.settings.catalogue import all_objectives
 from contrastcli.settings.other_names import our_name
 from contrastcli.settings.sections import all_settings
+from contrastcli.show.settings import objectives
 from support.command import Contrast, refused
 
 NAMES = sorted(topics.topics())
@@ -133,6 +135,13 @@ def test_a_key_of_the_app_is_listed_under_its_screen(contrast: Contrast) -> None
 def test_a_setting_or_an_objective_is_explained_by_its_name(word: str, key: str, contrast: Contrast) -> None:
     answer = contrast("help", word)
     assert answer.code == 0 and answer.out.split()[0] == key and len(answer.out.split()) > 9
+
+
+def test_a_name_of_ours_means_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("contrastcli.show.settings.objectives", cache(objectives))
+    for key in (*all_settings(), *(spec.name for spec in all_objectives())):
+        words = {key, key.rpartition(".")[2]} - topics.topics().keys()
+        assert all(f"{key} " in topics.answer([word], 80, (), {}) for word in words), key
 
 
 @pytest.mark.parametrize("command", [("train",), ("query",), ("runs", "prune"), ("help",)])
