@@ -20,8 +20,8 @@ def our_name(word: str, place: str = "") -> str:
 def _ours(place: str) -> dict[str, str]:
     path = Path(__file__).with_name("other_names.toml")
     table: dict[str, Any] = msgspec.toml.decode(path.read_bytes())
-    names: dict[str, list[str]] = table | table.pop("in").get(place, {})
-    return {_plain(word): ours for ours, words in names.items() for word in words}
+    own: dict[str, list[str]] = table.pop("in").get(place, {})
+    return {_plain(word): ours for names in (table, own) for ours, words in names.items() for word in words}
 
 
 def _plain(word: str) -> str:

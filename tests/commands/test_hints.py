@@ -79,6 +79,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("suggest", "F", "--epochs", "3"), "leave it out, and add it to the command that is printed"),
         (("list",), "did you mean contrast runs list?"),
         (("predict",), "did you mean contrast encode or contrast query?"),
+        (("search", "a", "b"), "did you mean contrast query?"),
         (("version",), "did you mean contrast --version?"),
         (("help", "losses"), "did you mean 'objectives'?"),
         (("query", "how", "do", "I", "reset", "--corpus", "t.txt"), "quotes: contrast query 'how do I reset' --corpus"),
