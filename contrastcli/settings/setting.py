@@ -158,7 +158,8 @@ class Setting:
 
     def check(self, value: object, source: str = "") -> Value:
         """The value with its right type. Raises UsageError, with the setting and the source of the value."""
-        if self.kind is str and isinstance(value, list) and all(isinstance(item, str | int) for item in value):
+        takes_list = self.kind is str and not self.choices
+        if takes_list and isinstance(value, list) and all(isinstance(item, str | int) for item in value):
             value = ",".join(map(str, value))
         with suppress(msgspec.ValidationError, UnicodeError):
             checked = cast(Value, msgspec.convert(value, self.type))
@@ -200,7 +201,11 @@ class Setting:
                 number = str(math.ceil(float(words)))
             elif self.kind is float and large and not self.doubt(float("e-".join(large.groups()))):
                 number = "e-".join(large.groups())
-        return [number] if number != typed and re.match(r"[\d.]", number) else []
+        with suppress(ValueError):
+            if number != typed and self.kind in (int, float):
+                msgspec.convert(self.kind(number), self.type)
+                return [number]
+        return []
 
     def parse(self, text: str, source: str = "") -> Value:
         """The value of a flag or an environment variable. Raises UsageError as `check` does."""

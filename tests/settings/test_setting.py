@@ -244,3 +244,18 @@ def test_an_error_carries_the_setting_and_where_its_value_is_from(key: str, valu
         config.resolve([Layer.of({"train.seed": 1}, "below"), Layer.of({key: value}, "--flag", strict=True)])
     assert (raised.value.key, raised.value.source) == (key, "--flag")
     assert raised.value.what.endswith(" (--flag)") and raised.value.what == str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *[("model.lora", "5000.0"), ("train.batch_size", "2e6"), ("train.seed", "1e10"), ("train.seed", 10**23)],
+        *[("train.weight_decay", "15,5"), ("objective.tau", "0,0"), ("objective.similarity", ["angle", "cosine"])],
+    ],
+)
+def test_no_hint_gives_a_value_that_is_refused(key: str, value: object) -> None:
+    with pytest.raises(UsageError) as raised:
+        SETTINGS[key].check(value)
+    (hint,) = raised.value.remedies
+    several = "; for several: contrast sweep --grid objective.similarity=angle,cosine"
+    assert str(hint).endswith(several) == isinstance(value, list)
