@@ -28,7 +28,7 @@ _typed_runs_dir, _typed_flags = "", ""
 
 _OF_RUNS = "train|sweep|runs|watch|stop|compare|eval|encode|query|export|merge|mine|data|suggest|papers|tui"
 _TRAINING = re.compile(r"\bcontrast train (?=--(?!no-ui|preset starter --no-ui))")
-_COMMAND = re.compile(rf"\bcontrast (?=(?:{_OF_RUNS}) )")
+_COMMAND = re.compile(rf"\bcontrast (?=(?:{_OF_RUNS})(?![\w.-]))")
 
 CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Characters that control a terminal, or turn the direction of writing."""
@@ -127,6 +127,8 @@ def to_copy(text: str) -> str:
     """A text whose commands have the runs directory and the flags of this one, so that they can be copied."""
     if _typed_flags:
         text = _TRAINING.sub(lambda match: f"{match[0]}{_typed_flags} ", text)
+        # Several seeds are trained here.
+        text = re.sub("--detach (?=.* --seeds )", "", text)
     return _COMMAND.sub(lambda match: f"contrast --runs-dir {_typed_runs_dir} ", text) if _typed_runs_dir else text
 
 

@@ -278,6 +278,11 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("train", "--resume", "simple", "--name", "b"), "leave out --name"),
         (("train", "--resume", "simple", "--lr", "0.1"), "contrast train --config runs/simple/config.toml --lr 0.1"),
         (("train", "--resume", "simple", "--seeds", "3"), "contrast train --config runs/simple/config.toml --seeds 3"),
+        (
+            ("train", "--detach", "--resume", "simple", "--seeds", "3"),
+            "contrast train --config runs/simple/config.toml --seeds 3",
+        ),
+        (("--runs-dir", "runs", "compare", "simple", "simple"), "see contrast --runs-dir runs runs"),
         (("sweep", "--resume", "simple"), "hint: contrast train --resume simple"),
         (train("--data", "tiny/pair.jsonl"), "did you mean tiny/pairs.jsonl?"),
         (train("--data", "-"), "write what is piped to a file, such as rows.csv, and name that"),
