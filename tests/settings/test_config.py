@@ -1,5 +1,6 @@
 """Settings: which source takes precedence, errors for bad values, and how a run is repeated."""
 
+import shlex
 from pathlib import Path
 
 import platformdirs
@@ -269,6 +270,17 @@ def test_a_flag_is_accepted_with_the_setting_that_switches_it_on(
     resolved = config.resolve([flags(**typed)])
     assert resolved.flat()[f"objective.{setting}"] == 0.5
     assert resolved.notes == ()
+
+
+# Secrets
+
+
+@pytest.mark.parametrize("secret", ["s3cret", "it's-s3cret"])
+def test_a_text_and_a_command_line_are_masked(secret: str) -> None:
+    url = f"https://host/{secret}"
+    masked = config.resolve([Layer.of({"alerts.webhook": url}, "here")]).masked
+    assert masked(f"to {url}") == "to https://host/…"
+    assert shlex.split(masked(shlex.join([f"alerts.webhook={url}"]))) == ["alerts.webhook=https://host/…"]
 
 
 # Values that are hardly meant
