@@ -45,6 +45,10 @@ def argv(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (["tui", "--host", "ssh://ann@box:2222"], "ssh://ann@box:2222", "contrast tui"),
         (["watch", "--host", "ssh://box/my runs"], "ssh://box", "cd '/my runs' && contrast watch"),
         (["watch", "--host", "ssh://box:22/"], "ssh://box:22", "contrast watch"),
+        (["tui", "--host", "ssh://box/~/my runs"], "ssh://box", "cd 'my runs' && contrast tui"),
+        (["tui", "--host", "box:~bob/my runs"], "box", "cd ~bob/'my runs' && contrast tui"),
+        (["tui", "--host", "ssh://box/~bob"], "ssh://box", "cd ~bob && contrast tui"),
+        (["tui", "--host", "box:~$(x)/a"], "box", "cd '~$(x)/a' && contrast tui"),
         (["tui", "--host", "box:$(x)", "a;b"], "box", "cd '$(x)' && contrast tui 'a;b'"),
     ],
 )
