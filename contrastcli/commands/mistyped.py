@@ -220,12 +220,15 @@ def elsewhere(
 
     Without a name it belongs to all commands, and stands before them.
     """
-    at = next((n for n, word in enumerate(words) if word.partition("=")[0] == name), None)
+    option: list[str] = []
+    others = [*words]
+    while (at := next((n for n, word in enumerate(others) if word.partition("=")[0] == name), None)) is not None:
+        size = 2 if takes_value and "=" not in others[at] else 1
+        option += others[at : at + size]
+        del others[at : at + size]
     # It may be one of several letters behind a dash.
-    if at is None:
+    if not option:
         return ""
-    size = 2 if takes_value and "=" not in words[at] else 1
-    option, others = words[at : at + size], [*words[:at], *words[at + size :]]
     program, *rest = command.split()
     if below:
         meant = next((word for word in others if word in below), below[0])

@@ -98,6 +98,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("train", "--host", "me@gpu"), "ssh HOST contrast …, and see it from here: contrast watch --host HOST"),
         (("watch", "--runs-dir", "x"), "put it before the command: contrast --runs-dir x watch"),
         (("sweep", "--debug"), "put it before the command: contrast --debug sweep"),
+        (("query", "a b", "--freeze", "3", "--freeze=2", "c"), "without it: contrast query 'a b' c"),
         (("query", "a b", "c", "--freeze", "3"), "contrast train has it; without it: contrast query 'a b' c"),
         (("compare", "one", "--lr=3", "two"), "contrast train has it; without it: contrast compare one two"),
         (("runs", "--json"), "did you mean contrast runs list --json?"),
