@@ -130,7 +130,7 @@ def resolve(word: str | None, runs_dir: Path | None = None) -> ModelRef:
     """
     word = default_word(runs_dir or Path()) if word is None else word
     run = _run(word, runs_dir)
-    return ModelRef(str(run.path), run) if run else ModelRef(word, runs_dir=runs_dir)
+    return ModelRef(_path(run), run) if run else ModelRef(word, runs_dir=runs_dir)
 
 
 def _alike(word: str, runs_dir: Path | None) -> str:
@@ -152,30 +152,42 @@ def _alike(word: str, runs_dir: Path | None) -> str:
 
 
 def default_word(runs_dir: Path) -> str:
-    """CONTRAST_MODEL, else the name of the newest run that finished or was stopped. Raises DataError without either.
+    """CONTRAST_MODEL, else a word for the newest run that finished or was stopped. Raises DataError without either.
 
     One that was stopped before its first evaluation is meant only where there is no other.
     """
     if word := os.environ.get("CONTRAST_MODEL"):
         return word
-    unmeasured = ""
+    unmeasured = None
     for run in list_runs(runs_dir):
         # One that cannot be read is not meant.
         with suppress(ContrastError, OSError):
             state, saved = run.status().state, run.checkpoints()
             if saved and (state == "finished" or (state == "stopped" and "best" in saved)):
-                return str(run.path) if run.name == "starter" else run.name
-            unmeasured = unmeasured or (run.name if saved and state == "stopped" else "")
+                return _word(run, runs_dir)
+            unmeasured = unmeasured or (run if saved and state == "stopped" else None)
     if unmeasured:
-        return unmeasured
+        return _word(unmeasured, runs_dir)
     raise DataError(f"there is no model: no run in {runs_dir} has ended", "contrast train --preset starter --no-ui")
 
 
+def _word(run: Run, runs_dir: Path) -> str:
+    """The name of a run, or its path where that name means another model."""
+    return run.name if _run(run.name, runs_dir) == run else _path(run)
+
+
+def _path(run: Run) -> str:
+    """The path of a run, with a separator: `starter` and `last` alone mean others."""
+    return os.path.join(run.path.parent, run.path.name)
+
+
 def _run(word: str, runs_dir: Path | None) -> Run | None:
+    if word in ("", "starter"):
+        return None
     path = Path(os.path.expanduser(word))
-    if word and word != "last" and Run(path).exists():
+    if word != "last" and Run(path).exists():
         return Run(path, runs_dir is not None and path.parent.resolve() != runs_dir.resolve())
-    if word in ("", "starter") or runs_dir is None:
+    if runs_dir is None:
         return None
     similar = [run for run in list_runs(runs_dir) if word in run.name]
     if word == "last" or any(run.name == word for run in similar):

@@ -67,6 +67,14 @@ def test_without_a_word_the_newest_run_that_has_ended_is_meant(trained: Run, tin
     assert resolve(None, folder).name == str(folder / "simple-a")
 
 
+def test_the_newest_run_is_meant_where_another_run_here_has_its_name(
+    trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two_runs(trained, tmp_path / "runs")
+    monkeypatch.chdir(two_runs(trained, tmp_path / "here"))
+    assert resolve(None, Path("../runs")).run == Run(Path("../runs/simple-b"))
+
+
 def test_a_run_that_stopped_before_its_first_evaluation_is_meant_where_there_is_no_other(tmp_path: Path) -> None:
     early = recorded(tmp_path, "stopped", "b-early")
     early.checkpoints_path.write_text('{"last": "000350"}')
@@ -175,9 +183,11 @@ def test_scores_are_kept_for_the_files_of_a_model_as_they_are(
     assert len(paths) == 4
 
 
-def test_the_starter_is_embedded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "starter").mkdir()
+def test_the_starter_is_embedded(trained: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = Run(Path(shutil.copytree(trained.path, tmp_path / "starter")))
     monkeypatch.chdir(tmp_path)
+    for word in ("./starter", None):
+        assert resolve(resolve(word, Path()).name).folder().resolve() == run.checkpoint()
     assert resolve("starter").folder() == STARTER
     assert STARTER.parts[-3:] == ("contrastcli", "starter", "backbone")
 
