@@ -3,7 +3,7 @@
     modules.json                        the chain: Transformer, pooling, then dense layers, layer norms, unit length
     1_…/config.json                     a folder for each module after the first
     sentence_bert_config.json           the longest text in tokens, and whether texts are lowercased
-    config_sentence_transformers.json   prompts by name, and the similarity function
+    config_sentence_transformers.json   prompts by name, the similarity function, and the numbers that are kept
 
 This is sentence-transformers' layout. `mean-no-cls` is written as WordWeights with 0 for CLS before mean pooling,
 `mask` as WordWeights with 1 for the mask token and 0 for all others, a suffix into the tokenizer's template,
@@ -61,7 +61,7 @@ class Contract:
     `backbone` is its folder, `after` the layers that follow the pooling. `prompts` are texts by name, of which
     `default` names the one that texts of no kind get. Without `include_prompt` no prompt's tokens are pooled.
     `max_length` counts a text's tokens, None for as many as the backbone reads. `attention` says which tokens a token
-    sees, in the backbone's config.json.
+    sees, in the backbone's config.json. Where the folder states `truncate_dim`, only so many first numbers are kept.
     """
 
     backbone: Path
@@ -82,6 +82,7 @@ class Contract:
     """Whether the folder states it; else it is a bare backbone."""
     is_classifier: bool = False
     """Whether a bare backbone comes with a classifier on top, which no embedding uses."""
+    truncate_dim: int | None = None
     is_static: bool = False
     """Whether the backbone is a vector for each token."""
 
@@ -129,11 +130,11 @@ class Contract:
             contract = replace(contract, prompts=prompts, default="query", suffix=MASK_SUFFIX, include_prompt=True)
         return contract, dropped
 
-    def shortened(self, dim: int, width: int) -> "Contract":
-        """The contract of the first `dim` numbers of embeddings of a width: a dense layer keeps them."""
+    def shortened(self, dim: int, width: int, *, rescale: bool = True) -> "Contract":
+        """The contract of the first `dim` numbers of a width, kept by a dense layer; `rescale` restores unit length."""
         layer = Dense(width, dim, False, nn.Identity())
         nn.init.eye_(layer.linear.weight)
-        after = nn.Sequential(*self.after).insert(len(self.after) - self.normalizes, layer)
+        after = nn.Sequential(*self.after).insert(len(self.after) - (rescale and self.normalizes), layer)
         return replace(self, after=after, dims=tuple(shorter for shorter in self.dims if shorter < dim))
 
     def normalized(self) -> "Contract":
@@ -266,6 +267,7 @@ def _read_chain(folder: Path, modules: Sequence[_Module]) -> Contract:
         lowercase=lowercase,
         suffix=str(settings.get("suffix", "")),
         attention="bidirectional" if is_static else attention_of(read_config(backbone)),
+        truncate_dim=msgspec.convert(settings.get("truncate_dim"), int | None),
         is_static=is_static,
     )
     for module in modules[1:]:

@@ -100,14 +100,22 @@ def make_encoder(contract: Contract, *, merge: bool = True) -> SentenceEncoder:
         limit = f"at most {encoder.max_length} tokens, of which its tokenizer adds {len(tokenizer.added)}"
         raise DataError(f"texts of {folder} have {limit}", DOWNLOAD)
     check_pooling(contract, tokenizer)
-    width = backbone.width
+    width = _width(contract, backbone.width)
+    if contract.truncate_dim and contract.truncate_dim < width:
+        # As in sentence-transformers, where they are not of unit length.
+        encoder.put_under(contract.shortened(contract.truncate_dim, width, rescale=False))
+    return encoder
+
+
+def _width(contract: Contract, width: int) -> int:
+    """That of embeddings, given that of the pooled ones. Raises DataError for layers that do not fit."""
     for layer in contract.after:
         if isinstance(layer, Dense):
             if layer.linear.in_features != width:
-                what = f"a dense layer of {folder} takes {layer.linear.in_features} numbers, and gets {width}"
-                raise DataError(what, DOWNLOAD)
+                dense = f"a dense layer of {contract.backbone}"
+                raise DataError(f"{dense} takes {layer.linear.in_features} numbers, and gets {width}", DOWNLOAD)
             width = layer.linear.out_features
-    return encoder
+    return width
 
 
 def check_pooling(contract: Contract, tokenizer: Tokenizer) -> None:

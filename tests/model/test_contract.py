@@ -1,5 +1,6 @@
 """A model's contract: read from a folder, kept, changed by settings, and written again."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,16 @@ def test_any_chain_of_layers_comes_back_and_is_computed(embedder: Path, tmp_path
     again = load_encoder(tmp_path / "again")
     assert str(again.contract) == str(encoder.contract) and again.max_length == encoder.max_length == 12
     assert np.array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
+
+
+def test_embeddings_are_cut_where_sentence_transformers_cuts_them(embedder: Path, tmp_path: Path) -> None:
+    whole, file = load_encoder(embedder).encode(TEXTS), embedder / "config_sentence_transformers.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"truncate_dim": 4}))
+    encoder = load_encoder(embedder)
+    save_encoder(encoder, tmp_path / "again")
+    for one in (encoder, load_encoder(tmp_path / "again")):
+        assert one.width == 4 and not one.contract.normalizes
+        assert np.array_equal(one.encode(TEXTS), whole[:, :4])
 
 
 @pytest.mark.filterwarnings("ignore")  # of the other library
