@@ -47,6 +47,12 @@ def test_uniformity_of_many_rows_is_that_of_all_their_pairs_at_once() -> None:
     assert uniformity(many) == pytest.approx(expected, rel=1e-5)
 
 
+def test_uniformity_has_the_distances_of_zero_vectors(vectors: Tensor) -> None:
+    vectors[1:] = 0
+    kernel = [1.0] * 30 + [math.exp(-2)] * 12
+    assert uniformity(vectors) == pytest.approx(math.log(sum(kernel) / len(kernel)), rel=1e-5)
+
+
 def test_uniformity_of_a_collapsed_encoder_is_zero() -> None:
     assert uniformity(torch.ones(5, 3)) == pytest.approx(0.0, abs=1e-5)
 
