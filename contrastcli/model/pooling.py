@@ -54,7 +54,8 @@ def pool(hidden: Hidden, mask: Tensor, pooling: Pooling, skipped: NDArray[np.int
         return hidden.last[:, 0].float()
     if pooling == "last":
         last = mask.shape[1] - 1 - mask.flip(1).int().argmax(dim=1)  # (B,)
-        return hidden.last[torch.arange(len(last), device=last.device), last].float()
+        # Of the shape, since the trace of an export takes len for a constant.
+        return hidden.last[torch.arange(last.shape[0], device=last.device), last].float()
     if pooling == "first-last":
         return (_mean(hidden.first, mask) + _mean(hidden.last, mask)) / 2
     if pooling == "last-mean":

@@ -312,7 +312,7 @@ def test_a_run_without_a_checkpoint_is_no_model(tiny: Tiny, tmp_path: Path) -> N
     assert not (tmp_path / "dest").exists()
 
 
-@pytest.mark.parametrize("pooling", ["cls", "mean-no-cls", "last-mean", "mask"])
+@pytest.mark.parametrize("pooling", ["cls", "mean-no-cls", "last", "last-mean", "mask"])
 def test_onnx_computes_the_same_for_batches_of_any_size(tiny: Tiny, tmp_path: Path, pooling: Pooling) -> None:
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")
