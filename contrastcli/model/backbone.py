@@ -99,13 +99,8 @@ class AutoBackbone(Backbone):
     """Any other encoder or decoder that transformers' AutoModel knows, and the encoder of an encoder-decoder."""
 
     def __init__(self, config: dict[str, Any], model: Any) -> None:
-        positions = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
-        # RoBERTa and its kin count positions from padding_idx + 1.
-        unused = getattr(positions, "padding_idx", None)
-        limit = int(getattr(model.config, "max_position_embeddings", 0) or 0)
-        longest = limit - (0 if unused is None else unused + 1) if limit > 0 else _USUAL_MAX_LENGTH
         sizes = model.config
-        super().__init__(config, sizes.hidden_size, sizes.num_hidden_layers, longest, sizes.vocab_size)
+        super().__init__(config, sizes.hidden_size, sizes.num_hidden_layers, positions_of(model), sizes.vocab_size)
         # Keys and values of earlier tokens are for writing texts.
         sizes.use_cache = False
         self.model = model
@@ -193,10 +188,22 @@ def is_classifier(config: Mapping[str, Any]) -> bool:
 
 def longest_of(folder: Path, config: Mapping[str, Any]) -> int:
     """The most tokens of a text that the model in a folder with that config.json reads. Raises DataError."""
-    if not fits(config):
-        return int(config.get("max_position_embeddings") or _USUAL_MAX_LENGTH)
-    shape = _shape(folder, config)
-    return shape.positions - shape.first_position
+    if fits(config):
+        shape = _shape(folder, config)
+        return shape.positions - shape.first_position
+    if not config.get("max_position_embeddings"):
+        return _USUAL_MAX_LENGTH
+    with loading_as(folder, "a text encoder"):
+        return positions_of(_empty(config, transformers().AutoConfig.for_model(**config)))
+
+
+def positions_of(model: Any) -> int:
+    """The most tokens of a text that a model of transformers reads."""
+    positions = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
+    # RoBERTa and its kin count positions from padding_idx + 1.
+    unused = getattr(positions, "padding_idx", None)
+    limit = int(getattr(model.config, "max_position_embeddings", 0) or 0)
+    return limit - (0 if unused is None else unused + 1) if limit > 0 else _USUAL_MAX_LENGTH
 
 
 def _shape(folder: Path, config: Mapping[str, Any]) -> Shape:
@@ -296,12 +303,16 @@ def _sees_ahead(model: Any) -> bool:
 
 def _check_size(files: Sequence[Path], config: Mapping[str, Any], settings: Any) -> None:
     """Raises ValueError for a config of far more than the files hold, which transformers would make and fill."""
-    library, size = transformers(), sum(file.stat().st_size for file in files)
-    if max((n for key, n in config.items() if "layer" in key and isinstance(n, int)), default=0) > _MOST_LAYERS:
-        raise ValueError(f"its {CONFIG} has more than {_MOST_LAYERS:,} layers")
-    with torch.device("meta"):  # takes no memory
-        empty = library.AutoModel.from_config(settings)
-    count = sum(parameter.numel() for parameter in empty.parameters())
+    size = sum(file.stat().st_size for file in files)
+    count = sum(parameter.numel() for parameter in _empty(config, settings).parameters())
     # A parameter may be packed into less than a byte.
     if count > 8 * size:
         raise ValueError(f"its weights are far fewer than the {count:,} of its {CONFIG}")
+
+
+def _empty(config: Mapping[str, Any], settings: Any) -> Any:
+    """A model of transformers without memory for its weights. Raises ValueError for one of too many layers."""
+    if max((n for key, n in config.items() if "layer" in key and isinstance(n, int)), default=0) > _MOST_LAYERS:
+        raise ValueError(f"its {CONFIG} has more than {_MOST_LAYERS:,} layers")
+    with torch.device("meta"):
+        return transformers().AutoModel.from_config(settings)

@@ -18,7 +18,7 @@ from contrastcli.data.relevance import documents_of
 from contrastcli.data.texts import Texts
 from contrastcli.data.tokens import OnProgress, transformers
 from contrastcli.errors import DataError, UsageError
-from contrastcli.model.backbone import load_pretrained, loading_as, read_config
+from contrastcli.model.backbone import load_pretrained, loading_as, positions_of, read_config
 from contrastcli.model.contract import read_contract
 from contrastcli.model.devices import choose_device
 from contrastcli.model.encoder import SentenceEncoder
@@ -260,7 +260,7 @@ def _load_cross_encoder(ref: ModelRef) -> Scorer:
     with loading_as(folder, "a cross-encoder"):
         model = load_pretrained(folder, read_config(folder), library.AutoModelForSequenceClassification)
         tokenizer = library.AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        tokenizer.model_max_length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+        tokenizer.model_max_length = min(tokenizer.model_max_length, positions_of(model))
         pipeline = library.pipeline("text-classification", model, tokenizer=tokenizer, device=choose_device("auto"))
     if model.config.num_labels != 1:
         what = f"{ref.name} gives a pair {model.config.num_labels} numbers, and a teacher's score is one"

@@ -12,6 +12,9 @@ import torch
 import contrastcli
 from contrastcli.data.formats import read_file
 from contrastcli.data.sources import load_examples
+from contrastcli.data.texts import Texts
+from contrastcli.model.locate import ModelRef
+from contrastcli.model.mining import load_scorer
 from contrastcli.settings.sections import Data
 from support.command import MODEL, Contrast, failed, refused
 
@@ -182,9 +185,9 @@ def test_an_embedders_scores_are_its_cosines(contrast: Contrast, name: str) -> N
         assert rows[row][1] == pytest.approx([float(anchor @ other) for other in others], abs=2e-6)
 
 
-def write_cross_encoder(folder: Path, labels: int = 1) -> Path:
-    """A BERT with random weights that classifies pairs, as transformers saves it."""
-    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+def write_cross_encoder(folder: Path, labels: int = 1, kind: str = "bert") -> Path:
+    """A BERT, or its kin, with random weights that classifies pairs, as transformers saves it."""
+    from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
     from support.tiny import SIZES, write_tokenizer
 
@@ -192,7 +195,8 @@ def write_cross_encoder(folder: Path, labels: int = 1) -> Path:
     write_tokenizer(folder)
     sizes: dict[str, Any] = {name: value for name, value in SIZES.items() if name != "model_type"}
     sizes |= {"num_labels": labels, "initializer_range": 0.5}
-    BertForSequenceClassification(BertConfig(**sizes)).save_pretrained(folder)
+    family: Any = AutoModelForSequenceClassification
+    family.from_config(AutoConfig.for_model(kind, **sizes)).save_pretrained(folder)
     AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
     return folder
 
@@ -211,6 +215,15 @@ def test_a_cross_encoders_scores_are_its_logits(contrast: Contrast, saved_by: st
     expected = model.predict(pairs)
     assert np.ptp(expected) > 0.1
     assert [score for _, scores in rows[:40] for score in scores] == pytest.approx(list(map(float, expected)), abs=1e-4)
+
+
+def test_a_cross_encoder_reads_as_many_tokens_as_it_has_positions_for(tmp_path: Path) -> None:
+    folder = write_cross_encoder(tmp_path / "cross", kind="roberta")
+    settings = json.loads((folder / "tokenizer_config.json").read_text()) | {"model_max_length": None}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    texts = Texts.of(["ba " * 100])
+    (scores,) = load_scorer(ModelRef(str(folder)), "fp32")[0](texts, [texts], lambda done, count: None)
+    assert np.isfinite(scores).all()
 
 
 def test_a_teacher_that_cannot_score_is_refused_before_mining(contrast: Contrast) -> None:

@@ -63,6 +63,12 @@ def test_the_longest_text_is_known_from_the_config_alone(family: Path) -> None:
     assert longest_of(family, read_config(family)) == load_backbone(family).max_length
 
 
+def test_the_longest_text_of_roberta_s_other_kin_is_shorter_than_its_positions(tmp_path: Path) -> None:
+    folder = write_family("roberta", tmp_path / "camembert")
+    (folder / "config.json").write_text(json.dumps(read_config(folder) | {"model_type": "camembert"}))
+    assert longest_of(folder, read_config(folder)) == load_backbone(folder).max_length == 41
+
+
 @pytest.mark.parametrize("name", ENCODERS)
 def test_a_bare_encoder_takes_the_mean(name: str, tmp_path: Path) -> None:
     contract = read_contract(write_family(name, tmp_path / name))
