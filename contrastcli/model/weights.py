@@ -6,13 +6,14 @@ import warnings
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from contrastcli.errors import DataError, error_text
-from contrastcli.files import cached, check_regular, checksum_of
+from contrastcli.files import cached, check_regular, checksum_of, read_json
 from contrastcli.model.locate import PICKLED
 
 CONFIG = "config.json"
@@ -30,9 +31,9 @@ _POINTER = b"version https://git-lfs"
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
-    """The tensors of a folder's model.safetensors, memory-mapped, else of its pytorch_model.bin. Raises DataError."""
-    if (folder / WEIGHTS).is_file():
-        return _read_tensors(folder / WEIGHTS)
+    """The tensors of a folder's safetensors, memory-mapped, else of its pytorch_model.bin. Raises DataError."""
+    if files := _files(folder):
+        return {name: tensor for file in files for name, tensor in _read_tensors(file).items()}
     file = folder / PICKLED
     if not file.is_file():
         raise _no_weights(folder)
@@ -44,9 +45,24 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
     return read_pickled(file) if copy is None else copy
 
 
+class _Index(msgspec.Struct):
+    """What names the files of weights in several, by tensor."""
+
+    weight_map: dict[str, str]
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files of safetensors that hold a folder's weights: one, or those of its index; none without either."""
+    if (folder / WEIGHTS).is_file():
+        return [folder / WEIGHTS]
+    index = read_json(folder / f"{WEIGHTS}.index.json", _Index, DOWNLOAD)
+    # No path out of the folder.
+    return [folder / name for name in sorted({Path(file).name for file in index.weight_map.values()})] if index else []
+
+
 def _read_tensors(file: Path) -> dict[str, Tensor]:
-    check_regular(file)
     try:
+        check_regular(file)
         return load_file(file)
     except (SafetensorError, OSError) as error:
         if _is_pointer(file):
@@ -86,9 +102,7 @@ def count_parameters(folder: Path) -> int:
 
     Without those that write texts: T5's decoder, and the layer that makes words of a decoder's vectors.
     """
-    files = list(folder.glob("model*.safetensors"))
-    weights = [_read_tensors(file) for file in files] or [read_weights(folder)]
-    items = [item for tensors in weights for item in tensors.items()]
+    items = read_weights(folder).items()
     return sum(tensor.numel() for name, tensor in items if not name.startswith(("decoder.", "lm_head.")))
 
 

@@ -1,5 +1,6 @@
 """Models published without safetensors: their pickled tensors are read, and nothing else that a pickle may hold."""
 
+import json
 import os
 import pickle
 import shutil
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from contrastcli.errors import DataError
 from contrastcli.files import cache_dir
@@ -52,6 +53,19 @@ def test_pickled_tensors_make_the_same_model(tiny: Tiny, folder: Path, monkeypat
 
 def tiny_words(folder: Path) -> int:
     return read_weights(folder)["embeddings.word_embeddings.weight"].numel()
+
+
+def test_safetensors_in_several_files_make_the_same_model(tiny: Tiny, folder: Path) -> None:
+    tensors = load_file(tiny.backbone / "model.safetensors")
+    index = {name: f"model-0000{number % 2 + 1}-of-00002.safetensors" for number, name in enumerate(tensors)}
+    for file in set(index.values()):
+        save_file({name: tensors[name] for name in tensors if index[name] == file}, folder / file)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
+    assert np.array_equal(load_encoder(folder).encode(TEXTS), load_encoder(tiny.backbone).encode(TEXTS))
+    assert count_parameters(folder) == count_parameters(tiny.backbone)
+    (folder / file).unlink()
+    with pytest.raises(DataError, match=f"{file} is truncated or corrupt"):
+        load_encoder(folder)
 
 
 def test_the_old_format_of_torch_is_read(tiny: Tiny, folder: Path) -> None:
