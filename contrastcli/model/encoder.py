@@ -58,8 +58,10 @@ class SentenceEncoder(nn.Module):
         """Of `encode`; training sets its own."""
         self.usual_texts: Sequence[str] = ()
         """Texts from which int8 takes the ranges of activations, so that no embedding depends on the others."""
+        self.fills = np.zeros(0, dtype=bool)
+        """Which texts of the last of `blocks` fill max_length, or are cut there."""
         self.full = 0
-        """Texts so far that fill max_length, or are cut there."""
+        """How many of the rows of `blocks_of` do so far."""
         self.note: Callable[[str], object] = narrate
         self.reductions = 0
         """How many times memory ran out in encoding: each halved the tokens at once."""
@@ -232,7 +234,7 @@ class SentenceEncoder(nn.Module):
         for start in range(0, len(texts), TEXTS_AT_ONCE):
             some = texts[start : start + TEXTS_AT_ONCE]
             table = self.tokenise(some, kind)
-            self.full += int((table.lengths >= self.max_length).sum())
+            self.fills = table.lengths >= self.max_length
             vectors = self.encode_table(table, on_chunk=advance).numpy()
             require_finite(vectors, some, self.name)
             yield vectors
@@ -265,7 +267,9 @@ def blocks_of(
     first = rows.start // TEXTS_AT_ONCE * TEXTS_AT_ONCE
     end = -(-rows.stop // TEXTS_AT_ONCE) * TEXTS_AT_ONCE if rows else first
     for block in encoder.blocks(Texts(texts.store, texts.rows[first:end]), kind, on_progress=on_progress):
-        yield block[max(0, rows.start - first) : rows.stop - first]
+        own = slice(max(0, rows.start - first), rows.stop - first)
+        encoder.full += int(encoder.fills[own].sum())
+        yield block[own]
         first += len(block)
 
 

@@ -78,6 +78,11 @@ def test_shards_joined_have_the_bits_of_one_file(
     assert max(map(len, shards)) - min(map(len, shards)) <= 1
 
 
+def test_only_the_shards_own_texts_that_fill_the_model_are_counted(contrast: Contrast) -> None:
+    write(["ba " * 100] * 12)
+    assert "6 texts fill the model's 32 tokens" in contrast(*ENCODE, "--shard", "1/2").err
+
+
 def test_a_shard_without_rows_says_so(contrast: Contrast) -> None:
     answer = contrast("encode", "-", "-o", "v.npy", *MODEL, "--shard", "1/3", stdin=b"ba\nda\n")
     assert answer.err.endswith("wrote v.npy: 0 vectors of 32, none of 2\n")
