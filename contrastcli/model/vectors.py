@@ -24,8 +24,6 @@ Vectors = NDArray[np.float32]
 Stored = NDArray[Any]
 """Vectors as they are written: (·, d), or (·, d / 8) of bits."""
 
-Ids = Column[object] | None
-
 _COMPARED = 64
 """Texts of a corpus that are encoded to see whether stored vectors are theirs."""
 _LEAST_COSINE, _EQUAL_COSINE = 0.98, 0.999
@@ -94,7 +92,9 @@ HEADERS = {".npy": npy_header, ".safetensors": _safetensors_header}
 """What precedes the rows, by the suffix of the file, given one of them and their number."""
 
 
-def write_parquet(path: Path, blocks: Iterable[Stored], like: Stored, texts: Texts, ids: Ids, row: int) -> None:
+def write_parquet(
+    path: Path, blocks: Iterable[Stored], like: Stored, texts: Texts, ids: Column[object] | None, row: int
+) -> None:
     """Write the columns `text`, `vector` and, where there are ids, `id`, from a row on; a block is a row group."""
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
