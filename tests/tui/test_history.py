@@ -14,9 +14,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from contrastcli.runs import event_file
 from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import read
 from contrastcli.runs.events import Done, Note, Progress, decode, encode
+from contrastcli.runs.measured import Step
 from contrastcli.runs.status import Writer
 from contrastcli.tui.history import feed
 from contrastcli.tui.history.feed import Feed
@@ -247,6 +249,52 @@ async def test_of_a_large_file_the_end_is_shown_first_and_then_the_whole(
     assert window.last_step == 600 and window.series["step"].steps[0] >= window.begin
     assert window is not follower.history
     assert follower.history.series["step"].steps == whole.series["step"].steps and follower.history.begin == 0
+
+
+async def test_of_a_large_file_each_event_is_taken_once_though_reading_fails_and_events_arrive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "WINDOW_BYTES", 20_000)
+    monkeypatch.setattr(feed, "BLOCK_BYTES", 5_000)
+    monkeypatch.setattr(feed, "POLL_SECONDS", 0.01)
+    run = recorded(tmp_path, "finished")
+    reads: list[int] = []
+
+    def read_lines(path: Path, position: int, size: int) -> tuple[list[bytes], int]:
+        reads.append(position)
+        is_failing = position > 5_000 and reads.count(position) == 1
+        return ([], position) if is_failing else event_file.read_lines(path, position, size)
+
+    monkeypatch.setattr(feed, "read_lines", read_lines)
+    later = iter(range(601, 900))
+
+    def arrive() -> None:
+        if follower.earlier is not None:
+            append(run, stepped(next(later)))
+
+    async with followed(run.events_path, arrive) as follower:
+        await _wait_for(lambda: follower.history.last_step > 600 and follower.earlier is None)
+        await asyncio.sleep(2 * feed.POLL_SECONDS)
+    steps = [event.step for event in _all(run.events_path) if isinstance(event, Step)]
+    assert list(follower.history.series["step"].steps) == steps
+
+
+async def test_a_large_file_that_goes_away_is_looked_for_at_leisure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "WINDOW_BYTES", 20_000)
+    monkeypatch.setattr(feed, "BLOCK_BYTES", 5_000)
+    run = recorded(tmp_path, "finished")
+    reads: list[int] = []
+
+    def read_lines(path: Path, position: int, size: int) -> tuple[list[bytes], int]:
+        reads.append(position)
+        return [], position
+
+    monkeypatch.setattr(feed, "read_lines", read_lines)
+    async with followed(run.events_path):
+        await asyncio.sleep(feed.POLL_SECONDS)
+    assert 2 < len(reads) < 9
 
 
 def test_the_first_value_of_a_range_is_that_at_its_begin_or_after_it() -> None:

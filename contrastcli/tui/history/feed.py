@@ -49,20 +49,23 @@ class Feed:
         place = await self._show_window(size) if size > 2 * WINDOW_BYTES else 0
         whole, read = (History(), 0) if place else (None, 0)
         while True:
-            before = place
+            before = place, read
             place = await self._read_block(place, self.history)
-            if whole:
-                earlier, read = read, await self._read_block(read, whole)
+            if whole and place >= size - BLOCK_BYTES:
+                read = await self._read_block(read, whole)
                 self.earlier = min(1.0, read / max(1, place))
-                # A last line without an end is left for later: no block is read then.
-                if read >= place or read == earlier:
-                    self.history, self.earlier, whole = whole, None, None
+                # It may have been read beyond what is shown, where events arrive meanwhile.
+                if read >= place:
+                    self.history, self.earlier, whole, place = whole, None, None, read
                 self._changed()
-            elif place == before:
+            if (place, read) == before:
                 await asyncio.sleep(POLL_SECONDS)
 
     async def _show_window(self, size: int) -> int:
-        """Show the end of a large file, and its first line, which says what the run is; returns the place after it."""
+        """Show the first block of a large file's end, and its first line, which says what the run is.
+
+        Returns the place after that block.
+        """
         first, _ = await asyncio.to_thread(read_lines, self._path, 0, BLOCK_BYTES)
         if first and isinstance(started := decode(first[0]), Started):
             self.history.add(started)
@@ -70,8 +73,6 @@ class Feed:
         self.earlier = 0.0
         self.history.begin = next((event.step for line in torn[1:] if (event := decode(line))), 0)
         await self._decode(torn[1:], self.history)
-        while place < size - BLOCK_BYTES:
-            place = await self._read_block(place, self.history)
         return place
 
     async def _read_block(self, place: int, history: History) -> int:
