@@ -1,5 +1,6 @@
 """What the keys of Live do to a run, and what Live notices of it by itself."""
 
+import errno
 import os
 import shutil
 import signal
@@ -15,7 +16,7 @@ from textual.drivers.headless_driver import HeadlessDriver
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Alert, Done
-from contrastcli.runs.status import Writer, this_process
+from contrastcli.runs.status import Digest, Status, Writer, this_process
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.fields.model_field import ModelField
 from contrastcli.tui.live.area import PanelArea
@@ -188,6 +189,24 @@ async def test_a_run_that_is_deleted_leaves_the_screen(tmp_path: Path) -> None:
         await until(page, lambda: says(page, "✔ finished"))
         shutil.rmtree(run.path)
         await until(page, lambda: says(page, "No run is shown.", "no longer exists"))
+
+
+async def test_a_run_stays_on_the_screen_where_its_disk_fails_for_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = [OSError(errno.EIO, "input/output error"), FileNotFoundError()]
+
+    def status(run: Run, events: Digest | None = None) -> Status:
+        if errors:
+            raise errors.pop()
+        return whole(run, events)
+
+    async with show(opened(recorded(tmp_path, "running"))) as page:
+        await until(page, lambda: says(page, "● running"))
+        whole = Run.status
+        monkeypatch.setattr(Run, "status", status)
+        await until(page, lambda: not errors)
+        assert not says(page, "no longer exists")
 
 
 @pytest.mark.parametrize(("key", "mode"), [("e", "evaluate"), ("u", "query")])

@@ -95,6 +95,11 @@ class LiveScreen(ViewScreen):
             try:
                 self._snapshot = snapshot = await asyncio.to_thread(poll, run, known, before)
             except (ContrastError, OSError) as error:
+                is_missing = isinstance(error, FileNotFoundError | NotADirectoryError) and not run.exists()
+                # A shared disk fails for a moment.
+                if isinstance(error, OSError) and not is_missing:
+                    await asyncio.sleep(POLL_SECONDS)
+                    continue
                 gone = f"{run.name} no longer exists"
                 if run not in self.contrast.deleted:
                     self.contrast.fail(error.what if isinstance(error, ContrastError) else gone)
