@@ -17,9 +17,12 @@ from textual.drivers.headless_driver import HeadlessDriver
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Alert, Done
 from contrastcli.runs.status import Digest, Status, Writer, this_process
+from contrastcli.settings.sections import Alerts
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.fields.model_field import ModelField
 from contrastcli.tui.live.area import PanelArea
+from contrastcli.tui.live.header import poll
+from contrastcli.tui.live.screen import notices
 from contrastcli.tui.processes import Finished
 from support.commands import answer_commands
 from support.recorded import append, recorded, started, stepped
@@ -82,6 +85,17 @@ async def test_alerts_silence_and_the_end_ring_once_each(tmp_path: Path, rung: l
     assert rung[::2] == ["bell"] * 3
     assert rung[1] == "\x1b]9;contrast starter-running, step 350: it stalls, stop it\a"
     assert "does not respond" in rung[3] and "finished" in rung[5]
+
+
+def test_a_run_that_fails_without_a_word_calls_for_attention(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "running")
+    before = poll(run, Digest(), None)
+    append(run, started(Writer(this_process().host, 2**30, 1.0), resumed_from=350))
+    run.alive_path.unlink()
+    (told,) = notices([], before, poll(run, Digest(), before), Alerts())
+    assert "could not say why" in told
+    append(run, Done(step=350, status="failed", code=1))
+    assert not notices([], before, poll(run, Digest(), before), Alerts()), "that event calls"
 
 
 @pytest.mark.parametrize(("setting", "calls"), [("none", 0), ("alerts", 2), ("end", 2)])
@@ -169,6 +183,21 @@ async def test_a_process_that_ends_before_it_resumes_the_run_is_reported_with_th
             await until(page, lambda: says(page, "■ stopped", "could not be resumed", "no space is left"))
             await until(page, lambda: "r resume" in footer(page))  # the footer follows a moment later
             assert not says(page, "Stopped and saved")
+
+
+async def test_a_first_start_that_is_killed_is_not_said_to_resume(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "starting")
+    async with show(opened(run), NARROW) as page:
+        await until(page, lambda: says(page, "◌ starting"))
+        run.alive_path.write_bytes(msgspec.json.encode(Writer(this_process().host, 2**30, 1.0)))
+        await until(page, lambda: says(page, "✖ killed", "nothing was saved; r starts it again"))
+
+
+async def test_a_run_that_stopped_before_it_saved_says_so(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "starting")
+    append(run, started(this_process()), Done(step=0, status="stopped", code=130))
+    async with show(opened(run), NARROW) as page:
+        await until(page, lambda: says(page, "■ stopped", "Stopped: nothing was saved; r starts it again"))
 
 
 async def test_detaching_lets_the_run_continue(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from textual.containers import Horizontal, Vertical
 
 from contrastcli.boundary import printable
 from contrastcli.runs.directory import Run
-from contrastcli.runs.status import Digest, State, Status
+from contrastcli.runs.status import Digest, State, Status, digest
 from contrastcli.runs.text import duration, score
 from contrastcli.settings.metrics import metric_title
 from contrastcli.show.axes import number
@@ -31,9 +31,10 @@ class Snapshot(RunView):
 
     status: Status
     is_stopping: bool
+    tells_end: bool  # in its events
     log: tuple[str, ...]  # where the process died or hangs
     resume_failed: bool = False
-    """Whether a process was to resume the run, and ended before its first event."""
+    """Whether a process was to resume the run, which had begun, and ended before its first event."""
 
 
 def poll(run: Run, known: Digest, before: Snapshot | None) -> Snapshot:
@@ -42,9 +43,11 @@ def poll(run: Run, known: Digest, before: Snapshot | None) -> Snapshot:
     status = run.status(known if known.started else None)
     # Without its end, that may still be unread.
     if status.ended and known.done is None and not (before and before.status.state == status.state):
-        status = run.status()
+        known = digest(run.events_path)
+        status = run.status(known)
     resume_failed = (
         before is not None
+        and before.status.steps > 0
         and status.ended
         and status.state != "finished"
         and status.updated == before.status.updated
@@ -57,6 +60,7 @@ def poll(run: Run, known: Digest, before: Snapshot | None) -> Snapshot:
         is_saved=run.is_saved,
         is_pruned=run.is_pruned,
         is_stopping=run.stop_path.exists(),
+        tells_end=known.done is not None,
         log=_end_of_log(run) if shows_log else (),
         resume_failed=resume_failed,
     )
@@ -158,6 +162,7 @@ def advice(snapshot: Snapshot) -> str:
     status, remedy = snapshot.status, snapshot.remedy
     log = "\n".join(["\ntrain.log ends with:", *(f"  {line}" for line in snapshot.log)]) if snapshot.log else ""
     uses = "e evaluates the model, u queries it"
+    saved = f"Stopped and saved. {'t trains it anew' if snapshot.is_pruned else 'r resumes'}, {uses}."
     if snapshot.resume_failed:
         return f"The run could not be resumed: its process ended before the first step. r tries again.{log}"
     by_state: dict[State, str] = {
@@ -165,7 +170,7 @@ def advice(snapshot: Snapshot) -> str:
         "failed": f"{status.message}\n{status.hint}\n{remedy}.{log}",
         "diverged": f"{status.message}\n{remedy}.{log}",
         "silent": f"The training process shows no sign of life: {status.hint}.{log}",
-        "stopped": f"Stopped and saved. {'t trains it anew' if snapshot.is_pruned else 'r resumes'}, {uses}.",
+        "stopped": saved if snapshot.is_saved else f"Stopped: {remedy}.",
         "finished": f"Finished. {uses}; 3 compares it with other runs.",
     }
     return by_state.get(status.state, "It finishes its step, saves and stops." if snapshot.is_stopping else "")

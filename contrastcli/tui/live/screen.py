@@ -236,6 +236,7 @@ def alerts_of(run: Run) -> Alerts:
 def notices(calls: Sequence[Alert | Done], before: Snapshot | None, now: Snapshot, alerts: Alerts) -> list[str]:
     """What a run calls for attention with: the events that do, and the end of its process."""
     status = now.status
-    if before and before.status.state in IN_PROGRESS and status.state in ("silent", "killed"):
+    is_untold = status.state == "silent" or (status.ended and not now.tells_end)
+    if before and before.status.state in IN_PROGRESS and is_untold:
         calls = [*calls, Alert(step=status.step, rule=status.state, text=status.message, hint=status.hint)]
     return [text for event in calls if (text := notice(now.run.name, event, alerts))]
