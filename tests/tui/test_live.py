@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Note, Progress, Verdict
-from contrastcli.runs.measured import System
+from contrastcli.runs.measured import System, Violated, ViolatedAnchor
 from contrastcli.runs.status import Digest, this_process
 from contrastcli.runs.verdict import Change
 from contrastcli.tui import state
@@ -475,6 +475,21 @@ async def test_a_paused_view_answers_keys_and_goes_on_where_the_run_ends(tmp_pat
         append(run, *training(351, 400), Done(step=400, status="finished", code=0))
         await until(page, lambda: not says(page, "view paused"))
         await until(page, lambda: 400 in (chart.picture.x_range or ()))
+
+
+async def test_a_paused_view_draws_what_is_looked_at_otherwise(tmp_path: Path) -> None:
+    run, other = recorded(tmp_path, "running"), recorded(tmp_path, "finished", "other")
+    anchor = ViolatedAnchor(anchor="a dog", positive="a puppy", negative="dogs", times=3, angles=[(40.0, 31.5)])
+    append(run, Violated(step=350, anchors=[anchor]))
+    async with show(opened(run), NARROW) as page:
+        await until(page, lambda: "loss" in charts(page))
+        await page.press("p", *["tab"] * 6)
+        await until(page, lambda: "plane" in charts(page) and says(page, "view paused"))
+        await page.press("tab", "z")
+        await until(page, lambda: says(page, "Violated again and again · 1 of 1", "view paused"))
+        await page.press("escape", "tab", "b", *other.name, "enter")
+        await until(page, lambda: len(page.app.screen.query_one("#loss", Panel).picture.series) == 6)
+        assert says(page, "view paused")
 
 
 async def test_brackets_in_names_and_notes_are_text_and_long_lines_of_the_log_are_wrapped(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from contrastcli.settings.sections import Alerts
 from contrastcli.show.format import as_csv
 from contrastcli.tui.history.feed import Feed
 from contrastcli.tui.live.header import RunHeader, Snapshot, poll, progress_text, summary
-from contrastcli.tui.live.panels import run_readings
+from contrastcli.tui.live.panels import AnyPanel, run_readings
 from contrastcli.tui.live.view_screen import ViewScreen
 from contrastcli.tui.widgets import PlainText, hidden_key
 
@@ -121,9 +121,9 @@ class LiveScreen(ViewScreen):
     async def _draw(self) -> None:
         """Draw what has changed and can be seen, one panel at a time, so that keys are answered in between.
 
-        While it is paused only another view is drawn.
+        While it is paused a panel is drawn only where it is looked at otherwise than before.
         """
-        drawn = None
+        looks: dict[AnyPanel, object] = {}
         while True:
             await self._news.wait()
             self._news.clear()
@@ -133,14 +133,21 @@ class LiveScreen(ViewScreen):
                 if self._area.has_probes != (has_probes := bool(feed.history.series["probed"].steps)):
                     self._area.has_probes = has_probes
                     self._arrange()
-                is_still, drawn = self._paused and self.view == drawn, self.view
                 for panel in self._area.visible_panels():
-                    if is_still or feed is not self.feed:
+                    if feed is not self.feed:
                         break
-                    if panel.show_history(feed.history, self.view):
+                    before, looks[panel] = looks.get(panel), self._look(panel)
+                    is_still = self._paused and before == looks[panel]
+                    if not is_still and panel.show_history(feed.history, self.view):
                         await asyncio.sleep(_FRAME_SECONDS)
             # What comes first is shown at once.
             await asyncio.sleep(DRAW_SECONDS if feed and feed.history.step else _FRAME_SECONDS)
+
+    def _look(self, panel: AnyPanel) -> object:
+        """What a panel is drawn for, besides the events of the run."""
+        other = self.view.baseline
+        baseline = other and (id(other), other.last_step)
+        return self.view, baseline, panel.size, panel.has_class("-zoomed"), self._area.negatives.left_out
 
     def _draw_header(self, feed: Feed, snapshot: Snapshot) -> None:
         name, other = self._baseline or ("", None)
