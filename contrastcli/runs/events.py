@@ -71,8 +71,9 @@ class Started(Event, frozen=True, kw_only=True):
         return inf if self.resumed_from is None else self.resumed_from
 
     def voids(self, earlier: Event) -> bool:
-        """Whether this start voids an earlier event, as a resume does with later steps and with every end."""
-        return earlier.step > self.valid_until or (self.resumed_from is not None and isinstance(earlier, Done))
+        """Whether this start voids an earlier event, as a resume does with later steps, every end and its verdict."""
+        ends = self.resumed_from is not None and isinstance(earlier, Done | Verdict)
+        return ends or earlier.step > self.valid_until
 
 
 class Progress(Event, frozen=True, kw_only=True):

@@ -13,8 +13,9 @@ import pytest
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import BLOCK_BYTES, EventWriter, current_from_end, follow, read, read_from_end
-from contrastcli.runs.events import Done, Note, Progress, Saved, Started, decode, encode
+from contrastcli.runs.events import Done, Note, Progress, Saved, Started, Verdict, decode, encode
 from contrastcli.runs.measured import Angles, Evaluated, Step
+from contrastcli.runs.verdict import Change
 from support.events import started
 
 EVERY_KIND: list[Event] = [
@@ -109,6 +110,15 @@ def test_a_resume_makes_later_events_and_the_earlier_end_void(path: Path) -> Non
     write(path, started(), *steps, Done(step=130, status="stopped", code=0), resumed, Note(step=130, text="second"))
     kept = [(event.step, getattr(event, "text", "started")) for event in read(path)]
     assert kept == [(0, "started"), (100, "first"), (120, "first"), (120, "started"), (130, "second")]
+
+
+def test_a_resume_takes_back_the_verdict(path: Path) -> None:
+    change = Change(before=0.5, after=0.7, low=0.1, high=0.3)
+    verdict = Verdict(step=120, time=9.0, base="starter", best_step=60, change=change)
+    write(path, started(), verdict)
+    assert verdict in read(path)
+    write(path, started(step=120, resumed_from=120))
+    assert verdict not in read(path)
 
 
 def test_a_resumed_run_has_not_ended(path: Path) -> None:
