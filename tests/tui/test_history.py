@@ -18,13 +18,15 @@ from contrastcli.runs import event_file
 from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import read
 from contrastcli.runs.events import Done, Note, Progress, decode, encode
-from contrastcli.runs.measured import Step
+from contrastcli.runs.measured import Probed, Step
 from contrastcli.runs.status import Writer
 from contrastcli.tui.history import feed
 from contrastcli.tui.history.feed import Feed
 from contrastcli.tui.history.history import LOG_LINES, SAMPLES, History
-from contrastcli.tui.history.series import Axis, SeriesGroup, TimeSeries
-from support.recorded import angles, append, evaluated, recorded, started, stepped, training
+from contrastcli.tui.history.series import AXES, Axis, SeriesGroup, TimeSeries
+from contrastcli.tui.live import panels
+from contrastcli.tui.live.view import LiveView
+from support.recorded import BEGIN, angles, append, evaluated, recorded, started, stepped, training
 
 ME = Writer("here", 1, 1.0)
 
@@ -295,6 +297,37 @@ async def test_a_large_file_that_goes_away_is_looked_for_at_leisure(
     async with followed(run.events_path):
         await asyncio.sleep(feed.POLL_SECONDS)
     assert 2 < len(reads) < 9
+
+
+def test_the_plane_has_only_points_that_were_measured() -> None:
+    noisy = random.Random(5)
+    points = [(noisy.randrange(-24, 0) / 8, noisy.randrange(8) / 8) for _ in range(1000)]
+    history = History()
+    for step, (uniformity, alignment) in enumerate(points):
+        event = evaluated(step, best=False)
+        history.add(msgspec.structs.replace(event, uniformity=uniformity, alignment=alignment))
+    (path,) = panels.plane(history, LiveView(), 76).series
+    drawn = list(zip(path.x, path.y, strict=True))
+    assert set(drawn) <= set(points) and (drawn[0], drawn[-1]) == (points[0], points[-1])
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_a_probe_has_its_first_angle_whatever_is_along_x(axis: str) -> None:
+    first, last = (Probed(step=step, time=BEGIN + 6 + step, angles={"a | b": 50.0 - step}) for step in (0, 20))
+    picture = panels.probes(taken(started(ME), first, stepped(10), last), LiveView(axis=axis), 160)
+    assert picture.series[0].readings[0] == "50.0° → 30.0°"
+
+
+def test_the_first_column_of_the_waterfall_has_no_batch_before_it() -> None:
+    history = taken(started(ME), *training(1, 600))
+    heat = panels.waterfall(history, LiveView(share="the last third"), 10).heat
+    assert heat and sum(heat.counts[0][0]) == sum(sum(angles(step).positive_histogram) for step in (400, 410))
+
+
+@pytest.mark.parametrize("kind", ["positive_histogram", "negative_histogram"])
+def test_a_batch_with_half_a_histogram_is_none_to_draw(kind: str) -> None:
+    history = taken(started(ME), msgspec.structs.replace(angles(10), **{kind: []}))
+    assert all(panels.histogram(history, LiveView(one_batch=one), 76).empty for one in (True, False))
 
 
 def test_the_first_value_of_a_range_is_that_at_its_begin_or_after_it() -> None:

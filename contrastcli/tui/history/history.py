@@ -119,7 +119,8 @@ class History(Digest):
         """Keep an event that is shown whole."""
         match event:
             case Angles():
-                self.histograms.add(event)
+                if event.positive_histogram and event.negative_histogram:
+                    self.histograms.add(event)
                 if event.closest:
                     self.negatives.add(event)
             case Violated():

@@ -54,7 +54,7 @@ def histogram(history: History, view: LiveView, width: int) -> Picture:
     if not view.one_batch:
         return waterfall(history, view, width // 2)
     batch = view.sample(history.histograms, history)
-    if batch is None or not batch.positive_histogram:
+    if batch is None:
         return Picture("angles", "% of pairs by angle", "histogram", "", "", ())
     title = f"% of pairs, step {batch.step:,}"
     return replace(angle_histogram(title, batch.positive_histogram, batch.negative_histogram), note="w all steps")
@@ -66,8 +66,8 @@ def waterfall(history: History, view: LiveView, columns: int) -> Picture:
     axis, group = history.axis(view.axis), history.series["angles"]
     counts: list[tuple[list[int], list[int]]] = [([], []) for _ in range(columns)]
     for batch in history.histograms.kept:
-        column = int((group.place(batch.step, axis) - first) / (last - first) * columns)
-        if 0 <= column <= columns and batch.positive_histogram:
+        column = math.floor((group.place(batch.step, axis) - first) / (last - first) * columns)
+        if 0 <= column <= columns:
             kinds = counts[min(column, columns - 1)]
             for kind, more in zip(kinds, (batch.positive_histogram, batch.negative_histogram), strict=True):
                 kind[:] = map(sum, zip(kind or [0] * len(more), more, strict=True))
@@ -105,7 +105,7 @@ def probes(history: History, view: LiveView, width: int) -> Picture:
     picture, letters = view.over_steps(metric, history, width), max(6, width // 4 - 12)
     named = []
     for name, one in zip(metric.names, picture.series, strict=False):
-        before, now = (group.at(name, x, axis) for x in (first, view.place(history)))
+        before, now = group.first(name, first, axis), group.at(name, view.place(history), axis)
         angles = f"{fixed(before, 1)}° → {fixed(now, 1)}°"
         named.append(replace(one, name=Probed.short(name, letters), readings=(angles, f"{fixed(now, 0)}°")))
     return replace(picture, title=metric.title, y_unit="°", series=(*named, *picture.series[len(named) :]))
@@ -113,9 +113,10 @@ def probes(history: History, view: LiveView, width: int) -> Picture:
 
 def plane(history: History, view: LiveView, width: int) -> Picture:
     """Alignment against uniformity, as the path from the start to now."""
-    until, axis = (0.0, math.inf if view.cursor is None else view.cursor), history.axis(view.axis)
+    # From before the first step, at which the path may begin.
+    until, axis = (-1.0, math.inf if view.cursor is None else view.cursor), history.axis(view.axis)
     group = history.series["evaluated"]
-    (_, x), (_, y) = (group.line(name, until, width, axis) for name in ("uniformity", "alignment"))
+    x, y = (group.sampled(name, until, width, axis) for name in ("uniformity", "alignment"))
     path = (Series("", x, y),)
     return Picture(
         "plane", "Alignment, uniformity", "path", "uniformity", "alignment", path, note="○ start  ● now  ↙ is better"
