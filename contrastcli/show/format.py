@@ -31,6 +31,10 @@ SCHEMA = 1
 """Of all results as JSON: it rises where a key is renamed or removed, or means something else."""
 
 
+class _Padded(str):
+    """A number with spaces before it, to stand below others."""
+
+
 def as_json(value: object, schema: int = SCHEMA) -> str:
     """A result as indented JSON; an object has the number of its schema first, unless that is 0."""
     built = _finite(value)
@@ -52,8 +56,7 @@ def as_json_lines(values: Iterable[object]) -> str:
 def as_csv(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     """A header and rows as CSV."""
     stream = io.StringIO()
-    # Numbers may be padded, to stand below each other.
-    body = ([value.strip() if isinstance(value, str) else value for value in row] for row in rows)
+    body = ([value.strip() if isinstance(value, _Padded) else value for value in row] for row in rows)
     csv.writer(stream, lineterminator="\n").writerows([header, *body])
     return stream.getvalue().rstrip("\n")
 
@@ -86,7 +89,7 @@ def points_aligned(column: Sequence[object]) -> list[str]:
     whole = [len(text) - len(text.lstrip("+-0123456789,")) if isinstance(text, Numeral) else 0 for text in cells]
     if sum(map(bool, whole)) < 2:
         return cells
-    return [text.rjust(len(text) + max(whole) - n) if n else text for text, n in zip(cells, whole, strict=True)]
+    return [_Padded(f"{' ' * (max(whole) - n)}{text}") if n else text for text, n in zip(cells, whole, strict=True)]
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from contrastcli.runs.measured import Violated, ViolatedAnchor
 from contrastcli.runs.status import this_process
+from contrastcli.show.format import as_csv
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.live.lines import NegativesPanel
 from contrastcli.tui.processes import Finished
@@ -100,23 +101,30 @@ async def test_y_writes_the_list_and_both_keys_are_those_of_the_screen_elsewhere
     monkeypatch.chdir(tmp_path)
     run = recorded(tmp_path, "finished", "mine")
     append(run, *EVENTS)
+    earlier = tmp_path / "false-negatives-mine.csv"
+    earlier.write_text("edited")
     app = ContrastApp(tmp_path, run)
     async with show(app, NARROW) as page:
         await until(page, lambda: says(page, "✔ finished"))
         await listed(page)
         await page.press("y")
-        path = tmp_path / "false-negatives-mine.csv"
+        path = tmp_path / "false-negatives-mine-2.csv"
         told = f"{path} has 3 of 3 pairs; Setup's field false negatives takes it"
         await until(page, lambda: any(one.message == told for one in app._notifications))
         await page.press("z", "y")
         await until(page, lambda: "✔ finished" in app.clipboard)
         await page.press("x")
         await until(page, lambda: says(page, "Write the best model of mine to which new folder?"))
+    assert earlier.read_text() == "edited"
     first, *others = csv.DictReader(path.read_text("utf-8").splitlines())
     texts = {"anchor": "a man 2 plays [b]the[/b] guitar", "positive": "a person 2 plays"}
     texts["negative"] = "A man 2 plays, loudly"
     assert first == {**texts, "times": "5", "angles": "50.0/40.0 45.0/44.0 43.2/38.1"}
     assert [row["times"] for row in others] == ["4", "3"]
+
+
+def test_a_text_of_a_list_keeps_its_spaces() -> None:
+    assert as_csv(("anchor", "times"), [(" a man ", 3)]) == "anchor,times\n a man ,3"
 
 
 async def test_a_run_without_any_shows_the_hardest_negatives_of_a_batch_there(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import ClassVar
 
@@ -206,7 +207,10 @@ class LiveScreen(ViewScreen):
             for one in chosen
         ]
         run = self.contrast.run_shown
-        path = Path(f"false-negatives-{run.name if run else ''}.csv").resolve()
+        stem = f"false-negatives-{run.name if run else ''}"
+        # An earlier list may have been edited.
+        names = (f"{stem}{f'-{n}' if n > 1 else ''}.csv" for n in count(1))
+        path = next(path for path in map(Path, names) if not path.exists()).resolve()
         text = as_csv(("anchor", "positive", "negative", "times", "angles"), rows)
         try:
             atomic_write(path, f"{text}\n".encode())
