@@ -17,7 +17,7 @@ import pytest
 from contrastcli.runs import event_file
 from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import read
-from contrastcli.runs.events import Done, Note, Progress, decode, encode
+from contrastcli.runs.events import Done, Note, Progress, Queued, decode, encode
 from contrastcli.runs.measured import Probed, Step
 from contrastcli.runs.status import Writer
 from contrastcli.tui.history import feed
@@ -90,6 +90,12 @@ def test_a_single_spike_among_thousands_is_seen_wherever_it_is(at: int) -> None:
     assert max(y) == 50.0 and abs(x[y.index(50.0)] - (at + 1)) <= 5000 / 20
 
 
+def test_a_smoothed_line_of_many_values_reaches_the_last() -> None:
+    numbers, steps = column([float(n) for n in range(5000)])
+    x, y = numbers.outline(steps, 0, 5000, 80, smooth=0.05)
+    assert len(x) == len(y) and x[-1] == 5000 and y == sorted(y)
+
+
 def test_a_stretch_of_missing_numbers_is_a_gap_and_a_single_one_hides_nothing() -> None:
     values: list[float | None] = [2.0] * 10_000
     values[3] = None
@@ -146,6 +152,18 @@ def test_a_resume_voids_later_steps() -> None:
     assert resumed.histograms.kept == straight.histograms.kept
 
 
+def test_a_resume_keeps_the_newest_batch_that_it_does_not_void() -> None:
+    batches = [msgspec.structs.replace(angles(30), step=step) for step in range(1, SAMPLES + 5)]
+    newest = taken(started(ME), *batches, started(ME, resumed_from=SAMPLES + 4)).histograms.newest
+    assert newest == batches[-1]
+
+
+def test_a_queue_takes_no_minutes_of_training() -> None:
+    later = Queued(step=100, time=BEGIN + 3 * 86_400, behind="other")
+    history = taken(started(ME), stepped(100), later)
+    assert history.minutes == taken(started(ME), stepped(100)).minutes
+
+
 def test_a_resume_takes_back_the_end() -> None:
     over = Done(step=300, status="stopped", code=0)
     assert taken(started(ME), *training(1, 300), over).done == over
@@ -194,6 +212,7 @@ def test_progress_is_shown_until_training_continues() -> None:
     work = Progress(step=0, what="tokenising", done=5, total=10)
     assert taken(started(ME), work).progress == work
     assert taken(started(ME), work, stepped(1)).progress is None
+    assert taken(started(ME), work, started(ME, resumed_from=0)).progress is None, "of a process that was killed"
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from contrastcli.runs.event import Event
-from contrastcli.runs.events import Alert, Done, Progress, Started, Verdict
+from contrastcli.runs.events import Alert, Done, Progress, Queued, Started, Verdict
 from contrastcli.runs.measured import Angles, Evaluated, Step, Violated, ViolatedAnchor
 from contrastcli.runs.status import Digest
 from contrastcli.show.pictures import HARDEST, NEGATIVE, POSITIVE, Range, Series
@@ -48,7 +48,8 @@ class Samples(Generic[E]):
     def void(self, started: Started) -> None:
         """Drop what a resume makes void."""
         self.kept = [event for event in self.kept if not started.voids(event)]
-        self.newest = self.kept[-1] if self.kept else None
+        if self.newest and started.voids(self.newest):
+            self.newest = self.kept[-1] if self.kept else None
 
     def at(self, step: float) -> E | None:
         """The last one that is kept up to a step."""
@@ -102,7 +103,8 @@ class History(Digest):
         self.last = event
         if isinstance(event, Started):
             self._start(event)
-        self.minutes = (event.time - self._time_zero) / 60
+        if not isinstance(event, Queued):
+            self.minutes = (event.time - self._time_zero) / 60
         if numbers := event.numbers():
             self.series[event.kind()].add(event.step, numbers, self.minutes)
         if event.kind() in _LAST_ONES:
@@ -148,7 +150,7 @@ class History(Digest):
             samples.void(started)
         told = self.violated.items()
         self.violated = {anchor: (step, one) for anchor, (step, one) in told if step <= started.valid_until}
-        self.verdict = None
+        self.verdict = self.progress = None
         self.bests = [evaluated for evaluated in self.bests if not started.voids(evaluated)]
         self.best = self.bests[-1] if self.bests else None
         self.step = None if self.step and started.voids(self.step) else self.step
