@@ -86,7 +86,8 @@ class _Lines:
         return _legend(self._picture, width, height, self._face)
 
     def scale(self, rows: int) -> RowScale:
-        ys = [y for _, line in self._lines for y in line] or [y for _, y, *_ in self._marks]
+        marked = [y for x, y, *_ in self._marks if self.x[0] <= x <= self.x[1]]
+        ys = [*marked, *(y for _, line in self._lines for y in line)]
         return axes.round_rows(*(self._picture.y_range or axes.finite_range(ys)), rows)
 
     def paint(self, width: int, rows: int, scale: RowScale) -> Iterator[Glyphs]:

@@ -63,6 +63,14 @@ def test_both_ends_of_the_x_axis_are_exact_and_the_unit_is_always_there(unit: st
     assert axes.x_axis(1.0, 105_600.0, 9, unit).endswith(unit[-9:])
 
 
+@pytest.mark.parametrize(("step", "is_seen"), [(100, True), (300, False)])
+def test_the_best_is_seen_above_a_smoothed_line_unless_its_step_is_not(step: int, is_seen: bool) -> None:
+    line = Series("score", (0, 100, 200), (50.0, 55.0, 56.0))
+    picture = Picture("dev", "dev", "lines", "step", "", (line,), best=(step, 90.0))
+    drawn = text(picture, 40, 10)
+    assert ("◆" in drawn) == (drawn != text(replace(picture, best=None), 40, 10)) == is_seen
+
+
 def test_a_band_has_two_inks_and_shows_what_is_missing_to_the_limit() -> None:
     x = (0, 100)
     positive, hardest, limit = (40, 40), (30, 70), (50, 50)
