@@ -337,6 +337,12 @@ def test_a_probe_has_its_first_angle_whatever_is_along_x(axis: str) -> None:
     assert picture.series[0].readings[0] == "50.0° → 30.0°"
 
 
+def test_at_the_cursor_no_later_memory_or_time_of_a_step_is_told() -> None:
+    history = taken(started(ME), stepped(10), stepped(20))
+    told = {one.name: one.value for one in panels.run_readings(history, LiveView(cursor=10.0))}
+    assert told["memory"] == "–" and "a step takes" not in told and told["learning rate"] != "–"
+
+
 def test_the_first_column_of_the_waterfall_has_no_batch_before_it() -> None:
     history = taken(started(ME), *training(1, 600))
     heat = panels.waterfall(history, LiveView(share="the last third"), 10).heat

@@ -156,9 +156,11 @@ class Reading(NamedTuple):
 
 def run_readings(history: History, view: LiveView) -> list[Reading]:
     """What Live shows as numbers, as of the end of the view."""
-    started, step = history.started, history.step
+    started = history.started
     if started is None:
         return []
+    # Of earlier steps neither the memory nor what they took is kept.
+    step = history.step if view.cursor is None else None
     until = history.step_at(view.place(history), history.axis(view.axis))
 
     def row(name: str, kind: str, series: str, form: Callable[[float], str], unit: str = "") -> Reading:
