@@ -253,6 +253,13 @@ async def test_brackets_and_a_click_read_values_at_an_earlier_place(tmp_path: Pa
         await until(page, lambda: says(page, "values at step 2"))
 
 
+async def test_a_cursor_before_what_is_shown_goes_no_further_back_and_never_forward(tmp_path: Path) -> None:
+    async with show(opened(recorded(tmp_path, "finished"))) as page:
+        await until(page, lambda: "loss" in charts(page))
+        await page.press(*["left_square_bracket"] * 20, "plus", "left_square_bracket")
+        await until(page, lambda: says(page, "values at step 300", "the last third"))
+
+
 async def test_the_gap_between_positives_and_hardest_negatives_is_shown_with_the_margin(tmp_path: Path) -> None:
     run = recorded(tmp_path, "starting")
     append(run, started(this_process()))
@@ -490,6 +497,14 @@ async def test_a_paused_view_draws_what_is_looked_at_otherwise(tmp_path: Path) -
         await page.press("escape", "tab", "b", *other.name, "enter")
         await until(page, lambda: len(page.app.screen.query_one("#loss", Panel).picture.series) == 6)
         assert says(page, "view paused")
+
+
+async def test_panels_that_were_looked_at_and_not_chosen_are_not_remembered(tmp_path: Path) -> None:
+    async with show(opened(recorded(tmp_path, "finished"))) as page:
+        await until(page, lambda: "loss" in charts(page))
+        await page.press("c", "escape", "left_square_bracket")
+        await until(page, lambda: says(page, "values at step"))
+    assert not state.load().panels
 
 
 async def test_brackets_in_names_and_notes_are_text_and_long_lines_of_the_log_are_wrapped(tmp_path: Path) -> None:

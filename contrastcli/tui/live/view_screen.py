@@ -94,8 +94,8 @@ class ViewScreen(RunScreen):
 
     def action_go(self, by: int) -> None:
         if self.feed:
-            first, last = self.view.x_range(self.feed.history)
-            self._point(max(first, self.view.place(self.feed.history) + by * (last - first) / _STRIDES))
+            (first, last), here = self.view.x_range(self.feed.history), self.view.place(self.feed.history)
+            self._point(max(min(first, here), here + by * (last - first) / _STRIDES))
 
     @on(ChartView.Pointed)
     def _point_at(self, event: ChartView.Pointed) -> None:
@@ -110,7 +110,9 @@ class ViewScreen(RunScreen):
     @work
     async def action_choose(self) -> None:
         chosen = await self.app.push_screen_wait(Chooser("Panels", list(self._area.panels), self._area.shown))
-        self.contrast.remembered.panels = chosen
+        # Unless some are chosen, probes appear by themselves.
+        if [*chosen] != self._area.shown:
+            self.contrast.remembered.panels = chosen
         self._zoom("")
         self._arrange()
 
