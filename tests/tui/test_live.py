@@ -361,6 +361,14 @@ async def test_a_baseline_is_compared_at_the_step_of_the_value_wherever_the_curs
         assert set(re.findall(r"\(Δ(.*?)\)", await settled(page))) == {"+0"}
 
 
+async def test_a_baseline_of_the_same_name_in_another_directory_is_compared(tmp_path: Path) -> None:
+    run, twin = recorded(tmp_path / "here", "finished"), recorded(tmp_path / "there", "finished")
+    app = opened(run)
+    app.project.baseline = str(twin.path)
+    async with show(app) as page:
+        await until(page, lambda: says(page, f"Δ to {run.name}", "(Δ+0)"))
+
+
 async def test_a_baseline_that_had_ended_by_then_says_so(tmp_path: Path) -> None:
     run, other = recorded(tmp_path, "finished"), recorded(tmp_path, "stopped", "short")
     app = opened(run)

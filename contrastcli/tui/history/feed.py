@@ -31,7 +31,7 @@ class Feed:
     """A run's history as it grows. `changed` is called when there is something new."""
 
     def __init__(self, path: Path, changed: Callable[[], None]) -> None:
-        self._path, self._changed = path, changed
+        self.path, self._changed = path, changed
         self.history = History()
         self.earlier: float | None = None
         """The share of the file that has been read, while only its end is shown."""
@@ -43,7 +43,7 @@ class Feed:
     async def follow(self) -> None:
         """Read what there is, then what comes, until cancelled."""
         try:
-            size = (await asyncio.to_thread(self._path.stat)).st_size
+            size = (await asyncio.to_thread(self.path.stat)).st_size
         except OSError:  # not made yet
             size = 0
         place = await self._show_window(size) if size > 2 * WINDOW_BYTES else 0
@@ -66,10 +66,10 @@ class Feed:
 
         Returns the place after that block.
         """
-        first, _ = await asyncio.to_thread(read_lines, self._path, 0, BLOCK_BYTES)
+        first, _ = await asyncio.to_thread(read_lines, self.path, 0, BLOCK_BYTES)
         if first and isinstance(started := decode(first[0]), Started):
             self.history.add(started)
-        torn, place = await asyncio.to_thread(read_lines, self._path, size - WINDOW_BYTES, BLOCK_BYTES)
+        torn, place = await asyncio.to_thread(read_lines, self.path, size - WINDOW_BYTES, BLOCK_BYTES)
         self.earlier = 0.0
         self.history.begin = next((event.step for line in torn[1:] if (event := decode(line))), 0)
         await self._decode(torn[1:], self.history)
@@ -77,7 +77,7 @@ class Feed:
 
     async def _read_block(self, place: int, history: History) -> int:
         """Add the events of the next block of whole lines; returns the place after it."""
-        lines, place = await asyncio.to_thread(read_lines, self._path, place, BLOCK_BYTES)
+        lines, place = await asyncio.to_thread(read_lines, self.path, place, BLOCK_BYTES)
         if lines:
             await self._decode(lines, history)
             self._changed()

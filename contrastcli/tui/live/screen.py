@@ -77,7 +77,7 @@ class LiveScreen(ViewScreen):
         self.contrast.run_shown = run
         self._snapshot, self._paused, self._area.negatives.left_out = None, False, frozenset()
         self.view = replace(self.view, cursor=None)
-        self.feed = Feed(run.events_path, self._news.set)
+        self.feed = Feed(Run(run.path.resolve()).events_path, self._news.set)
         self._header.announce(run)
         self.remove_class("-empty")
         self.refresh_bindings()
@@ -152,7 +152,7 @@ class LiveScreen(ViewScreen):
 
     def _draw_header(self, feed: Feed, snapshot: Snapshot) -> None:
         name, other = self._baseline or ("", None)
-        self.view = replace(self.view, baseline=other.history if other and name != snapshot.run.name else None)
+        self.view = replace(self.view, baseline=other.history if other and other.path != feed.path else None)
         is_beyond = other and self.view.place(feed.history) > self.view.x_range(other.history)[1]
         ended = f", at its last step {other.history.last_step:,}" if other and is_beyond else ""
         notes = {
