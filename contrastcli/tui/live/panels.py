@@ -36,8 +36,7 @@ def angles(history: History, view: LiveView, width: int) -> Picture:
     positive, _, hardest, *with_margin = picture.series[: len(metric.names)]
     limit = with_margin[0] if with_margin else positive
     named = [replace(one, name="positive + m") if one in with_margin else one for one in picture.series]
-    measured = (view.value("angles", name, history) for name in ("satisfied", "negatives", "effective"))
-    satisfied, given, effective = measured
+    satisfied, given, effective = (view.value("angles", n, history) for n in ("satisfied", "negatives", "effective"))
     title = "Angles" if satisfied is None else f"Angles · {100 * (1 - satisfied):.0f} % violated"
     pull = "" if effective is None else f", {effective:,.0f} that pull"
     return replace(
@@ -77,7 +76,7 @@ def waterfall(history: History, view: LiveView, columns: int) -> Picture:
     heat = Heat(EDGES, counts) if begun and begun[0] else None
     names = (Series("positive", (), ()), Series("negative", (), ()))
     shown = Picture("angles", "Pairs by angle", "heat", axis.name, "", names, x_range=(first, last), y_unit="°")
-    return replace(shown, heat=heat, note="w one batch", cursor=view.cursor)
+    return replace(shown, heat=heat, note="w one batch")
 
 
 def dev(history: History, view: LiveView, width: int) -> Picture:
@@ -267,11 +266,6 @@ def dev_pairs(history: History, view: LiveView) -> tuple[str, list[str]]:
     return f"Worst dev pairs{f', step {event.step:,}' if event else ''}", lines
 
 
-def log(history: History, view: LiveView) -> tuple[str, list[str]]:
-    """What happened, the newest last."""
-    return "Log", [*history.log]
-
-
 AnyPanel = Panel | ReadingsPanel | LinesPanel
 
 
@@ -290,6 +284,6 @@ def all_panels() -> list[AnyPanel]:
         ReadingsPanel("system", "System", system_readings, "GPU, CPU, memory and disk, a few seconds after the start"),
         NegativesPanel("negatives", negatives, f"anchors with their closest negatives, {logged}", legend),
         LinesPanel("dev-pairs", dev_pairs, "the pairs that the model ranks worst, from the first evaluation on"),
-        LinesPanel("log", log, "evaluations, checkpoints and notes", follows=True),
+        LinesPanel("log", lambda one, _: ("Log", [*one.log]), "evaluations, checkpoints and notes", follows=True),
         Panel("probes", "probed", probes, "the angles of the pairs in dev.probes, a point each evaluation"),
     ]

@@ -42,8 +42,6 @@ _VIEWING = {
 class LiveScreen(ViewScreen):
     """A run: its state, its panels, and what can be done with it."""
 
-    mode = "live"
-
     BINDINGS: ClassVar[list[BindingType]] = [
         hidden_key("d", "detach", "detach", "show no run any more; training continues"),
     ]
