@@ -18,7 +18,7 @@ from contrastcli.tui.history.history import metrics
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.runs import columns, screen
 from contrastcli.tui.runs.columns import all_columns
-from contrastcli.tui.runs.listing import Listing
+from contrastcli.tui.runs.listing import Entry, Listing
 from contrastcli.tui.runs.overlay_panel import LETTERS
 from contrastcli.tui.runs.runs_table import RunsTable
 from contrastcli.tui.runs.screen import RunsScreen
@@ -154,6 +154,20 @@ async def test_the_cursor_stays_at_its_run_while_the_table_changes(
         await until(pilot, lambda: "z-new" in names(table))
         await until(pilot, lambda: "360/600" in screen_text(pilot.app))
         assert names(table)[table.cursor_row] == "starter-killed"
+
+
+async def test_a_directory_that_takes_long_to_read_is_shown_too(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = Listing.read
+
+    def slow(listing: Listing) -> list[Entry]:
+        time.sleep(0.2)
+        return usual(listing)
+
+    monkeypatch.setattr(screen, "READ_SECONDS", 0.05)
+    monkeypatch.setattr(Listing, "read", slow)
+    async with show(ContrastApp(place)) as pilot:
+        await pilot.press("3")
+        await until(pilot, lambda: says(pilot, f"{len(KINDS)} runs"), seconds=10)
 
 
 async def test_enter_opens_the_run_in_live(place: Path) -> None:

@@ -72,7 +72,6 @@ class RunsScreen(RunScreen):
         remembered.grouping = known(remembered.grouping, GROUPINGS)
         self._overlay.show_metric(remembered.metric)
         self._table.focus()
-        self.set_interval(READ_SECONDS, self.read)
 
     def on_screen_resume(self) -> None:
         self.read()
@@ -84,16 +83,17 @@ class RunsScreen(RunScreen):
 
     @work(group="reading", exclusive=True)
     async def read(self) -> None:
-        if not self.is_current:
-            return
-        try:
-            self._entries = await asyncio.to_thread(self._listing.read)
-            await asyncio.to_thread(self._groupings.read_sweeps)
-        except OSError as error:
-            self._show_message(f"{self.contrast.directory} cannot be read: {error.strerror or error}")
-            return
-        self._show_message("" if self._entries else _NO_RUNS.format(directory=self.contrast.directory))
-        self._fill()
+        """Read all runs now, and again after each pause, as long as this screen is shown."""
+        while self.is_current:
+            try:
+                self._entries = await asyncio.to_thread(self._listing.read)
+                await asyncio.to_thread(self._groupings.read_sweeps)
+            except OSError as error:
+                self._show_message(f"{self.contrast.directory} cannot be read: {error.strerror or error}")
+            else:
+                self._show_message("" if self._entries else _NO_RUNS.format(directory=self.contrast.directory))
+                self._fill()
+            await asyncio.sleep(READ_SECONDS)
 
     @work(group="papers", exclusive=True)
     async def _find_tables(self) -> None:
