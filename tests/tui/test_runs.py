@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import time
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from contrastcli.tui.runs.listing import Entry, Listing
 from contrastcli.tui.runs.overlay_panel import LETTERS
 from contrastcli.tui.runs.runs_table import RunsTable
 from contrastcli.tui.runs.screen import RunsScreen
+from contrastcli.tui.runs.tree import Groupings
 from contrastcli.tui.widgets import PlainText
 from support.commands import answer_commands
 from support.recorded import Kind, append, end, evaluated, recorded, stepped
@@ -168,6 +170,26 @@ async def test_a_directory_that_takes_long_to_read_is_shown_too(place: Path, mon
     async with show(ContrastApp(place)) as pilot:
         await pilot.press("3")
         await until(pilot, lambda: says(pilot, f"{len(KINDS)} runs"), seconds=10)
+
+
+async def test_a_selected_run_that_another_process_deletes_leaves_the_table(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = Groupings.read_sweeps
+
+    def slow(groupings: Groupings) -> None:
+        time.sleep(0.5)
+        usual(groupings)
+
+    monkeypatch.setattr(screen, "READ_SECONDS", 0.05)
+    async with opened(ContrastApp(place)) as (pilot, table):
+        await pilot.press("a")
+        monkeypatch.setattr(Groupings, "read_sweeps", slow)
+        shutil.rmtree(place / "starter-killed")
+        for _ in range(10):  # while the sweeps are read
+            await pilot.press("down")
+            await pilot.pause(0.1)
+        await until(pilot, lambda: "starter-killed" not in names(table), seconds=10)
 
 
 async def test_enter_opens_the_run_in_live(place: Path) -> None:

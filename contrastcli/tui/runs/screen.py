@@ -83,15 +83,15 @@ class RunsScreen(RunScreen):
 
     @work(group="reading", exclusive=True)
     async def read(self) -> None:
-        """Read all runs now, and again after each pause, as long as this screen is shown."""
         while self.is_current:
             try:
-                self._entries = await asyncio.to_thread(self._listing.read)
+                entries = await asyncio.to_thread(self._listing.read)
                 await asyncio.to_thread(self._groupings.read_sweeps)
             except OSError as error:
                 self._show_message(f"{self.contrast.directory} cannot be read: {error.strerror or error}")
             else:
-                self._show_message("" if self._entries else _NO_RUNS.format(directory=self.contrast.directory))
+                self._entries = entries
+                self._show_message("" if entries else _NO_RUNS.format(directory=self.contrast.directory))
                 self._fill()
             await asyncio.sleep(READ_SECONDS)
 
