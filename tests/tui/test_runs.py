@@ -94,6 +94,15 @@ async def test_scores_of_other_dev_sets_are_told_apart_in_the_legend(tmp_path: P
         assert says(pilot, "nDCG@10 · faq.csv")
 
 
+async def test_the_number_in_the_legend_is_the_last_value(tmp_path: Path) -> None:
+    losses = [msgspec.structs.replace(stepped(100), step=n, loss=1 + n % 10 / 10) for n in range(1, 996)]
+    append(recorded(tmp_path, "empty", "noisy"), *losses)
+    app = ContrastApp(tmp_path)
+    app.remembered.metric = "loss"
+    async with opened(app) as (pilot, _):
+        await until(pilot, lambda: "━━ noisy 1.5" in screen_text(pilot.app), seconds=10)
+
+
 async def test_runs_that_differ_in_their_seed_are_one_method_with_mean_and_deviation(tmp_path: Path) -> None:
     for seed, score in ((1, 0.70), (2, 0.74), (3, 0.72)):
         end(recorded(tmp_path, "empty", f"low-{seed}", train__seed=seed), score)

@@ -135,7 +135,8 @@ class OverlayPanel(Container):
             title = f"{title}, of dev sets that differ" if titles[1:] else f"dev {titles[0]}"
         for name, (run, feed) in zip(names, self._feeds.items(), strict=True):
             drawn = metric.series(feed.history, 2 * max(1, width))[0]
-            last = next((number(y) for y in reversed(drawn.y) if math.isfinite(y)), "")
+            value = feed.history.series[metric.kind].at(metric.names[0], math.inf)
+            last = "" if value is None else number(value)
             of = f"{last} {one.title}" if titles[1:] and (one := dev[run]) else last
             series.append(replace(drawn, name=name, ink=0, readings=(of, last) if last else ()))
         count = f", {INKS} of {len(self._chosen)} runs" if len(self._chosen) > INKS else ""
