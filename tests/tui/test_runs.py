@@ -478,5 +478,5 @@ async def test_b_tests_two_selected_runs(place: Path, monkeypatch: pytest.Monkey
         await pilot.press("b")
         words = "a is not different from b: nDCG@10 80.07 → 80.32 (+0.25, 95 % -0.30 … +0.78)"
         await until(pilot, lambda: words in " ".join(screen_text(pilot.app).split()))
-    newest, newer = (run.name for run in runs.list_runs(place)[:2])
+    newest, newer = (str(run.path.resolve()) for run in runs.list_runs(place)[:2])
     assert commands.calls == [("compare", newer, newest, "--bootstrap", "--json")], "the earlier run is the first"

@@ -54,8 +54,8 @@ class OverlayPanel(Container):
         self._described: tuple[Entry, ...] = ()
         self._feeds: dict[Run, Feed] = {}
         self._news = asyncio.Event()
-        self.tests: dict[tuple[str, ...], str] = {}
-        """Results or progress in words, by the names of the two runs."""
+        self.tests: dict[tuple[Run, ...], str] = {}
+        """Results or progress in words, by the two runs."""
 
     def on_mount(self) -> None:
         self.set_interval(_DRAW_SECONDS, self._draw)
@@ -105,15 +105,15 @@ class OverlayPanel(Container):
         self._details.border_title = f"Differences{of_all}" if several else "Details"
         self._text.set_class(several, "-columns")
 
-    async def test_pair(self, directory: Path, names: tuple[str, ...], changed: Callable[[], None]) -> None:
+    async def test_pair(self, directory: Path, pair: tuple[Run, ...], changed: Callable[[], None]) -> None:
         """Test the second of two runs against the first; `changed` is called for each text of `tests`."""
 
         def show(text: str) -> None:
-            self.tests[names] = text
+            self.tests[pair] = text
             changed()
 
         show("comparing …")
-        words = ("compare", *names, "--bootstrap", "--json")
+        words = ("compare", *(str(run.path.resolve()) for run in pair), "--bootstrap", "--json")
         done = await processes.run_command(directory, *words, on_progress=show)
         show(done.error or bootstrap(convert(json.loads(done.stdout)["bootstrap"][0], Bootstrap)))
 

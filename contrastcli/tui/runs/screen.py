@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import DataTable, Input
 
+from contrastcli.runs.directory import Run
 from contrastcli.tui.dialogs import Chooser
 from contrastcli.tui.history.history import metrics
 from contrastcli.tui.run_screen import RunScreen
@@ -146,9 +147,9 @@ class RunsScreen(RunScreen):
         return [entries[name] for name in self._selected] or (self._table.row.entries if self._table.row else [])
 
     @property
-    def _oldest_first(self) -> tuple[str, ...]:
-        """The names of the runs that are selected, the earliest first."""
-        return tuple(entry.name for entry in reversed(self._entries) if entry.name in self._selected)
+    def _oldest_first(self) -> tuple[Run, ...]:
+        """The runs that are selected, the earliest first."""
+        return tuple(entry.run for entry in reversed(self._entries) if entry.name in self._selected)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:
