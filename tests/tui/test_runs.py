@@ -480,3 +480,18 @@ async def test_b_tests_two_selected_runs(place: Path, monkeypatch: pytest.Monkey
         await until(pilot, lambda: words in " ".join(screen_text(pilot.app).split()))
     newest, newer = (str(run.path.resolve()) for run in runs.list_runs(place)[:2])
     assert commands.calls == [("compare", newer, newest, "--bootstrap", "--json")], "the earlier run is the first"
+
+
+async def test_b_on_another_pair_ends_the_test_before_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = answer_commands(monkeypatch, Finished("", "no dev pairs"))
+    commands.held.clear()
+    async with opened(ContrastApp(place)) as (pilot, _):
+        await pilot.press("space", "down", "space", "b")
+        await until(pilot, lambda: says(pilot, "comparing …"))
+        await pilot.press("space", "down", "space", "b")
+        await until(pilot, lambda: len(commands.calls) == 2)
+        commands.held.set()
+        await until(pilot, lambda: says(pilot, "no dev pairs"))
+        await pilot.press("space", "up", "space")
+        await until(pilot, lambda: not says(pilot, "no dev pairs"))
+        assert not says(pilot, "comparing …")

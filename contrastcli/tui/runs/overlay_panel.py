@@ -56,6 +56,7 @@ class OverlayPanel(Container):
         self._news = asyncio.Event()
         self.tests: dict[tuple[Run, ...], str] = {}
         """Results or progress in words, by the two runs."""
+        self._testing: tuple[Run, ...] = ()
 
     def on_mount(self) -> None:
         self.set_interval(_DRAW_SECONDS, self._draw)
@@ -106,15 +107,21 @@ class OverlayPanel(Container):
         self._text.set_class(several, "-columns")
 
     async def test_pair(self, directory: Path, pair: tuple[Run, ...], changed: Callable[[], None]) -> None:
-        """Test the second of two runs against the first; `changed` is called for each text of `tests`."""
+        """Test the second of two runs against the first, in place of the test in progress.
+
+        `changed` is called for each text of `tests`.
+        """
 
         def show(text: str) -> None:
             self.tests[pair] = text
             changed()
 
+        self.tests.pop(self._testing, None)
+        self._testing = pair
         show("comparing …")
         words = ("compare", *(str(run.path.resolve()) for run in pair), "--bootstrap", "--json")
         done = await processes.run_command(directory, *words, on_progress=show)
+        self._testing = ()
         show(done.error or bootstrap(convert(json.loads(done.stdout)["bootstrap"][0], Bootstrap)))
 
     def clipboard_text(self) -> str:
