@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -34,15 +35,25 @@ from contrastcli.settings.setting import Value, spell
 _SUFFIX = ".sweep.toml"
 _ENDS = re.compile(r"(\d*\.?\d+(?:e-?\d+)?)(?::|-|\.\.)(\d*\.?\d+(?:e-?\d+)?)")
 _MOST_CELLS = 10_000
+_SOME = msgspec.Meta(min_length=1)
 
 
 class Sweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A grid, in which a setting may also have a single value, times seeds; `settings` are shared by all cells."""
+    """A grid, in which a setting may also have a single value, times seeds; `settings` are shared by all cells.
+
+    Raises UsageError for a setting that does not exist, and for too many cells.
+    """
 
     name: str
-    seeds: tuple[int, ...]
-    grid: dict[str, tuple[Value, ...]]
+    seeds: Annotated[tuple[int, ...], _SOME]
+    grid: dict[str, Annotated[tuple[Value, ...], _SOME]]
     settings: dict[str, Value]
+
+    def __post_init__(self) -> None:
+        for key in self.grid:
+            sections.find_setting(key, f"sweep {self.name}")
+        if len(self.seeds) * math.prod(map(len, self.grid.values())) > _MOST_CELLS:
+            raise UsageError(f"the sweep has more than {_MOST_CELLS:,} cells", "give fewer seeds or values")
 
     @property
     def command(self) -> str:
@@ -73,9 +84,7 @@ class Sweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return SweepScores(self.name, self.grid, self.seeds, tuple(methods))
 
     def points(self) -> Iterator[tuple[str, dict[str, Value], dict[str, Value]]]:
-        """The name of each cell, its values of the settings that vary, and all of its own. Raises UsageError."""
-        if len(self.seeds) * math.prod(map(len, self.grid.values())) > _MOST_CELLS:
-            raise UsageError(f"the sweep has more than {_MOST_CELLS:,} cells", "give fewer seeds or values")
+        """The name of each cell, its values of the settings that vary, and all of its own."""
         for values in itertools.product(*self.grid.values()):
             chosen = dict(zip(self.grid, values, strict=True))
             point = {key: chosen[key] for key in self.grid if len(self.grid[key]) > 1}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from contrastcli.errors import DataError, RunError, UsageError
+from contrastcli.errors import ContrastError, DataError, RunError, UsageError
 from contrastcli.runs import directory as runs
 from contrastcli.runs import sweeps
 from contrastcli.settings import config as configs
@@ -22,6 +22,22 @@ def test_a_grid_is_every_combination_for_every_seed(tmp_path: Path) -> None:
     ]
     chosen = {(c.config.flat()["objective.tau"], c.config.train.lr, c.config.train.seed) for c in sweep.cells(tmp_path)}
     assert chosen == {(tau, lr, seed) for tau in (0.05, 0.06) for lr in (1e-5, 3e-5) for seed in (7, 8)}
+
+
+@pytest.mark.parametrize(
+    ("seeds", "grid", "fault"),
+    [
+        ("[1]", '"tau" = [0.05, 0.06]', "no setting 'tau'"),
+        ("[]", '"objective.tau" = [0.05, 0.06]', "malformed"),
+        ("[1]", '"objective.tau" = []', "malformed"),
+        (str([*range(101)]), f'"objective.tau" = {[n / 100 for n in range(1, 101)]}', "more than 10,000 cells"),
+    ],
+)
+def test_a_sweep_without_cells_or_with_too_many_is_none(tmp_path: Path, seeds: str, grid: str, fault: str) -> None:
+    (tmp_path / "bad.sweep.toml").write_text(f"seeds = {seeds}\n[grid]\n{grid}\n[settings]\n")
+    with pytest.raises(ContrastError, match=fault):
+        sweeps.find_sweep("bad", tmp_path)
+    assert sweeps.list_sweeps(tmp_path) == []
 
 
 def test_values_of_a_setting_may_be_given_one_by_one(tmp_path: Path) -> None:
