@@ -8,9 +8,12 @@ from textual.pilot import Pilot
 
 from contrastcli.runs import directory as runs
 from contrastcli.runs import sweeps
+from contrastcli.runs.methods import Member
+from contrastcli.runs.results import ScoreName
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.processes import Finished
+from contrastcli.tui.runs.heat_map import heat_map
 from contrastcli.tui.runs.runs_table import RunsTable
 from contrastcli.tui.widgets import PlainText
 from support.commands import answer_commands
@@ -118,6 +121,14 @@ async def test_a_sweep_is_a_table_of_two_settings_in_which_the_cell_of_the_run_i
         await until(pilot, lambda: cells(pilot)[1:] == [["▸", "72.0", "±2.8◆", "60.0", "1/2"]])
         await pilot.press("g")
         await until(pilot, lambda: not cells(pilot))
+
+
+def test_a_cell_that_has_not_finished_has_the_metric_of_the_others(tmp_path: Path) -> None:
+    sweep = make_sweep(tmp_path, preset("starter").flat(), "objective.tau=0.05,0.1")
+    first, second = (name for name, *_ in sweep.points())
+    score = {ScoreName("dev", "nDCG@10"): 50.0}
+    members = {first: Member(first, {}, "finished", score), second: Member(second, {}, "running", {})}
+    assert heat_map(sweep, members, {second})[0] == heat_map(sweep, members, {first})[0] == "dev nDCG@10 · starter"
 
 
 async def test_a_sweep_of_many_values_scrolls_to_the_cell_of_the_run(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def heat_map(sweep: Sweep, members: Mapping[str, Member], here: Set[str]) -> tup
     corner = " ╲ ".join(short(key) for key in (down, across) if key)
     grid = [[(corner, _MUTED), *((f"{_label(one)} ", _MUTED) for one in columns)]]
     grid += [[(_label(row), _MUTED), *(drawn[row, column] for column in columns)] for row in rows]
-    metric = next(iter(centre.scores)).task if centre.scores else ""
+    metric = next((name.task for cell in (centre, *ranked[-1:]) for name in cell.scores), "")
     held = [f"{short(key)}={_label(centre.settings[key])}" for key in varied[2:]]
     title = f"dev {metric_title(metric or 'spearman', str(sweep.settings.get('dev.data', '')))}"
     title += f" over {len(sweep.seeds)} seeds" * (len(sweep.seeds) > 1)
