@@ -74,7 +74,7 @@ def compare(
         models = [(one.name, str(one.path) if isinstance(one, Run) else one.name) for one in tested]
         with console.progress() as advance:
             compared = structs.replace(compared, bootstrap=compare_models(models, data, advance))
-    elif not any(result.is_run or result.scores for result in compared.results):
+    elif not any(result.is_run for result in compared.results) and not any(one.scores for one in compared.groups):
         raise UsageError("nothing of these models is known yet", Use("--dev", "FILE or stsb", "measure them:"))
     return compared
 

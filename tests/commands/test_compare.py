@@ -330,7 +330,12 @@ def test_what_was_measured_now_has_a_row_and_what_nothing_is_known_of_has_none(c
         ["Spearman,", "tiny/dev.jsonl", first, second],
     ]
     assert lines[2] == ""
-    refused(contrast("compare", "tiny/backbone", "starter"), 2, "nothing of these models is known", "--dev FILE")
+    nothing = ("nothing of these models is known", "--dev FILE")
+    refused(contrast("compare", "tiny/backbone", "starter"), 2, *nothing)
+    scores = resolve("tiny/backbone").scores_path()
+    scores.parent.mkdir(parents=True)
+    scores.write_text('{"suites": {"geometry": {"STS-B": {"alignment": 0.2}}}}')
+    refused(contrast("compare", "tiny/backbone", "starter"), 2, *nothing)
 
 
 def test_tables_are_written_for_documents_and_sheets(contrast: Contrast, run: Run) -> None:
