@@ -70,6 +70,9 @@ def compare(
 
         firsts = {method.runs[0].name for method in compared.groups}
         tested = [one for one in chosen if one.name in firsts or len(chosen) == 2]
+        if len(tested) < len(chosen):
+            names = ", ".join(one.name for one in tested)
+            narrate(f"note: of runs that differ in their seed the first is tested: {names}")
         data = read_dev(dev, **how) if dev else dev_data([one for one in tested if isinstance(one, Run)])
         models = [(one.name, str(one.path) if isinstance(one, Run) else one.name) for one in tested]
         with console.progress() as advance:

@@ -261,8 +261,9 @@ def test_runs_are_compared_with_any_model_by_name(contrast: Contrast, other: Run
     measured = json.loads(contrast("eval", "tiny/backbone", "--data", "tiny/dev.jsonl", "--json").out)
     base = measured["suites"]["own"]["tiny/dev.jsonl"]["spearman"]
     words = ("compare", "tiny/backbone", "simple", "other", "--bootstrap", "--dev", "tiny/dev.jsonl")
-    out = contrast(*words).out
-    header, *rows = out.splitlines()
+    answer = contrast(*words)
+    assert "note: of runs that differ in their seed the first is tested: tiny/backbone, simple" in answer.err
+    header, *rows = answer.out.splitlines()
     assert header.split() == ["tiny/backbone", "simple"], "both runs are one method"
     assert next(row for row in rows if row.startswith("own tiny/dev.jsonl")).split()[-2] == f"{base:.2f}"
     assert "tiny/backbone" in rows[-1] and "over 30 pairs of tiny/dev.jsonl" in rows[-1]
