@@ -79,7 +79,7 @@ def _kind(found: results.Found) -> str:
         number = f"row {row.row}"
         place = number if row.where == number else f"{number}, {row.where}"
         lines.append(f"  {place}{beside}{': ' if row.why else ''}{row.why}")
-        texts = [*row.texts.items(), *(row.other_texts.items() - row.texts.items())]
+        texts = [*row.texts.items(), *(one for one in row.other_texts.items() if one not in row.texts.items())]
         width = max([_ROLE_WIDTH, *(len(printable(name)) for name, _ in texts)])
         lines += [f"    {printable(name):<{width}} {_line(text)}" for name, text in texts]
         lines += [f"    {n.cosine:9.4f} {_line(n.text)}" for n in row.neighbours]
