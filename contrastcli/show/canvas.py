@@ -63,9 +63,14 @@ class Canvas:
         before: tuple[int, int] | None = None
         # Dots of the line so far, drawn or not, so that its dashes continue.
         drawn = 0
+        last_x = last_y = math.nan
         for x, y in zip(xs, ys, strict=True):
             here = self._dot_at(x, y) if math.isfinite(x) and math.isfinite(y) else None
             if here and before and joined:
+                if last_x < self._x[0] < x:
+                    # A dot far outside the grid is not where its point is, and would turn the line.
+                    share = (self._x[0] - last_x) / (x - last_x)
+                    before = self._dot_at(self._x[0], last_y + share * (y - last_y))
                 steps = max(abs(here[0] - before[0]), abs(here[1] - before[1]), 1)
                 across, down = here[0] - before[0], here[1] - before[1]
                 for n in range(1, steps + 1):
@@ -74,7 +79,7 @@ class Canvas:
                 drawn += steps
             elif here:
                 self._set(*here, ink)
-            before = here
+            before, last_x, last_y = here, x, y
 
     def fill(self, band: Band) -> None:
         """Colour what lies behind the characters whose middle is in a band."""

@@ -10,7 +10,7 @@ import pytest
 
 from contrastcli import boundary
 from contrastcli.show import axes
-from contrastcli.show.canvas import FULL, Face, Glyph
+from contrastcli.show.canvas import FULL, Canvas, Face, Glyph
 from contrastcli.show.chart import Drawing, draw, text
 from contrastcli.show.pictures import EDGES, Band, Heat, Picture, Series, angle_histogram
 
@@ -69,6 +69,12 @@ def test_the_best_is_seen_above_a_smoothed_line_unless_its_step_is_not(step: int
     picture = Picture("dev", "dev", "lines", "step", "", (line,), best=(step, 90.0))
     drawn = text(picture, 40, 10)
     assert ("◆" in drawn) == (drawn != text(replace(picture, best=None), 40, 10)) == is_seen
+
+
+def test_a_line_from_far_before_the_view_enters_at_its_height() -> None:
+    canvas = Canvas(20, 10, (900, 1000), (0, 100))
+    canvas.line((0, 1000), (0, 100), 1)
+    assert ["".join(glyph.text for glyph in row)[0] != " " for row in canvas.rows()] == [False, True] + [False] * 8
 
 
 def test_a_band_has_two_inks_and_shows_what_is_missing_to_the_limit() -> None:
