@@ -162,7 +162,7 @@ class Bars(Console):
         self._loss: list[str] = []
         self._dev: list[str] = []
         self._pace: list[str] = []
-        # The last angles that name the closest negative.
+        # The last angles that name the closest negative, until they are printed.
         self._angles = ""
         self._drawn = -_REDRAW_SECONDS
 
@@ -178,7 +178,7 @@ class Bars(Console):
                 self._train(event.step, None)
             case Evaluated():
                 self._print(self._angles)
-                self._dev = [f"dev {score(event.score)}"]
+                self._angles, self._dev = "", [f"dev {score(event.score)}"]
                 self._train(event.step, None)
             case Angles() if event.closest:
                 self._angles = event.line()

@@ -15,7 +15,7 @@ import pytest
 from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import EventWriter, follow
 from contrastcli.runs.events import Done, Note, Progress, Saved, encode
-from contrastcli.runs.measured import Angles, Evaluated, Step
+from contrastcli.runs.measured import Angles, Evaluated, HardNegative, Step
 from contrastcli.runs.text import duration, fixed
 from contrastcli.show import console as consoles
 from contrastcli.show.console import Bars, Console, IgnoreClosedStream, Json, Lines, console, notification
@@ -195,6 +195,12 @@ def test_a_terminal_gets_a_bar_with_loss_score_rate_and_time_left(
     assert bar.rstrip().endswith("loss 1.234  dev 71.39  2m 10s left  1,520 sentences/s")
     assert "dev       step 125  Spearman 71.39 (best)" in drawn
     assert drawn.count("\x1b[?25l") == drawn.count("\x1b[?25h") == 1, "the cursor is hidden once and given back"
+
+
+def test_a_terminal_gets_the_angles_before_an_evaluation_once(terminal: Tty) -> None:
+    closest = [HardNegative(anchor="the anchor", negative="n", positive="p", negative_deg=50.0, positive_deg=60.0)]
+    show([STARTED, msgspec.structs.replace(ANGLES, closest=closest), EVALUATED, EVALUATED], Bars(terminal))
+    assert terminal.getvalue().count("the anchor") == 1
 
 
 @pytest.mark.parametrize(
