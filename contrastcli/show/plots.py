@@ -65,7 +65,8 @@ def save(picture: Picture, folder: Path) -> list[Path]:
         # A histogram has an edge more, a bar no place.
         points = [(one.name, one.x[n] if one.x else None, y) for one in picture.series for n, y in enumerate(one.y)]
         paths.append(folder / f"{picture.name}.csv")
-        numbers = as_csv(["series", picture.x_label or "x", picture.y_label or "y"], points)
+        x, y = ("", picture.x_label) if picture.kind == "bars" else (picture.x_label, picture.y_label)
+        numbers = as_csv(["series", x or "x", y or "y"], points)
         atomic_write(paths[-1], f"{numbers}\n".encode())
     return paths
 

@@ -128,6 +128,11 @@ def test_bars_without_a_unit_have_their_names_in_print(tmp_path: Path) -> None:
         assert {"quick", "slow"} <= set(texts) and ("seconds" in texts) == bool(unit)
 
 
+def test_the_unit_of_bars_stands_above_their_values_in_their_file(tmp_path: Path) -> None:
+    header, *_ = save(replace(BARS, x_label="minutes"), tmp_path)[-1].read_text().splitlines()
+    assert header == "series,x,minutes"
+
+
 def test_bars_are_as_long_as_their_values_in_text() -> None:
     quick, slow = text(BARS, 60, 10).split("\n")[1:]
     assert quick.endswith(" 30 across") and slow.endswith(" 60 across")
