@@ -32,7 +32,9 @@ _STYLE = Path(__file__).with_suffix(".mplstyle")
 def check_name(folder: Path) -> None:
     """Raises UsageError where the folder of --out has the name of a file."""
     if folder.suffix in (".json", ".csv", ".txt", ".md", ".tex", ".png", ".svg", ".pdf") and not folder.is_dir():
-        raise UsageError(f"--out is a folder, and {folder} a file", f"--out {folder.stem}, or --json > {folder}")
+        raise UsageError(
+            f"--out is a folder, and {folder} a file", f"--out {folder.with_suffix('')}, or --json > {folder}"
+        )
 
 
 def check(folder: Path) -> None:

@@ -355,6 +355,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (train(*LABELLED, "--symmetric"), "such as --symmetric true: "),
         (("compare", "simple", "starter", "--output", "x"), "did you mean --out x?"),
         (("compare", "simple", "starter", "--out", "plot.png"), "hint: --out plot, or"),
+        (("compare", "simple", "starter", "--out", "a/plot.png"), "hint: --out a/plot, or"),
         (("eval", "simple", "--data", "titles.csv", "--pooling", "avg"), "such as --pooling mean: "),
         (("eval", "runs/simple/checkpoints/best", "--data", "titles.csv"), "name the run: runs/simple. Else"),
         (("data", "titles.csv", "--dedup"), "--clean clean.jsonl, which leaves out repeated rows"),
