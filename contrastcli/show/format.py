@@ -23,6 +23,7 @@ Grid = tuple[Sequence[str], Sequence[Sequence[object]]]
 _TEX = str.maketrans({character: f"\\{character}" for character in "&%$#_{}"})
 _TEX |= str.maketrans({"±": r"$\pm$", "–": "--", "λ": r"$\lambda$", "β": r"$\beta$", "τ": r"$\tau$"})
 _TEX |= str.maketrans({"−": "$-$", "°": r"$^\circ$", "|": r"$|$", "…": r"\dots{}"})
+_TEX |= str.maketrans({"^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "\\": r"\textbackslash{}"})
 
 _TWO_COLUMNS = re.compile(r"( *\S+(?: \S+)*)(?:  +(.*))?")
 

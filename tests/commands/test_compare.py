@@ -20,7 +20,7 @@ from contrastcli.model.locate import resolve
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.results import Bootstrap, ScoreName, Spread
-from contrastcli.show.format import as_json
+from contrastcli.show.format import as_json, latex_table
 from contrastcli.show.runs import run_comparison
 from contrastcli.training.plan import make_plan
 from support.command import Contrast, refused, train
@@ -363,6 +363,10 @@ def test_what_is_no_model_is_refused(contrast: Contrast, run: Run) -> None:
 def other(run: Run) -> Run:
     """A second run, the same as the first."""
     return Run(Path(shutil.copytree(run.path, run.path.with_name("other"))))
+
+
+def test_names_in_latex_are_printed_as_they_are() -> None:
+    assert r"\textbackslash{}a\textasciicircum{}2\textasciitilde{}\_b" in latex_table([r"\a^2~_b"], [])
 
 
 @pytest.mark.parametrize("names", [("simple",), ("simple", "simple")])
