@@ -20,12 +20,12 @@ _EDGE = 3 / 8
 
 
 def number(value: float) -> str:
-    """A number in few characters: `0.05`, `1.5k`, `3e-05`."""
+    """A number in few characters: `0.05`, `15k`, `3e-05`."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else "–"
     if abs(value) >= 1e6 or abs(value) < 1e-3:
         return f"{value:.2g}"
-    return f"{value / 1000:.4g}k" if abs(value) >= 10_000 else f"{value:.4g}"
+    return f"{value / 1000:.4g}k" if abs(value) >= 9999.5 else f"{value:.4g}"
 
 
 def finite_range(values: Sequence[float], margin: float = 0.0) -> Range:

@@ -129,7 +129,8 @@ def cell(value: object) -> str:
 
 def size(count: int) -> str:
     """Bytes in a suitable unit: `12 B`, `3.4 MB`."""
-    power = min((len(str(count)) - 1) // 3, 4)
+    # Of the number as it is written, so that there are never 1000.0 of a unit.
+    power = min(int(f"{count:.3e}".partition("e")[2]) // 3, 4)
     return f"{count / 1000**power:.1f} {'KMGT'[power - 1]}B" if power else f"{count} B"
 
 

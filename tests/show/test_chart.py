@@ -77,6 +77,10 @@ def test_a_line_from_far_before_the_view_enters_at_its_height() -> None:
     assert ["".join(glyph.text for glyph in row)[0] != " " for row in canvas.rows()] == [False, True] + [False] * 8
 
 
+def test_a_number_near_ten_thousand_is_one_of_thousands() -> None:
+    assert [axes.number(value) for value in (1500, 9999, 9999.7, 15_000)] == ["1500", "9999", "10k", "15k"]
+
+
 def test_a_band_has_two_inks_and_shows_what_is_missing_to_the_limit() -> None:
     x = (0, 100)
     positive, hardest, limit = (40, 40), (30, 70), (50, 50)

@@ -6,6 +6,7 @@ import pytest
 
 from contrastcli.runs import directory as runs
 from contrastcli.runs.status import Status
+from contrastcli.show.format import size
 from contrastcli.tui.runs.columns import age, all_columns, matching, ordered
 from contrastcli.tui.runs.listing import Listing
 from contrastcli.tui.runs.overlay_panel import details, labels
@@ -18,6 +19,13 @@ from support.recorded import append, recorded, stepped
 )
 def test_an_age_is_told_in_its_largest_unit(seconds: float, text: str) -> None:
     assert age(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (999, "999 B"), (999_949, "999.9 KB"), (999_950, "1.0 MB"), (10**15, "1000.0 TB")]
+)
+def test_a_size_is_told_in_its_largest_unit(count: int, text: str) -> None:
+    assert size(count) == text
 
 
 def test_what_sets_runs_apart_includes_their_scores(tmp_path: Path) -> None:
