@@ -1,5 +1,6 @@
 """What the screen Runs shows of runs, without the screen: its listing, columns, filters and details."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,14 @@ def test_what_has_ended_is_not_read_again(tmp_path: Path, monkeypatch: pytest.Mo
     append(runs.Run(tmp_path / "starter-finished"), stepped(601))
     reader.read()
     assert read[1:] == ["starter-running", "starter-finished"] or read[1:] == ["starter-finished", "starter-running"]
+
+
+def test_a_run_that_lost_its_checkpoints_is_not_saved_any_more(tmp_path: Path) -> None:
+    run, reader = recorded(tmp_path, "finished"), Listing(tmp_path)
+    assert [entry.is_saved for entry in reader.read()] == [True]
+    shutil.rmtree(run.checkpoints_dir)
+    run.checkpoints_path.unlink()
+    assert [entry.is_saved for entry in reader.read()] == [False]
 
 
 def test_orders_and_filters(tmp_path: Path) -> None:

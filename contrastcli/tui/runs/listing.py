@@ -62,7 +62,7 @@ def _entry(run: Run, before: Entry | None) -> Entry:
     try:
         stamp = _stamp(run)
         if before and before.stamp == stamp and before.status and before.status.ended:
-            return replace(before, size=run.size_bytes(), is_pruned=run.is_pruned)
+            return replace(before, size=run.size_bytes(), is_saved=run.is_saved, is_pruned=run.is_pruned)
         return replace(_read(run), stamp=stamp)
     except (OSError, ContrastError) as error:
         return Entry(run, problem=error_text(error))
