@@ -111,5 +111,6 @@ def test_orders_and_filters(tmp_path: Path) -> None:
     assert [entry.name for entry in ordered(entries, known, "newest")] == [entry.name for entry in entries]
     assert matched("SIMCSE finished") == ["a"] and matched("#paper") == ["c"]
     assert matched("lr=3e-5") == ["a"] == matched("lr<4e-5") and matched("lr!=0.00003") == ["b", "c"]
+    assert matched("train.lr=3e-5 objective.name=simcse") == ["a"]
     assert matched("dev>60") == ["a", "c"] and matched("dev>60 state=stopped") == ["c"] and matched("dev>99") == []
     assert matched("batch-size>=64 objective=pairsupcon") == ["b", "c"] and matched("unknown=1") == []

@@ -19,7 +19,7 @@ from contrastcli.tui.runs.tree import TreeItem
 from contrastcli.tui.widgets import has_words
 
 NEWEST = "newest"  # an order without a column
-_COMPARISON = re.compile(r"([\w-]+)(<=|>=|!=|=|<|>)(.+)")
+_COMPARISON = re.compile(r"([\w.-]+)(<=|>=|!=|=|<|>)(.+)")
 _COMPARE = {"<=": le, ">=": ge, "!=": ne, "=": eq, "<": lt, ">": gt}
 _SETTING_WIDTH = 18
 
@@ -152,5 +152,6 @@ def _satisfies(entry: Entry, word: str, columns: Mapping[str, RunColumn]) -> boo
 
 
 def _named(word: str, columns: Mapping[str, RunColumn]) -> RunColumn | None:
-    """The column with this title, else the first one with this word in it."""
+    """The column with this title or of this setting, else the first one with this word in it."""
+    word = word if word in columns or word.count(".") != 1 else short(word)
     return columns.get(word) or next((c for title, c in columns.items() if word in re.split(r"[ .]", title)), None)
