@@ -464,6 +464,8 @@ async def test_of_many_runs_the_first_are_compared(tmp_path: Path) -> None:
     async with opened(ContrastApp(tmp_path)) as (pilot, _):
         await pilot.press("a")
         await until(pilot, lambda: "Differences, 26 of 27 runs" in screen_text(pilot.app))
+        table = pilot.app.screen.query_one(RunsTable)
+        assert [str(table.get_row_at(row)[0]) for row in range(27)] == [*LETTERS, "●"], "no letter is given twice"
 
 
 async def test_b_tests_two_selected_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

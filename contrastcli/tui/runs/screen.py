@@ -117,7 +117,7 @@ class RunsScreen(RunScreen):
         self._columns = [columns[title] for title in remembered.columns if title in columns] or list(USUAL)
         self._shown = ordered(matching(self._entries, columns, words), columns, remembered.sort)
         names = self._groupings.names(remembered.grouping, self._shown, filtered=bool(words))
-        marks = {name: LETTERS[n % len(LETTERS)] for n, name in enumerate(self._selected)}
+        marks = {name: LETTERS[n : n + 1] or "●" for n, name in enumerate(self._selected)}
         self._table.show(tree(self._shown, names, remembered.unfolded), self._columns, marks)
         count = f"{len(self._shown)} of {len(self._entries)}" if words else f"{len(self._shown)}"
         order = f"by {remembered.sort}" if remembered.sort in columns else "newest first"
