@@ -376,6 +376,14 @@ async def test_a_long_name_is_shortened_and_leaves_the_columns(place: Path) -> N
         await until(pilot, lambda: "…nnn" in screen_text(pilot.app))
 
 
+async def test_the_name_stays_where_it_is_the_last_column(place: Path) -> None:
+    app = ContrastApp(place)
+    app.remembered.columns = ("state", "step", "best dev", "size", "updated", "loss", "name")
+    async with opened(app, NARROW) as (_, table):
+        titles = [str(column.label) for column in table.ordered_columns]
+        assert titles == [" ", "state", "step", "best dev", "size", "name"]
+
+
 async def test_a_note_is_written_on_a_run_and_found_by(place: Path) -> None:
     async with opened(ContrastApp(place)) as (pilot, table):
         at(table, "starter-killed")

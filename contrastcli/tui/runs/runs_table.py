@@ -69,7 +69,7 @@ class RunsTable(DataTable[Text]):
         longest = max((len("".join(row.label)) for row in self.shown), default=_LEAST_NAME)
         columns = list(self._columns)
         while len(columns) > 1 and _left(room, columns) < max(_LEAST_NAME, min(longest, _USUAL_NAME)):
-            columns.pop()
+            columns.remove(next(column for column in reversed(columns) if column.width))
         width = max(_LEAST_NAME, min(longest, _left(room, columns)))
         if (columns, width) == (self._laid_out, self._name_width):
             return False
