@@ -17,6 +17,7 @@ from contrastcli.runs import directory as runs
 from contrastcli.runs.events import Progress
 from contrastcli.runs.results import Preview, Suggested
 from contrastcli.settings.setting import spell
+from contrastcli.settings.suggestions import Suggestion
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.fields.choice_field import ChoiceField, ChoiceList
@@ -380,6 +381,20 @@ async def test_one_key_fills_in_what_suits_the_data_with_a_reason_beside_each_fi
         await until(pilot, lambda: screen.draft.fields["train.lr"].text == "3e-05")
 
 
+async def test_what_was_suggested_for_other_data_is_not_filled_in(commands: Commands) -> None:
+    suggested = msgspec.json.encode(Suggested("starter", [Suggestion("train.epochs", 9, "few rows", "a paper")], ""))
+    done = Finished(suggested.decode())
+    commands.answer = lambda folder, words: done if "suggest" in words else answer(folder, words)
+    async with shown() as (pilot, screen):
+        commands.held.clear()
+        await pilot.press("e")
+        await until(pilot, lambda: "suggest" in commands.calls[-1])
+        await write(pilot, screen, "data.train", "other.csv")
+        commands.held.set()
+        await until(pilot, lambda: says(pilot, "what was suggested was for an earlier draft"))
+        assert words_of(screen, "#command") == "contrast train --preset starter --data other.csv"
+
+
 async def test_without_data_or_where_they_cannot_be_read_it_says_what_to_do(commands: Commands) -> None:
     async with shown() as (pilot, screen):
         await write(pilot, screen, "data.train", "")
@@ -483,6 +498,24 @@ async def test_the_data_is_read_again_for_what_changes_it_alone_and_a_stale_read
         commands.held.set()
         await until(pilot, lambda: "ready" in screen_text(pilot.app))
         assert commands.calls[-1][-4:] == ("--batch-size", "80", "--dry-run", "--json")
+
+
+async def test_what_another_screen_adds_to_the_draft_is_kept_and_goes_with_a_run(commands: Commands) -> None:
+    run, added = recorded(runs.runs_dir(None), "finished", train__lr=1e-3), ("starter", {"dev.probes": "a | b"})
+    async with shown() as (pilot, screen):
+        commands.held.clear()
+        await write(pilot, screen, "train.batch_size", "8")
+        await until(pilot, lambda: "8" in commands.calls[-1])
+        await pilot.press("escape", "3")
+        await until(pilot, lambda: pilot.app.screen is not screen)
+        screen.contrast.project.draft = added
+        commands.held.set()
+        await until(pilot, lambda: "ready" in words_of(screen, "#ready"))
+        assert screen.contrast.project.draft == added
+        await screen.contrast.open_run(run, "setup")
+        await until(pilot, lambda: screen.draft.config.dev.probes == "a | b")
+        await pilot.pause()
+        assert screen.draft.config.train.lr == 1e-3
 
 
 async def test_the_app_ends_while_the_data_is_read(commands: Commands) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import msgspec
 from textual import on, work
@@ -82,19 +82,18 @@ class SetupScreen(ModeScreen):
 
     def on_screen_resume(self) -> None:
         """Take over what another screen has added to the draft."""
-        last = self.contrast.project.draft
-        if self.is_ready and (self.draft.preset, self.draft.typed) != last:
+        if self.is_ready and _kept(self.draft) != self.contrast.project.draft:
             self._open()
 
     def clipboard_text(self) -> str:
-        if not self.is_ready:
-            return ""
-        return processes.command_line(self.contrast.directory, ["train", *self.draft.words])
+        return processes.command_line(self.contrast.directory, ["train", *self.draft.words]) if self.is_ready else ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return super().check_action(action, parameters) if self.is_ready else None
 
     def choose(self, run: Run) -> None:
+        # So that the screen, which resumes after this, does not open the last draft instead.
+        self.is_ready = False
         self._open(run)
 
     @work(group="open", exclusive=True)
@@ -108,23 +107,21 @@ class SetupScreen(ModeScreen):
             self.draft = await asyncio.to_thread(Draft, *last)
         self.is_ready = True
         self.refresh_bindings()
-        self._show()
+        self._keep() if run or self.contrast.project.draft == last else self._show()
 
     @on(Input.Changed, "SettingRow Input")
     @on(ChoiceField.Changed, "SettingRow ChoiceField")
     def _type(self, event: Input.Changed | ChoiceField.Changed) -> None:
-        row = event.control.parent
-        assert isinstance(row, SettingRow)
-        key = row.field.setting.key
+        key = cast(SettingRow, event.control.parent).field.setting.key
         self.draft.type(key, event.value)
         if key == "data.train":
             self.draft.type(COLUMNS, self.contrast.project.roles_of(event.value))
-        self._show(typing=key)
+        self._keep(typing=key)
 
     @on(ChoiceField.Changed, "#preset")
     def _choose_preset(self, event: ChoiceField.Changed) -> None:
         self.draft.choose_preset(event.value)
-        self._show()
+        self._keep()
 
     @on(DescendantFocus)
     @on(DescendantBlur)
@@ -152,11 +149,11 @@ class SetupScreen(ModeScreen):
 
     def action_undo(self) -> None:
         self.draft.undo(self._focused_key)
-        self._show()
+        self._keep()
 
     def action_reset(self) -> None:
         self.draft.reset()
-        self._show()
+        self._keep()
 
     @work(group="suggest", exclusive=True)
     async def action_suggest(self) -> None:
@@ -165,14 +162,18 @@ class SetupScreen(ModeScreen):
             return
         show = self.query_one("#ready", PlainText).update
         show(READING)
-        done = await processes.run_command(self.contrast.directory, *suggest_words(self.draft), on_progress=show)
-        if field := self.draft.fields.get(done.record.key):
-            self._dry_run.take(done, self.draft)
+        draft, words = self.draft, suggest_words(self.draft)
+        done = await processes.run_command(self.contrast.directory, *words, on_progress=show)
+        if self.draft is not draft or suggest_words(draft) != words or _kept(draft) != self.contrast.project.draft:
+            self.contrast.warn("what was suggested was for an earlier draft, and is not filled in\nask again: e")
+        elif field := draft.fields.get(done.record.key):
+            self._dry_run.take(done, draft)
             self.contrast.fail(f"nothing is suggested before this is solved: {field.label}")
         elif done.error:
             self.contrast.fail(done.error)
         else:
-            fill_in(self.draft, msgspec.json.decode(done.stdout, type=Suggested).settings)
+            fill_in(draft, msgspec.json.decode(done.stdout, type=Suggested).settings)
+            self._keep()
         self._show()
 
     def _has_data(self) -> bool:
@@ -188,7 +189,7 @@ class SetupScreen(ModeScreen):
         if self._has_data() and (clean := await self.app.push_screen_wait(rows)):
             self.draft.type("data.train", clean)
             self.contrast.project.keep_roles(clean, self.draft.config.data.columns)
-            self._show()
+            self._keep()
 
     def action_scroll_side(self, pages: int) -> None:
         side = self.query_one("#side")
@@ -198,9 +199,13 @@ class SetupScreen(ModeScreen):
         """Show the next of value, gradient and slope; where both charts are shown, the value stays."""
         self._curves.show_next(self.draft, with_value=not self.has_class("-wide"))
 
+    def _keep(self, typing: str = "") -> None:
+        """Keep the draft as it was changed here, and show it."""
+        self.contrast.project.draft = _kept(self.draft)
+        self._show(typing)
+
     def _show(self, typing: str = "") -> None:
         draft, more = self.draft, self.contrast.remembered.more
-        self.contrast.project.draft = draft.preset, dict(draft.typed)
         self._dry_run.show(draft)
         self._form.show(draft, with_error(draft.fields, self._dry_run.last.record), more, typing)
         self._show_about()
@@ -242,6 +247,11 @@ class SetupScreen(ModeScreen):
         ready = self.query_one("#ready", PlainText).set_class(bool(problem), "wrong")
         ready.update("starting…" if self._is_starting else text)
         self.query_one("#start", Button).disabled = bool(problem) or self._is_starting
+
+
+def _kept(draft: Draft) -> tuple[str, dict[str, str]]:
+    """What is remembered of a draft."""
+    return draft.preset, dict(draft.typed)
 
 
 def _problem(field: Field | None, draft: Draft, error: str) -> str:
