@@ -207,6 +207,25 @@ def test_a_bad_file_is_named_and_the_form_still_works(
     assert draft.can_run and draft.config.spec.name == "pairsupcon"
 
 
+def test_a_value_of_a_file_that_conflicts_with_a_typed_one_is_valid_again_with_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("contrast.toml").write_text("[model]\ndims = '64'\n[train]\nlr = 1e-4\n")
+    draft = typed("", model__head="train-only")
+    assert "model.dims" in draft.error and draft.config.train.lr == 1e-4
+    draft.type("model.head", "keep")
+    assert draft.can_run and draft.config.model.dims == "64"
+    Path("contrast.toml").write_text("[model]\nhead = 'train-only'\n")
+    assert typed("", model__head="keep", model__dims="64").words == ["--head", "keep", "--dims", "64"]
+
+
+def test_a_variable_of_no_setting_is_named_and_the_form_still_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONTRAST_TRAIN_FOO", "1")
+    draft = typed("starter", train__lr="1e-4")
+    assert "CONTRAST_TRAIN_FOO" in draft.error and draft.config.train.lr == 1e-4
+
+
 def test_what_a_removed_package_had_and_the_app_remembered_does_not_matter() -> None:
     draft = Draft("a-preset-that-went", {"train.speed": "9", "objective.name": "gone", "train.seed": "1"})
     assert (draft.preset, draft.typed) == ("", {"train.seed": "1"})

@@ -90,8 +90,6 @@ class Draft:
         self.before_reset: dict[str, str] = {}
         self.reasons: dict[str, Suggestion] = {}
         """What was suggested, by setting key."""
-        self.error = ""  # of a file or the environment
-        self.wrong: dict[str, str] = {}  # setting key → what is wrong
         self._read()
 
     def choose_preset(self, name: str) -> None:
@@ -165,27 +163,32 @@ class Draft:
     def _read(self) -> None:
         """Take the layers below what is typed, as the command line stacks them."""
         self._named = presets.find(self.preset).layers if self.preset else ()
-        self.error = ""
+        standing, variables, self._unread = list[Layer](), list[Layer](), ""
         try:
             standing = config.user_layers()
+            variables = [config.environment_layer(os.environ)]
         except ContrastError as error:
-            standing, self.error = [], _in_form(error)
-        self._layers = [*standing, *self._named, config.environment_layer(os.environ)]
-        self._inherited = self._resolve_valid({}).spec.name
+            self._unread = _in_form(error)
+        self._layers = [*standing, *self._named, *variables]
+        self._inherited = _resolve_valid(self._layers, {})[0].spec.name
         self._update()
 
     def _update(self) -> None:
-        """All that follows from the preset and what was typed."""
+        """All that follows from the preset and what was typed.
+
+        That is among others the `error` of a file or the environment, and what is `wrong` by setting key.
+        """
         name = self.typed.get(sections.OBJECTIVE.key, self._inherited)
         settings = sections.settings_of(catalogue.find_objective(name))
-        self.wrong = {}
+        wrong: dict[str, str] = {}
         self._values = {}
         for key in settings.keys() & self.typed.keys():
             try:
                 self._values[key] = settings[key].parse(self.typed[key])
             except UsageError:
-                self.wrong[key] = f"must be {settings[key].expected}"
-        self.config = self._resolve_valid(self._values)
+                wrong[key] = f"must be {settings[key].expected}"
+        self.config, error, senseless = _resolve_valid(self._layers, self._values)
+        self.error, self.wrong = self._unread or error, wrong | senseless
         self._paper = paper_values(self.preset, self.config.spec.name, self.config.model.backbone)
         self.fields = {
             key: self._field(settings.get(key, setting))
@@ -193,31 +196,6 @@ class Draft:
             if setting.essential or key in settings
         }
         self.wrong = {key: words for key, words in self.wrong.items() if not self.fields[key].off}
-
-    def _resolve_valid(self, typed: dict[str, Value]) -> Config:
-        """The settings without what is wrong.
-
-        A value that makes no sense or has no effect is taken out of `typed`, a bad file or variable out of the layers.
-        """
-        while True:
-            try:
-                resolved = self._resolve(typed)
-            except UsageError as error:
-                if error.source == _TYPED:
-                    self.wrong[error.key] = in_words(error.remedies, label)
-                    del typed[error.key]
-                else:
-                    self.error = self.error or _in_form(error)
-                    self._layers.remove(next(x for x in self._layers if error.source in x.sources.values()))
-                continue
-            without_effect = typed.keys() & {f"objective.{name}" for name in resolved.objective.inactive()}
-            if not without_effect:
-                return resolved
-            for key in without_effect:
-                del typed[key]
-
-    def _resolve(self, typed: Mapping[str, Value]) -> Config:
-        return config.resolve([*self._layers, Layer.of(typed, _TYPED)])
 
     def _field(self, setting: Setting) -> Field:
         key, flat = setting.key, self.config.flat()
@@ -261,10 +239,42 @@ class Draft:
     def _instead(self, key: str) -> str:
         """The value without what was typed, and where it is from; empty where it is the same."""
         resets = sections.RESETS.get(key, ())
-        below = self._resolve({k: v for k, v in self._values.items() if k != key and not k.startswith(resets)})
+        rest = {k: v for k, v in self._values.items() if k != key and not k.startswith(resets)}
+        below, *_ = _resolve_valid(self._layers, rest)
         value, source = below.flat()[key], below.sources[key]
         place = "preset" if any(source in layer.sources.values() for layer in self._named) else source
         return "" if value == self._values[key] else f"{place} {spell(value) or 'nothing'}"
+
+
+def _resolve_valid(layers: Sequence[Layer], typed: dict[str, Value]) -> tuple[Config, str, dict[str, str]]:
+    """The settings without what is wrong, the first error of a file or variable, and what is wrong of `typed`, by key.
+
+    A value that makes no sense or has no effect is taken out of `typed`.
+    """
+    first, wrong = "", dict[str, str]()
+    while True:
+        try:
+            resolved = config.resolve([*layers, Layer.of(typed, _TYPED)])
+        except UsageError as error:
+            if error.source == _TYPED:
+                wrong[error.key] = in_words(error.remedies, label)
+                del typed[error.key]
+            else:
+                first, rest = first or _in_form(error), [_without(layer, error) for layer in layers]
+                # An objective's broken package is the fault of no value.
+                layers = rest if rest != layers else []
+            continue
+        without_effect = typed.keys() & {f"objective.{name}" for name in resolved.objective.inactive()}
+        if not without_effect:
+            return resolved, first, wrong
+        for key in without_effect:
+            del typed[key]
+
+
+def _without(layer: Layer, error: UsageError) -> Layer:
+    """A layer without the value that is at fault, if it is its own."""
+    is_at_fault = layer.sources.get(error.key) == error.source
+    return replace(layer, values={k: v for k, v in layer.values.items() if k != error.key}) if is_at_fault else layer
 
 
 def with_error(fields: Mapping[str, Field], error: ErrorRecord) -> Mapping[str, Field]:
