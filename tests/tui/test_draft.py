@@ -226,6 +226,15 @@ def test_a_variable_of_no_setting_is_named_and_the_form_still_works(monkeypatch:
     assert "CONTRAST_TRAIN_FOO" in draft.error and draft.config.train.lr == 1e-4
 
 
+def test_a_secret_of_a_file_is_not_shown_as_what_undoing_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("contrast.toml").write_text("[alerts]\nwebhook = 'https://example.org/secret'\n")
+    draft = typed("", alerts__webhook="https://example.org/other")
+    assert draft.fields["alerts.webhook"].instead == "contrast.toml https://example.org/…"
+
+
 def test_what_a_removed_package_had_and_the_app_remembered_does_not_matter() -> None:
     draft = Draft("a-preset-that-went", {"train.speed": "9", "objective.name": "gone", "train.seed": "1"})
     assert (draft.preset, draft.typed) == ("", {"train.seed": "1"})

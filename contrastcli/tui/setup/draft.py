@@ -243,7 +243,8 @@ class Draft:
         below, *_ = _resolve_valid(self._layers, rest)
         value, source = below.flat()[key], below.sources[key]
         place = "preset" if any(source in layer.sources.values() for layer in self._named) else source
-        return "" if value == self._values[key] else f"{place} {spell(value) or 'nothing'}"
+        shown = spell(self.known[key].shown(value)) or "nothing"
+        return "" if value == self._values[key] else f"{place} {shown}"
 
 
 def _resolve_valid(layers: Sequence[Layer], typed: dict[str, Value]) -> tuple[Config, str, dict[str, str]]:
