@@ -235,6 +235,13 @@ def test_a_secret_of_a_file_is_not_shown_as_what_undoing_leaves(
     assert draft.fields["alerts.webhook"].instead == "contrast.toml https://example.org/…"
 
 
+def test_the_columns_of_data_are_undone_with_them_and_need_some() -> None:
+    draft = typed("", data__train="rows.csv", data__columns="anchor=q", train__seed="7")
+    draft.undo("data.train")
+    assert draft.typed == {"train.seed": "7"}
+    assert draft.fields["data.columns"].off == "there are no data yet"
+
+
 def test_what_a_removed_package_had_and_the_app_remembered_does_not_matter() -> None:
     draft = Draft("a-preset-that-went", {"train.speed": "9", "objective.name": "gone", "train.seed": "1"})
     assert (draft.preset, draft.typed) == ("", {"train.seed": "1"})

@@ -128,7 +128,11 @@ class Draft:
         if not self.typed:
             self.typed, self.before_reset = self.before_reset, {}
         else:
-            del self.typed[key if key in self.typed else next(reversed(self.typed))]
+            undone = key if key in self.typed else next(reversed(self.typed))
+            del self.typed[undone]
+            if undone == "data.train":
+                # They are the columns of that file.
+                self.typed.pop(COLUMNS, None)
         self._read()
 
     def reset(self) -> None:
@@ -218,6 +222,8 @@ class Draft:
     def _why_off(self, setting: Setting) -> str:
         """Why a setting cannot be set: the objective has none, or another setting switches it off; else empty."""
         spec = self.config.spec
+        if setting.key == COLUMNS and not self.config.data.train:
+            return "there are no data yet"
         if setting.section != "objective" or setting == sections.OBJECTIVE:
             return ""
         if setting.name in spec.describe():
