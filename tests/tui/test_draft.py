@@ -260,6 +260,9 @@ def test_only_what_decides_what_it_says_asks_for_a_dry_run() -> None:
         assert draft.planned != before, key
         draft.reset()
     assert sections.OBJECTIVE.key in before
+    # Of which there is a note.
+    draft.type("train.lr", "1")
+    assert draft.planned != before
 
 
 def test_a_note_joins_the_unit_the_paper_s_value_and_the_value_before() -> None:
