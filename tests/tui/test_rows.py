@@ -122,6 +122,32 @@ async def test_the_backbone_adds_what_only_a_model_sees() -> None:
         await until(pilot, lambda: says(pilot, "the nearest positives of other anchors"))
 
 
+async def test_a_backbone_that_cannot_be_loaded_leaves_the_rows_to_be_written() -> None:
+    async with inspecting() as (pilot, rows):
+        rows._backbone = "no/such-model"
+        await pilot.press("b")
+        await until(pilot, lambda: says(pilot, "no/such-model"))
+        await pilot.press("w")
+        await until(pilot, lambda: says(pilot, "to which new file?"))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, SetupScreen))
+        assert Path("rows-clean.csv").exists()
+
+
+async def test_the_backbone_is_not_asked_while_the_file_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with inspecting() as (pilot, _):
+        commands = answer_commands(monkeypatch, Finished(""))
+        commands.held.clear()
+        await pilot.press("w")
+        await until(pilot, lambda: says(pilot, "to which new file?"))
+        await pilot.press("enter")
+        await until(pilot, lambda: commands.calls)
+        await pilot.press("b")
+        commands.held.set()
+        await until(pilot, lambda: isinstance(pilot.app.screen, SetupScreen))
+        assert not commands.cancelled
+
+
 async def test_an_error_stands_where_the_counts_are() -> None:
     app = ContrastApp(runs.runs_dir(None))
     async with show(app, NARROW) as pilot:

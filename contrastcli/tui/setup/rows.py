@@ -68,17 +68,17 @@ class Rows(ModalScreen[str]):
         self._ask()
 
     def action_ask(self) -> None:
-        if "--backbone" not in self._words:
-            self._words += ["--backbone", self._backbone]
-            self._ask()
+        if "--backbone" not in self._words and not self._written:
+            self._ask("--backbone", self._backbone)
 
-    @work(exclusive=True)
-    async def _ask(self) -> None:
-        words = (*self._words, "--json", "--show", str(_SHOWN))
+    @work(group="ask", exclusive=True)
+    async def _ask(self, *backbone: str) -> None:
+        words = (*self._words, *backbone, "--json", "--show", str(_SHOWN))
         done = await processes.run_command(self._directory, *words, on_progress=self._status.update)
         if done.error:
             self._status.update(done.error)
         else:
+            self._words += backbone
             self._show(msgspec.json.decode(done.stdout, type=Inspected))
 
     def _show(self, seen: Inspected) -> None:
