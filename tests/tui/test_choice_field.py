@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from contrastcli.tui.fields.choice_field import narrowed
-from contrastcli.tui.fields.completion import complete_sets, data_files
+from contrastcli.tui.fields.completion import complete_path, complete_sets, data_files
 
 OBJECTIVES = [("pairsupcon", "takes labelled"), ("simcse", "takes sentences"), ("supcon", "takes labelled")]
 PRESETS = [("starter", "small"), ("simace-base", "on BERT"), ("simace", "plain"), ("", "every setting at its default")]
@@ -42,7 +42,9 @@ def test_the_last_of_several_files_is_completed(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_files_of_data_in_the_folder_are_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("texts.txt", "pairs.csv.gz", "notes.md"):
+    for name in ("texts.txt", "pairs.csv.gz", *(f"image {n}.png" for n in range(300))):
         (tmp_path / name).write_text("a")
+    (tmp_path / "gone.csv").symlink_to("nowhere")
     monkeypatch.chdir(tmp_path)
     assert [name for name, _ in data_files()] == ["pairs.csv.gz", "texts.txt"]
+    assert not complete_path("~no-such-user/x")

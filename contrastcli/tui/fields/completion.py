@@ -1,5 +1,6 @@
 """What may be typed into a field of names apart from its list: paths, and models that are not in the list."""
 
+import os
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -18,26 +19,24 @@ _MOST_ENTRIES, _MOST_RUNS = 200, 50
 """Entries of a folder that are offered, and runs that are looked through for values used before."""
 
 
-def complete_path(typed: str) -> Choices:
-    """Files and folders whose paths begin with what was typed, also one that is the text itself."""
+def complete_path(typed: str, suffixes: tuple[str, ...] = ("",)) -> Choices:
+    """Files and folders with these suffixes whose paths begin with what was typed, also one that is the text itself."""
     head, slash, start = typed.rpartition("/")
     choices = []
-    with suppress(OSError, RuntimeError):  # a home that is unknown
-        folder = Path(head + slash).expanduser()
-        names = (entry for entry in folder.iterdir() if entry.name.startswith(start))
-        for entry in sorted(islice((e for e in names if start or not e.name.startswith(".")), _MOST_ENTRIES)):
+    with suppress(OSError):
+        named = (one for one in Path(os.path.expanduser(head + slash)).iterdir() if one.name.startswith(start))
+        shown = (one for one in named if start or not one.name.startswith("."))
+        # A link may lead nowhere.
+        ours = (one for one in shown if one.name.removesuffix(".gz").endswith(suffixes) and os.path.exists(one))
+        for entry in sorted(islice(ours, _MOST_ENTRIES)):
             about = FOLDER if entry.is_dir() else size(entry.stat().st_size)
             choices.append((f"{head}{slash}{entry.name}", about))
-    return [*([(typed, FOLDER)] if not start and choices else []), *choices]
+    return [*([(typed, FOLDER)] if typed and not start and choices else []), *choices]
 
 
 def data_files() -> Choices:
     """The files of data in the working folder."""
-    return [
-        (name, about)
-        for name, about in complete_path("")
-        if name.removesuffix(".gz").endswith((*FORMATS, *OTHER_SUFFIXES))
-    ]
+    return complete_path("", (*FORMATS, *OTHER_SUFFIXES))
 
 
 def complete_sets(typed: str) -> Choices:
