@@ -1,5 +1,6 @@
 """The columns of a file, over a screen: each with its first value, and a role to choose."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, get_args
@@ -44,7 +45,7 @@ class Columns(ModalScreen[str | None]):
         self._directory, self._source = directory, source
         chosen = ["--columns", columns] if columns else []
         self._status = PlainText("reading…", id="about-choice")
-        self._words = ["data", str(Path(source).expanduser()), *chosen, "--list-columns", "--json"]
+        self._words = ["data", os.path.expanduser(source), *chosen, "--list-columns", "--json"]
         self._first: Mapping[str, str] = {}  # value, by column
         self._roles: list[str] = []
         self._given: tuple[int, Sequence[str]] = -1, ()
