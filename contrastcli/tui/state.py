@@ -102,4 +102,4 @@ def save(state: State) -> None:
     """Remember. A disk that cannot be written is no reason to fail."""
     with contextlib.suppress(OSError):
         state_dir().mkdir(parents=True, exist_ok=True)
-        atomic_write(state_dir() / _FILE, msgspec.json.format(msgspec.json.encode(state)))
+        atomic_write(state_dir() / _FILE, msgspec.json.format(msgspec.json.encode(state)), private=True)
