@@ -236,6 +236,15 @@ async def test_where_there_is_no_curve_one_line_says_why_and_what_brings_it(
         await until(pilot, lambda: "━━ angle" in screen_text(pilot.app) and "no curve" not in screen_text(pilot.app))
 
 
+async def test_a_temperature_that_no_curve_can_be_divided_by_is_said(commands: Commands) -> None:
+    async with shown() as (pilot, screen):
+        for key in "ggg":
+            await write(pilot, screen, "objective.tau", "1e-310")
+            assert words_of(screen, "#no-curve") == "no curve – similarity: too large at this τ"
+            await write(pilot, screen, "objective.tau", "1e-299")
+            await pilot.press("escape", key)
+
+
 async def test_the_gradient_takes_the_place_of_the_curve_where_there_is_no_room_for_both(commands: Commands) -> None:
     async with shown(NARROW) as (pilot, screen):
         titles = []

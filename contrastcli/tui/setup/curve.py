@@ -23,6 +23,10 @@ _STEEPEST = 4
 """In slopes of the cosine: the angle's slope, infinite at both ends, is not shown beyond that."""
 
 
+_LEAST_TAU = 1e-300
+"""Divided by less, a similarity, its slope or a scale of them is beyond all floats."""
+
+
 class SimilarityCurves(Vertical):
     """The curve and its gradient, or why there are none. Where there is room for one alone, `view` says which."""
 
@@ -33,7 +37,8 @@ class SimilarityCurves(Vertical):
         self.view = "value"
 
     def show(self, draft: Draft) -> None:
-        off = draft.fields["objective.similarity"].off
+        tau = float(draft.config.flat().get("objective.tau", 1.0))
+        off = draft.fields["objective.similarity"].off or ("" if tau >= _LEAST_TAU else "too large at this τ")
         self._why_none.update(f"no curve – similarity: {off}")
         self.set_class(bool(off), "-none").set_class(self.view != "value", "-gradient")
         below = "gradient" if self.view == "value" else self.view
