@@ -353,6 +353,8 @@ async def test_a_tall_screen_shows_every_setting_and_a_short_one_says_how_many_i
     async with shown((200, 93)) as (pilot, _):
         await until(pilot, lambda: "webhook" in screen_text(pilot.app))
         assert "m shows them" not in screen_text(pilot.app)
+    async with shown((200, 130)) as (pilot, _):
+        assert "m hides most" not in screen_text(pilot.app)
     async with shown(NARROW) as (pilot, _):
         await until(pilot, lambda: " more: m shows them, / finds one" in screen_text(pilot.app))
 

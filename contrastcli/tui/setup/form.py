@@ -200,7 +200,9 @@ class SettingsForm(VerticalScroll, can_focus=False):
             section.set_class(bool(typed) or name in whole, "-whole")
         hidden = len(used - shown)
         self._hidden.update(f"  {hidden} more: m shows them, / finds one" if hidden else "  m hides most")
-        self._hidden.display = not typed and (self._more or self.size.height > len(shown) + len(_HEADED) + 1)
+        self._hidden.display = not typed and (
+            self._more or (hidden > 0 and self.size.height > len(shown) + len(_HEADED) + 1)
+        )
         self.query_one("#from").display = not typed
         self._none.display = bool(typed) and not shown
 
