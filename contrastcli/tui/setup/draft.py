@@ -100,7 +100,7 @@ class Draft:
         self._read()
 
     def type(self, key: str, text: str) -> None:
-        """Set a setting; erased, or equal to what is inherited, it is inherited again."""
+        """Set a setting; equal to what is inherited, or erased where empty is no value of its own, it is inherited."""
         setting = self.known[key]
         if setting.section == "data" or key == "model.backbone":
             # They were of other data, or for another backbone.
