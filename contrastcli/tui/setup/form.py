@@ -80,8 +80,7 @@ class SettingRow(Horizontal):
         elif self._options():
             self.value = ChoiceField(title, self._options, steps=True)
         else:
-            self.value = Input(compact=True, password=field.setting.secret)
-        self.value.add_class("value", update=False)
+            self.value = Input(compact=True, password=field.setting.secret, classes="value")
         super().__init__(self._label, self.value, self._note)
         self.show(field)
 
