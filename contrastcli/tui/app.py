@@ -192,10 +192,6 @@ class ContrastApp(App[None]):
         await self.switch_mode(mode)
         cast(ModeScreen, self.screen).choose(run)
 
-    def name_of(self, run: Run) -> str:
-        """A run as the command line knows it in this directory: its name, or its path if it is elsewhere."""
-        return run.name if run.path.resolve().parent == self.directory.resolve() else str(run.path)
-
     def action_copy(self) -> None:
         if isinstance(self.screen, ModeScreen):
             self.copy(self.screen.clipboard_text())

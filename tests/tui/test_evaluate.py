@@ -16,7 +16,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Progress
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
-from contrastcli.tui.fields.model_field import NO_MODEL
+from contrastcli.tui.fields.model_field import NO_MODEL, ModelField, list_models
 from contrastcli.tui.processes import Finished
 from support.commands import Answer, Commands, answer_commands
 from support.recorded import recorded
@@ -366,6 +366,19 @@ async def test_another_screen_can_choose_the_model(place: Path, commands: Comman
         await app.open_run(Run(place / "one-run"), "evaluate")
         await until(pilot, lambda: "63.81" not in texts(pilot))
         assert "This model has not been evaluated here" in texts(pilot)
+
+
+async def test_a_run_is_chosen_by_its_path_where_its_name_means_another(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(recorded(place / "other", "finished", "one-run").path.parent)
+    run = Run(place / "one-run")
+    app = ContrastApp(place)
+    async with show(app) as pilot:
+        await app.open_run(run, "evaluate")
+        model = app.screen.query_one("#model", ModelField)
+        await until(pilot, lambda: model.value == str(run.path))
+    assert (str(run.path), "a run here") in list_models(place)
 
 
 async def test_without_a_suite_or_a_model_it_says_what_is_needed(

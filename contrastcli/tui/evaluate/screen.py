@@ -128,7 +128,7 @@ class EvaluateScreen(ModeScreen):
         self._follow_scores()
 
     def choose(self, run: Run) -> None:
-        self._model.choose(self.contrast.name_of(run))
+        self._model.choose_run(run)
 
     @on(ChoiceField.Changed)
     def _read_now(self) -> None:

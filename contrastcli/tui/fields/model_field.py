@@ -8,7 +8,7 @@ from textual import work
 
 from contrastcli.errors import ContrastError
 from contrastcli.model.locate import cached_names, default_word, resolve
-from contrastcli.runs.directory import list_runs
+from contrastcli.runs.directory import Run, list_runs
 from contrastcli.tui.fields.choice_field import ChoiceField, Choices
 from contrastcli.tui.fields.completion import ABSENT, complete_model
 
@@ -36,10 +36,18 @@ def checkpoint_in_words(directory: Path, model: str) -> str:
     return next((f"{which}, step {int(saved[which]):,}" for which in ("best", "last") if which in saved), "")
 
 
+def word_for(run: Run, directory: Path) -> str:
+    """What means a run where a model is named: its name, or its path where the name means another model or none."""
+    here = Path(run.name)
+    named = here if Run(here).exists() else directory / here
+    is_meant = run.name not in ("last", "starter") and named.resolve() == run.path.resolve()
+    return run.name if is_meant else str(run.path)
+
+
 def list_models(directory: Path) -> Choices:
     """The default, the runs that have a model, the newest first, and the models that are on this machine."""
     try:
-        runs = [(run.name, "a run here") for run in list_runs(directory) if run.is_saved]
+        runs = [(word_for(run, directory), "a run here") for run in list_runs(directory) if run.is_saved]
     except (OSError, ContrastError):
         runs = []
     about_default = "CONTRAST_MODEL" if os.environ.get("CONTRAST_MODEL") else "the newest run that has ended"
@@ -79,6 +87,9 @@ class ModelField(ChoiceField):
     def choose(self, value: str | None) -> None:
         self.show(self.value if value is None else value)
         self.poll()
+
+    def choose_run(self, run: Run) -> None:
+        self.choose(word_for(run, self._directory))
 
     @work(exclusive=True)
     async def poll(self) -> None:

@@ -59,7 +59,7 @@ class QueryScreen(ModeScreen):
         self._ask()
 
     def choose(self, run: Run) -> None:
-        self._first.field.choose(self.contrast.name_of(run))
+        self._first.field.choose_run(run)
         self._propose_data(run)
 
     @work(group="data", exclusive=True)
