@@ -349,6 +349,25 @@ async def test_a_second_question_is_typed_over_the_first_and_x_stops_a_search(
         await until(pilot, lambda: "x stop" not in screen_text(pilot.app))
 
 
+async def test_another_file_ends_the_search_of_the_one_before_and_takes_its_answer_away(
+    place: Path, models: Models
+) -> None:
+    app = ContrastApp(place)
+    app.project.corpus = "texts.txt"
+    async with show(app) as pilot:
+        await pilot.press("5")
+        await write(pilot, "question", "a puppy")
+        await pilot.press("enter")
+        await until(pilot, lambda: "over the grass" in screen_text(app))
+        await write(pilot, "question", "slow")
+        await pilot.press("enter")
+        await until(pilot, lambda: any("slow" in model.asked for model in models.list()))
+        app.screen.query_one("#file", ChoiceField).choose("other.txt")
+        await until(pilot, lambda: any(model.closed for model in models.list() if "--corpus" in model.words))
+        await pilot.press("escape", "y")
+        assert "over the grass" not in screen_text(app) + app.clipboard
+
+
 async def test_of_lines_that_wait_only_the_newest_is_asked(tmp_path: Path, models: Models) -> None:
     answers: list[str] = []
 

@@ -59,7 +59,7 @@ class CorpusPanel(QueryPanel):
         if event.field is self._file:
             self._project.corpus = event.value
             self._columns.recall()
-        self.show_message(TO_ASK)
+        self.close_process()
         self.query_one("#question").focus()
 
     def propose(self, data: Data) -> None:
@@ -91,17 +91,18 @@ class CorpusPanel(QueryPanel):
 
     def close_process(self) -> None:
         super().close_process()
-        self._nearest = None
         self.show_message(TO_ASK if self._file.value else EMPTY)
 
     def show_message(self, text: str) -> None:
         super().show_message(text)
+        self._nearest = None
         self.query_one(".message").display = bool(text)
         self._table.display = not text
 
     def show_answer(self, line: str) -> None:
-        self._nearest = nearest = msgspec.json.decode(line, type=Nearest)
+        nearest = msgspec.json.decode(line, type=Nearest)
         self.show_message("")
+        self._nearest = nearest
         table = self._table
         table.clear(columns=True)
         table.add_columns("rank", " cosine", " angle", "   row")
