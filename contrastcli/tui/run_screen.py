@@ -122,17 +122,19 @@ class RunScreen(ModeScreen):
             for run in live:
                 await self.contrast.stop_run(run)
 
-    @work(group="resume", exclusive=True)
-    async def action_resume(self) -> None:
+    def action_resume(self) -> None:
         if self.here:
             run = self.here.run
-            self.app.notify(f"resuming {run.name}: loading the model and the data", markup=False)
-            words = ("train", "--resume", str(run.path.resolve()), "--detach")
-            done = await processes.run_command(self.contrast.directory, *words)
-            if done.error:
-                self.contrast.fail(f"{run.name} could not be resumed: {done.error}")
-            elif self.is_current:
-                await self.contrast.open_run(run)
+            self.run_worker(self._resume(run), group=f"resume {run.path}", exclusive=True)
+
+    async def _resume(self, run: Run) -> None:
+        self.app.notify(f"resuming {run.name}: loading the model and the data", markup=False)
+        words = ("train", "--resume", str(run.path.resolve()), "--detach")
+        done = await processes.run_command(self.contrast.directory, *words)
+        if done.error:
+            self.contrast.fail(f"{run.name} could not be resumed: {done.error}")
+        elif self.is_current:
+            await self.contrast.open_run(run)
 
     async def action_use_in(self, mode: str) -> None:
         if self.here:
@@ -176,7 +178,7 @@ class RunScreen(ModeScreen):
         else:
             self.app.notify(f"exported {run.name} to {place}", timeout=10, markup=False)
 
-    @work(group="merge", exclusive=True)
+    @work
     async def action_merge(self) -> None:
         saved = [one.run for one in self.chosen if one.is_saved]
         try:

@@ -224,6 +224,22 @@ async def test_a_stopped_run_is_resumed_and_shown(place: Path, monkeypatch: pyte
     assert commands.calls == [("train", "--resume", str((place / "starter-stopped").resolve()), "--detach")]
 
 
+@pytest.mark.parametrize("key", ["r", "M"])
+async def test_what_is_begun_with_a_run_goes_on_while_the_same_is_begun_with_another(
+    place: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    commands = answer_commands(monkeypatch, Finished("", "no room"))
+    commands.held.clear()
+    async with opened(ContrastApp(place)) as (pilot, table):
+        for number, name in enumerate(("starter-stopped", "starter-killed"), 1):
+            at(table, name)
+            await pilot.press(key)
+            await until(pilot, lambda: key == "r" or pilot.app.screen.is_modal)
+            await pilot.press("enter" if key == "M" else "escape")
+            await until(pilot, lambda: len(commands.calls) == number)  # noqa: B023
+        assert not commands.cancelled
+
+
 async def test_a_run_that_was_pruned_since_is_not_offered_to_be_resumed(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
