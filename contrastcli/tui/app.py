@@ -261,10 +261,10 @@ class ContrastApp(App[None]):
     @work(group="leave", exclusive=True)
     async def action_leave(self) -> None:
         """Leave; if the run in Live has not ended, ask what becomes of it, once it has started."""
-        if starting := [worker for worker in self.workers if worker.group == "start"]:
-            self.notify("a training starts; then it is asked what becomes of it")
-            await self.workers.wait_for_complete(starting)
         run, answer = self.run_shown, "k"
+        for starting in [worker for worker in self.workers if worker.group == "start"]:
+            self.notify("a training starts; then it is asked what becomes of it")
+            run = await starting.wait() or run
         if run and run.path.exists() and not (await to_thread(run.status)).ended:
             answers = {"k": "keep it running", "s": "stop it; it saves first"}
             answer = await self.push_screen_wait(Question(f"{run.name} is still training.", answers))

@@ -20,6 +20,7 @@ from contrastcli.settings.setting import spell
 from contrastcli.settings.suggestions import Suggestion
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.chart_view import ChartView
+from contrastcli.tui.dialogs import Prompt
 from contrastcli.tui.fields.choice_field import ChoiceField, ChoiceList
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.setup.draft import Draft
@@ -157,6 +158,18 @@ async def test_leaving_waits_for_a_training_that_starts_and_asks_what_becomes_of
         await pilot.press("k")
         await until(pilot, lambda: pilot.app.return_code == 0)
     assert not commands.cancelled and len(started(commands)) == 1
+
+
+async def test_a_start_leaves_a_dialog_as_it_is_and_leaving_asks_about_its_run(commands: Commands) -> None:
+    async with shown() as (pilot, _):
+        commands.held.clear()
+        await pilot.press("s", "3")
+        await until(pilot, lambda: pilot.app.current_mode == "runs")
+        await pilot.press("q")
+        await pilot.app.push_screen(Prompt("A note", ""))
+        commands.held.set()
+        await until(pilot, lambda: "starter-running is still training" in screen_text(pilot.app))
+        assert "started starter-running; 3 lists it" in [one.message for one in pilot.app._notifications]
 
 
 async def test_a_start_shows_how_much_of_the_model_is_downloaded(commands: Commands) -> None:

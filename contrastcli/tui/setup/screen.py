@@ -30,7 +30,7 @@ _HOW_TO = "↓ ↑ go to a setting, Enter opens its list, PgDn shows the summary
 
 _KEYS: list[BindingType] = [
     Binding("s", "start", "start", tooltip="train this, or go to what must be fixed first"),
-    hidden_key("a", "start(True)", "queue", "train this when the newest run has ended"),
+    hidden_key("a", "start('--after', 'last')", "queue", "train this when the newest run has ended"),
     Binding("p", "open_list('preset')", "preset", tooltip="start from a published preset, or from nothing"),
     Binding("o", "open_list('objective')", "objective", tooltip="choose the objective"),
     Binding("d", "open_list('data-train')", "data", tooltip="choose the training data"),
@@ -216,23 +216,29 @@ class SetupScreen(ModeScreen):
         self._show_ready()
 
     @work(group="start")
-    async def action_start(self, queued: bool = False) -> None:
+    async def action_start(self, *behind: str) -> Run | None:
+        """Start what is set up, and go to Live unless another screen was opened meanwhile; returns the run."""
         if field := self._form.faulty:
             self._form.go_to(field.setting.key)
         if self._is_starting or not self.draft.can_run:
-            return
+            return None
         if self._dry_run.last.error:  # perhaps solved by now
             self._dry_run.run(self.draft)
-            return
+            return None
         self._is_starting = True
         self._show_ready()
-        behind = ("--after", "last") if queued else ()
         words, show = ("train", *self.draft.words, "--detach", *behind), self.query_one("#ready", PlainText).update
         done = await processes.run_command(self.contrast.directory, *words, on_progress=show)
         self._is_starting = False
         self._dry_run.take(done, self.draft)
-        if not done.error:
-            await self.contrast.open_run(Run(Path(done.stdout.strip())))
+        if done.error:
+            return None
+        run = Run(Path(done.stdout.strip()))
+        if self.is_current:
+            await self.contrast.open_run(run)
+        else:
+            self.app.notify(f"started {run.name}; 3 lists it", markup=False)
+        return run
 
     @on(DryRunPanel.Changed)
     def _take_error(self) -> None:
