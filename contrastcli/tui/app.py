@@ -103,6 +103,13 @@ def newest(directory: Path) -> Run | None:
     return next((run for run in states if states[run] in IN_PROGRESS), next(iter(states), None))
 
 
+def has_ended(run: Run) -> bool | None:
+    """Whether a run has ended; None where it cannot be read."""
+    with suppress(ContrastError, OSError):
+        return run.status().ended
+    return None
+
+
 class ContrastApp(App[None]):
     """Setup, Live, Runs, Evaluate and Query."""
 
@@ -265,19 +272,21 @@ class ContrastApp(App[None]):
         for starting in [worker for worker in self.workers if worker.group == "start"]:
             self.notify("a training starts; then it is asked what becomes of it")
             run = await starting.wait() or run
-        if run and run.path.exists() and not (await to_thread(run.status)).ended:
+        if run and await to_thread(has_ended, run) is False:
             answers = {"k": "keep it running", "s": "stop it; it saves first"}
             answer = await self.push_screen_wait(Question(f"{run.name} is still training.", answers))
-        if run and answer == "s":
-            await self.stop_run(run)
-        if answer:
+        if answer == "k" or (run and answer == "s" and await self.stop_run(run)):
             self.exit()
 
-    async def stop_run(self, run: Run) -> None:
-        if (await to_thread(run.status)).ended:  # while the question stood there
+    async def stop_run(self, run: Run) -> bool:
+        """Let a run stop; returns whether it will, or has."""
+        if await to_thread(has_ended, run):  # while the question stood there
             self.notify(f"{run.name} has ended already", markup=False)
-        elif await self.change_run("stop", "--wait", "0", "--", str(run.path.resolve())):
+            return True
+        stops = await self.change_run("stop", "--wait", "0", "--", str(run.path.resolve()))
+        if stops:
             self.notify(f"{run.name} finishes its step, saves and stops", markup=False)
+        return stops
 
     async def change_run(self, *words: str) -> bool:
         """Change runs by a command; returns whether that was done, and shows why not."""

@@ -135,6 +135,24 @@ async def test_a_run_that_ended_while_the_question_stood_there_is_not_stopped(tm
         assert not run.stop_path.exists()
 
 
+async def test_leaving_stays_where_the_run_is_not_stopped_and_needs_no_run_that_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = recorded(tmp_path, "running")
+    answer_commands(monkeypatch, Finished("", "the disk is full"))
+    async with show(opened(run)) as page:
+        await until(page, lambda: says(page, "● running"))
+        await page.press("q")
+        await until(page, lambda: says(page, "is still training"))
+        await page.press("s")
+        await until(page, lambda: says(page, "the disk is full"))
+        assert page.app.return_code is None
+        run.events_path.unlink()
+        run.events_path.mkdir()
+        await page.press("q")
+        await until(page, lambda: page.app.return_code == 0)
+
+
 def test_the_panels_are_known_before_they_are_on_the_screen() -> None:
     area = PanelArea()
     assert area.negatives in area.panels.values() and not area.negatives.listed
