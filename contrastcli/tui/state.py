@@ -1,6 +1,7 @@
 """What the app remembers from one session to the next."""
 
 import contextlib
+import os
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -43,11 +44,11 @@ class Project(msgspec.Struct):
 
     def roles_of(self, data: str) -> str:
         """What the columns of a data file are, as data.columns has it; empty for by their names."""
-        return self.roles.get(str(Path(data).expanduser().resolve()), "") if data else ""
+        return self.roles.get(_key(data), "") if data else ""
 
     def keep_roles(self, data: str, columns: str) -> None:
         """Remember what the columns of a data file are, and of the last few others."""
-        _keep(self.roles, Path(data).expanduser(), columns)
+        _keep(self.roles, data, columns)
 
 
 class State(msgspec.Struct):
@@ -75,7 +76,7 @@ class State(msgspec.Struct):
 
     def project(self, directory: Path) -> Project:
         """The choices for a runs directory."""
-        return self.projects.get(str(directory.resolve()), Project())
+        return self.projects.get(_key(directory), Project())
 
     def keep(self, directory: Path, project: Project) -> None:
         """Keep the choices for a runs directory, and those of the last few others, as other apps have left them."""
@@ -83,10 +84,15 @@ class State(msgspec.Struct):
         _keep(self.projects, directory, project)
 
 
-def _keep(some: dict[str, T], path: Path, value: T) -> None:
+def _key(path: Path | str) -> str:
+    # A path's own method raises for a user who is not known.
+    return str(Path(os.path.expanduser(path)).resolve())
+
+
+def _keep(some: dict[str, T], path: Path | str, value: T) -> None:
     """Add a value for a path as the last one, and leave out the oldest where there are many."""
-    some.pop(str(path.resolve()), None)
-    some[str(path.resolve())] = value
+    some.pop(_key(path), None)
+    some[_key(path)] = value
     for oldest in list(some)[:-_MOST_KEPT]:
         del some[oldest]
 

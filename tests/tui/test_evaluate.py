@@ -174,6 +174,17 @@ async def test_a_file_of_ones_own_is_chosen_with_its_columns(place: Path, comman
     assert (remembered.own_data, remembered.roles_of("/faq.csv")) == ("/faq.csv", roles)
 
 
+async def test_a_path_of_a_user_who_is_not_known_is_passed_on_as_it_is(place: Path, commands: Commands) -> None:
+    app = ContrastApp(place)
+    app.project.data_dir, app.project.own_data, app.project.suites = "~nobody-here/x", "~nobody-here/y", ("own",)
+    async with show(app) as pilot:
+        await ready(pilot)
+        await pilot.press("s")
+        await until(pilot, lambda: commands.calls)
+    paths = ("--data-dir", "~nobody-here/x", "--data", "~nobody-here/y")
+    assert commands.calls == [("eval", "one-run", "--suite", "own", *paths, "--json")]
+
+
 async def test_the_model_is_chosen_from_a_list_or_typed(place: Path, commands: Commands) -> None:
     recorded(place, "stopped", "a-simace-run").scores_path.write_text(json.dumps({"suites": {"sts": STS}}))
     async with show(ContrastApp(place)) as pilot:

@@ -211,10 +211,10 @@ class EvaluateScreen(ModeScreen):
     async def _measure(self, model: str, pooling: str) -> None:
         self._status.update("loading the model…")
         last = self.contrast.project
-        folder = str(Path(last.data_dir).expanduser()) if last.data_dir else ""
+        folder, file = map(os.path.expanduser, (last.data_dir, last.own_data))
         words = {"--suite": ",".join(last.suites), "--data-dir": folder, "--pooling": pooling}
         if OWN.name in last.suites:
-            words |= {"--data": str(Path(last.own_data).expanduser()), "--columns": self._own.columns.value}
+            words |= {"--data": file, "--columns": self._own.columns.value}
         args = ("eval", model, *chain.from_iterable(word for word in words.items() if word[1]), "--json")
         try:
             done = await processes.run_command(self.contrast.directory, *args, on_progress=self._status.update)

@@ -1,5 +1,6 @@
 """The sentences of a file that are nearest to a question."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -81,7 +82,7 @@ class CorpusPanel(QueryPanel):
         if file and line and model:
             count = max(1, int(self._typed("k") or _USUAL_COUNT))
             columns = ("--columns", self._columns.value) if self._columns.value else ()
-            words = ("--corpus", str(Path(file).expanduser()), "-k", str(count), "--model", model, "--blank", "drop")
+            words = ("--corpus", os.path.expanduser(file), "-k", str(count), "--model", model, "--blank", "drop")
             self.ask_process(line, *words, *columns)
             return
         self.show_message(NO_MODEL if not model else TO_ASK if file else EMPTY)
