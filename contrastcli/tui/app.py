@@ -173,7 +173,9 @@ class ContrastApp(App[None]):
         self.call_after_refresh(gc.enable)
 
     def on_unmount(self) -> None:
-        self.remembered.theme = self.theme
+        # One that ended the app would end it again.
+        if self._exception is None:
+            self.remembered.theme = self.theme
         self.remembered.keep(self.directory, self.project)
         state.save(self.remembered)
 

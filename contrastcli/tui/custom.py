@@ -8,6 +8,9 @@ import msgspec
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.color import ColorParseError
+from textual.css.errors import StylesheetError
+from textual.css.stylesheet import Stylesheet
+from textual.css.tokenizer import TokenError
 from textual.theme import Theme
 
 from contrastcli.errors import ContrastError, nearest
@@ -60,11 +63,17 @@ def customise(app: App[None], commands: Callable[[], Collection[str]]) -> Iterat
 
 
 def _theme(name: str, table: dict[str, Any]) -> Theme:
-    """A theme of Textual. Raises ColorParseError, and msgspec.ValidationError for a wrong field."""
+    """A theme of Textual. Raises ColorParseError, and msgspec.ValidationError for a wrong field or variable."""
     known = [field.name for field in fields(Theme)]
     for field in table:
         if field not in known:
             raise msgspec.ValidationError(f"there is no {field}; {nearest(field, known)}")
     theme = msgspec.convert({**table, "name": name}, Theme)
-    theme.to_color_system().generate()
+    sheet = Stylesheet(variables=theme.to_color_system().generate())
+    for variable, value in theme.variables.items():
+        try:
+            sheet.add_source(f"Widget {{ {'text-style' if '-style' in variable else 'color'}: ${variable}; }}")
+            sheet.parse()
+        except (StylesheetError, TokenError):
+            raise msgspec.ValidationError(f"variables.{variable} cannot be '{value}'") from None
     return theme

@@ -60,6 +60,7 @@ async def test_a_key_of_two_commands_is_said_once_in_words(tmp_path: Path) -> No
     [
         ("[themes.mine]\nprimary = 'orangy'", "the theme mine"),
         ("[themes.mine]\nprimry = '#ff8800'", "there is no primry; did you mean 'primary'?"),
+        ("[themes.mine]\nprimary = 'red'\nvariables = {foreground = 'orangy'}", "foreground cannot be 'orangy'"),
         ("[themes.mine]\naccent = '#ff8800'", "missing required field `primary`"),
         ("[keys]\n'app.leave' = 3", "Expected `str`, got `int`"),
         ("[keys", "is not TOML"),
