@@ -1,5 +1,6 @@
 """Probes in the app: a panel in Live by itself, and P in Query adds what is typed there to what Setup trains next."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from contrastcli.runs.measured import Probed
 from contrastcli.runs.status import this_process
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.processes import Finished
+from contrastcli.tui.setup.draft import Draft
 from contrastcli.tui.widgets import PlainText
 from support.commands import answer_commands
 from support.recorded import append, evaluated, recorded, started
@@ -63,3 +65,21 @@ async def test_p_in_query_adds_a_pair_to_what_setup_trains_next(
         await page.press("1")
         words = "--probes 'text 3 | b; text 4 | b; a dog | a cat; text 2 | b; one more | b'"
         await until(page, lambda: words in command(page))
+
+
+@pytest.mark.usefixtures("without_setup")
+async def test_a_pair_is_added_though_another_is_typed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = threading.Event()
+
+    def read(preset: str, words: dict[str, str]) -> Draft:
+        typed.wait(10)
+        return Draft(preset, words)
+
+    monkeypatch.setattr("contrastcli.tui.query.screen.Draft", read)
+    app = ContrastApp(tmp_path)
+    async with show(app) as page:
+        await page.press("5", "P", "s", "x")
+        await until(page, lambda: app.screen.query_one("#first", Input).value.endswith("x"))
+        await page.pause()
+        typed.set()
+        await until(page, lambda: app.project.draft[1].get("dev.probes") == PAIR)

@@ -68,7 +68,7 @@ class QueryScreen(ModeScreen):
             self._corpus.propose((await asyncio.to_thread(run.config)).data)
 
     @on(Input.Changed, "#first, #second")
-    @work(exclusive=True)
+    @work(group="ask", exclusive=True)
     async def _ask_after_pause(self) -> None:
         # A field posts this when it is made, too.
         if self._sentences != self.contrast.project.sentences:
