@@ -252,6 +252,16 @@ async def test_rows_appear_as_they_are_measured_also_by_another_process_and_stay
         assert "70.19" in texts(pilot)
 
 
+async def test_rows_are_announced_of_the_model_alone_that_is_measured(place: Path, commands: Commands) -> None:
+    async with show(ContrastApp(place)) as pilot:
+        await ready(pilot)
+        commands.held.clear()
+        await pilot.press("s")
+        for name, said in (("starter", "has not been evaluated here"), ("one-run", "A row appears here")):
+            pilot.app.screen.query_one("#model", ModelField).choose(name)
+            await until(pilot, lambda: said in texts(pilot))  # noqa: B023
+
+
 @SIZES
 async def test_the_results_are_scrolled_by_keys(place: Path, commands: Commands, size: tuple[int, int]) -> None:
     write(place / "one-run", sts=STS, geometry=GEOMETRY)

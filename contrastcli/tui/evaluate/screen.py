@@ -83,6 +83,7 @@ class EvaluateScreen(ModeScreen):
         super().__init__()
         self._status, self._nothing = PlainText(id="status"), PlainText(id="nothing")
         self._measured = Measured()
+        self._asked = "", ""  # to be measured: model, pooling
         self._choice_changed = asyncio.Event()
 
     def body(self) -> ComposeResult:
@@ -201,7 +202,8 @@ class EvaluateScreen(ModeScreen):
         elif OWN.name in self.contrast.project.suites and not self.contrast.project.own_data:
             self._status.update("Choose your own data first: f, or untick own.")
         else:
-            self.measuring = self._measure(self._model.model, self._pooling.value)
+            self._asked = self._model.model, self._pooling.value
+            self.measuring = self._measure(*self._asked)
 
     def action_stop(self) -> None:
         if self.measuring:
@@ -244,7 +246,8 @@ class EvaluateScreen(ModeScreen):
         self._read_now()
 
     def _explain_nothing(self) -> None:
-        text = _MEASURING if self.measuring else _NOTHING
+        is_asked = self._asked == (self._measured.model, self._measured.pooling)
+        text = _MEASURING if self.measuring and is_asked else _NOTHING
         self._nothing.update(text if self._model.model else NO_MODEL)
 
     def clipboard_text(self) -> str:
