@@ -18,8 +18,9 @@ from contrastcli.tui import processes, state
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.fields.columns import ColumnsField
+from contrastcli.tui.fields.model_field import ModelField
 from contrastcli.tui.query.query_panel import QueryPanel, query_line
-from contrastcli.tui.query.similarity_panel import draw_dial
+from contrastcli.tui.query.similarity_panel import SimilarityPanel, draw_dial
 from contrastcli.tui.widgets import PlainText
 from support import fake_query
 from support.recorded import recorded
@@ -172,6 +173,17 @@ async def test_a_second_model_answers_next_to_the_first(place: Path, models: Mod
         await until(pilot, lambda: any(model.closed for model in models.list()))
         await until(pilot, lambda: "Second model" not in screen_text(pilot.app))
     assert sorted(model.name for model in models.list()) == ["one-run", "starter"]
+
+
+async def test_a_second_model_that_is_hidden_is_not_asked(place: Path, models: Models) -> None:
+    app = ContrastApp(place)
+    async with show(app) as pilot:
+        await pilot.press("5", "b")
+        await until(pilot, lambda: len(models.list()) == 2)
+        await pilot.press("b")
+        app.screen.query_one("#other-model", ModelField).choose("one-run")
+        await until(pilot, lambda: app.project.second_model == "one-run")
+        assert app.screen.query_one("#other", SimilarityPanel).asked is None
 
 
 async def test_a_text_of_more_tokens_than_the_model_reads_is_said_to_be_cut(place: Path, models: Models) -> None:

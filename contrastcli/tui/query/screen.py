@@ -84,8 +84,7 @@ class QueryScreen(ModeScreen):
     def _ask(self, again: bool = False) -> None:
         self.contrast.project.sentences = self._sentences
         for panel in (self._first, self._second):
-            if panel.display:
-                panel.ask(query_line(*self._sentences), again)
+            panel.ask(query_line(*self._sentences), again)
 
     @property
     def _sentences(self) -> tuple[str, str]:
