@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import shlex
+import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import deque
@@ -24,7 +25,6 @@ from contrastcli.tui.widgets import Bars
 OnProgress = Callable[[str], None]
 """Is called with the progress so far, as text."""
 
-_LONGEST_LINE = 1 << 24  # bytes of a line of output
 _MOST_LINES = 6
 """Of what a process printed that ended without an error of its own."""
 
@@ -131,11 +131,11 @@ def label(option: str) -> str:
 
 
 async def start_process(directory: Path, *args: str, stdin: int = DEVNULL) -> Process:
-    """Start `contrast` on a runs directory; what it prints is read from its pipes."""
+    """Start `contrast` on a runs directory; what it prints is read from its pipes, in lines of any length."""
     environment = {PROGRESS: "json", "PYTHONUNBUFFERED": "1"}
     command = [*CONTRAST, "--runs-dir", str(directory.resolve()), *args]
     process = await asyncio.create_subprocess_exec(
-        *command, stdin=stdin, stdout=PIPE, stderr=PIPE, env=os.environ | environment, limit=_LONGEST_LINE
+        *command, stdin=stdin, stdout=PIPE, stderr=PIPE, env=os.environ | environment, limit=sys.maxsize
     )
     started = Command(directory, args, process, time.time())
     COMMANDS.append(started)

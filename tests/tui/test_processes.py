@@ -96,3 +96,11 @@ async def test_a_process_that_stays_is_marked_as_running(tmp_path: Path, monkeyp
     for _ in range(300):
         processes.COMMANDS.append(command)
     assert len(processes.COMMANDS) == 200
+
+
+async def test_a_line_of_any_length_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "CONTRAST", (sys.executable, "-c", "print('a' * (1 << 25))"))
+    process = await processes.start_process(tmp_path, "query", "-")
+    assert process.stdout
+    assert len(await process.stdout.readline()) > 1 << 25
+    await processes.end_process(process)
