@@ -67,8 +67,8 @@ def _paths(shapes: Mapping[str, Sequence[str]], look: str) -> Iterator[str]:
 
 
 def _words(text: str, look: str, column: int, row: int) -> Iterator[str]:
-    """What fonts draw of a text, each word where it stands."""
-    for word in re.finditer(rf"[^\s\u2800-\u28ff{''.join(_PARTS)}]+", text):
+    """What fonts draw of a text, each word where it stands; nothing that XML does not have."""
+    for word in re.finditer(rf"[^\s\u2800-\u28ff\ud800-\udfff\ufffe\uffff{''.join(_PARTS)}]+", text):
         x, length = column + cell_len(text[: word.start()]), cell_len(word[0])
         place = f'x="{_WIDTH * x}" y="{_HEIGHT * row + _BASELINE}" textLength="{_WIDTH * length}"'
         yield f"<text {place} {look}>{escape(word[0])}</text>"

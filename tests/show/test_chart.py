@@ -201,7 +201,7 @@ def test_a_screenshot_needs_no_font_for_its_curves(tmp_path: Path) -> None:
 
     from contrastcli.tui.screenshot import svg
 
-    row = [Segment("a  b <", Style(color="#ff0000")), Segment("⠁⣿▄█", Style(color="#00ff00", bgcolor="#000000"))]
+    row = [Segment("a\uffff b <", Style(color="#ff0000")), Segment("⠁⣿▄█", Style(color="#00ff00", bgcolor="#000000"))]
     drawn = svg([row], 10, "title & more")
     words = [part.partition(">")[2].partition("<")[0] for part in drawn.split("<text ")[1:]]
     assert words == ["a", "b", "&lt;"] and "title &amp; more" in drawn
