@@ -10,7 +10,7 @@ from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, OptionList
 
-from contrastcli.tui.widgets import PlainText
+from contrastcli.tui.widgets import LineInput, PlainText
 
 
 class Question(ModalScreen[str]):
@@ -48,7 +48,7 @@ class Prompt(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog prompt"):
             yield PlainText(self._question, classes="question")
-            yield Input(self._text)
+            yield LineInput(self._text)
             yield PlainText("Enter  continue     Esc  back", classes="muted")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

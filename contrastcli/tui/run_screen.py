@@ -144,9 +144,10 @@ class RunScreen(ModeScreen):
     async def action_note(self) -> None:
         if self.here is None:
             return
-        run = self.here.run
-        prompt = Prompt(f"A note on {run.name}; words with # are tags to filter by", note_of(run))
-        if (text := await self.app.push_screen_wait(prompt)) is not None:
+        run, before = self.here.run, note_of(self.here.run)
+        prompt = Prompt(f"A note on {run.name}; words with # are tags to filter by", before)
+        # One of several lines, which the prompt has in one, stays as it is where nothing else changes.
+        if (text := await self.app.push_screen_wait(prompt)) is not None and text != before:
             await self.contrast.change_run("runs", "note", "--", str(run.path.resolve()), text)
             self.read()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from textual.events import Paste
 from textual.widgets import Input
 
 from contrastcli.errors import ErrorRecord
@@ -410,6 +411,25 @@ async def test_a_note_is_written_on_a_run_and_found_by(place: Path) -> None:
         await pilot.press("slash", *"#odd")
         await until(pilot, lambda: names(table) == ["starter-killed"])
     assert (place / "starter-killed" / "note.txt").read_text() == "#odd\n"
+
+
+async def test_a_note_of_several_lines_is_pasted_whole_and_stays_where_nothing_is_changed(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = answer_commands(monkeypatch, Finished(""))
+    runs.Run(place / "starter-killed").write_note("one\ntwo")
+    async with opened(ContrastApp(place)) as (pilot, table):
+        at(table, "starter-killed")
+        for pasted in ("", "three\nfour"):
+            await pilot.press("n")
+            await until(pilot, lambda: isinstance(pilot.app.focused, Input))
+            if pasted:
+                pilot.app.post_message(Paste(pasted))
+            await pilot.pause()
+            await pilot.press("enter")
+            await until(pilot, lambda: not pilot.app.screen.is_modal)
+        await until(pilot, lambda: commands.calls)
+    assert [call[-1] for call in commands.calls] == ["three four"]
 
 
 @pytest.mark.parametrize("error", ["", "out exists"])
