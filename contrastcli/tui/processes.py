@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from contrastcli.boundary import PROGRESS
-from contrastcli.errors import ErrorRecord, in_words
+from contrastcli.errors import ErrorRecord, Preempted, in_words
 from contrastcli.runs.directory import runs_dir
 from contrastcli.runs.events import Progress
 from contrastcli.runs.process import CONTRAST
@@ -65,7 +65,7 @@ class Command:
     def about(self) -> str:
         """When it began, how long it took, and its exit code where nothing stopped it."""
         code = self.process.returncode
-        how = "stopped" if code and code < 0 else f"exit {code}"
+        how = "stopped" if code and (code < 0 or code == Preempted.code) else f"exit {code}"
         end = f"{how:<9} {self.ended - self.began:6.1f} s" if self.ended else "● running"
         return f"{time.strftime('%H:%M:%S', time.localtime(self.began))}  {end}"
 
@@ -104,7 +104,7 @@ async def read_error(
 
     Progress is told as it comes.
     """
-    lines, bars, reported = list[str](), Bars(), NO_ERROR
+    lines, bars, error, reported = list[str](), Bars(), "", NO_ERROR
     name = label if command in _OF_SETUP else str
     async for line in stream:
         try:
@@ -114,10 +114,10 @@ async def read_error(
             continue
         if isinstance(record, ErrorRecord):
             where = f" ({name(record.source)})" if record.source else ""
-            lines, reported = [f"{record.what}{where}\nhint: {in_words(record.remedies, name)}"], record
+            error, reported = f"{record.what}{where}\nhint: {in_words(record.remedies, name)}", record
         elif on_progress:
             on_progress(bars.update(record))
-    return "".join(lines[-_MOST_LINES:]).strip(), reported
+    return error or "".join(lines[-_MOST_LINES:]).strip(), reported
 
 
 def silent(code: int) -> str:

@@ -109,22 +109,23 @@ class Bars:
     """The last four kinds of work that reported progress."""
 
     def __init__(self) -> None:
-        self._works: dict[str, tuple[Progress, float]] = {}  # with the time of its beginning
+        self._works: dict[str, tuple[Progress, Progress, float]] = {}
+        """By its name the last and the first report of a work, and the time of the first."""
 
     def update(self, event: Progress) -> str:
         """Update the bar of a work; returns all bars as text."""
-        before, began = self._works.pop(event.what, (event, time.monotonic()))
+        before, first, began = self._works.pop(event.what, (event, event, time.monotonic()))
         if event.done < before.done or before.total != event.total:  # begun again
-            began = time.monotonic()
-        self._works[event.what] = event, began
+            first, began = event, time.monotonic()
+        self._works[event.what] = event, first, began
         return "\n".join(_bar(*work) for work in list(self._works.values())[-4:])
 
 
-def _bar(event: Progress, began: float) -> str:
-    share, seconds = event.done / max(1, event.total), time.monotonic() - began
-    is_known = 0 < share < 1 and seconds > _LEAST_SECONDS
-    left = f"  {duration(seconds / share - seconds)} left" if is_known else ""
-    return f"{event.what}  {event.done:,} of {event.total:,}{left}\n{progress_bar(share)}"
+def _bar(event: Progress, first: Progress, began: float) -> str:
+    done, seconds, rest = event.done - first.done, time.monotonic() - began, event.total - event.done
+    is_known = done > 0 and rest > 0 and seconds > _LEAST_SECONDS
+    left = f"  {duration(seconds * rest / done)} left" if is_known else ""
+    return f"{event.what}  {event.done:,} of {event.total:,}{left}\n{progress_bar(event.done / max(1, event.total))}"
 
 
 def has_words(text: str, typed: str) -> bool:

@@ -5,12 +5,14 @@ import shlex
 import sys
 from asyncio.subprocess import PIPE
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 from contrastcli.errors import ErrorRecord, Use
-from contrastcli.tui import processes
+from contrastcli.runs.events import Progress
+from contrastcli.tui import processes, widgets
 from contrastcli.tui.processes import Command, Finished
 
 NO_DATA = ErrorRecord("no data", ["get some", Use("--dev", "none")])
@@ -47,6 +49,7 @@ async def test_progress_is_told_and_is_no_error(tmp_path: Path) -> None:
     [
         (b"Segmentation fault\n", "Segmentation fault"),
         (b"loading\n" + msgspec.json.encode(NO_DATA) + b"\n", "no data\nhint: get some, or --dev none"),
+        (msgspec.json.encode(NO_DATA) + b"\nUserWarning: 1 leaked\n", "no data\nhint: get some, or --dev none"),
         (msgspec.json.encode(BAD_FILE) + b"\n", "τ is 0 (runs/2026-11-23-simcse/config.toml)\nhint: raise it"),
         (b"frame\n" * 99 + b"aborted\n", "frame\n" * 5 + "aborted"),
         (b"", ""),
@@ -83,6 +86,21 @@ async def test_every_command_is_in_the_log_to_type_again(tmp_path: Path, monkeyp
     assert shlex.split(first.line) == ["contrast", "train", "--set", shown, "--name", "two words"]
     assert shlex.split(second.line) == ["contrast", "--runs-dir", str(tmp_path / "other runs"), "eval", "it's"]
     assert " exit 0 " in first.about and " exit 3 " in second.about
+
+
+async def test_a_training_that_was_stopped_is_marked_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "CONTRAST", (sys.executable, "-c", "import sys; sys.exit(75)"))
+    await processes.run_command(tmp_path, "train")
+    await ended(processes.COMMANDS[-1])
+    assert " stopped " in processes.COMMANDS[-1].about
+
+
+def test_the_rest_of_a_work_is_guessed_from_what_was_seen_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    bars, now = widgets.Bars(), [0.0]
+    monkeypatch.setattr(widgets, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    bars.update(Progress(step=0, what="encoding", done=900, total=1000))
+    now[0] = 3.0
+    assert "910 of 1,000  27s left" in bars.update(Progress(step=0, what="encoding", done=910, total=1000))
 
 
 async def test_a_process_that_stays_is_marked_as_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
