@@ -75,10 +75,8 @@ def _words(text: str, look: str, column: int, row: int) -> Iterator[str]:
 
 
 def _look(style: Style) -> str:
-    looks = {' font-weight="bold"': style.bold, ' font-style="italic"': style.italic}
-    return "".join(
-        look for look, applies in (looks | {' text-decoration="underline"': style.underline}).items() if applies
-    )
+    bold, italic = ' font-weight="bold"' * bool(style.bold), ' font-style="italic"' * bool(style.italic)
+    return bold + italic + ' text-decoration="underline"' * bool(style.underline)
 
 
 def _rectangle(column: int, row: int, cells: int, part: Part = (0, 0, 8, 8)) -> str:
