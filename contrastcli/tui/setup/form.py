@@ -157,6 +157,11 @@ class SettingsForm(VerticalScroll, can_focus=False):
         """The first field that must be fixed."""
         return next((field for field in self.fields.values() if field.wrong), None)
 
+    @property
+    def focused_key(self) -> str:
+        """The setting whose field has the focus."""
+        return next((key for key, row in self._rows.items() if row.has_focus_within), "")
+
     def find(self) -> None:
         self._find.display = True
         self._find.focus()

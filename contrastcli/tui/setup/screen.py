@@ -127,14 +127,8 @@ class SetupScreen(ModeScreen):
     @on(DescendantBlur)
     def _show_about(self) -> None:
         """Describe the setting that has the focus, else how to use the form."""
-        field = self._form.fields.get(self._focused_key)
+        field = self._form.fields.get(self._form.focused_key)
         self.query_one("#about", PlainText).update(field.about if field else _HOW_TO)
-
-    @property
-    def _focused_key(self) -> str:
-        """The setting whose field has the focus."""
-        above = self.focused.ancestors if self.focused else ()
-        return next((widget.field.setting.key for widget in above if isinstance(widget, SettingRow)), "")
 
     def action_more(self) -> None:
         self.contrast.remembered.more = not self.contrast.remembered.more
@@ -148,7 +142,7 @@ class SetupScreen(ModeScreen):
         super().action_leave_field()
 
     def action_undo(self) -> None:
-        self.draft.undo(self._focused_key)
+        self.draft.undo(self._form.focused_key)
         self._keep()
 
     def action_reset(self) -> None:
@@ -243,7 +237,7 @@ class SetupScreen(ModeScreen):
     @on(DryRunPanel.Changed)
     def _take_error(self) -> None:
         """Show what the command line says; if that is of columns, go to their field unless somebody is typing."""
-        self._show(typing=self._focused_key)
+        self._show(typing=self._form.focused_key)
         if self._dry_run.last.record.key == COLUMNS and self.is_current and not isinstance(self.focused, Input):
             self._form.go_to(COLUMNS)
 
