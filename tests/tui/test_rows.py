@@ -136,7 +136,7 @@ async def test_a_backbone_that_cannot_be_loaded_leaves_the_rows_to_be_written() 
 
 async def test_the_backbone_is_not_asked_while_the_file_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     async with inspecting() as (pilot, _):
-        commands = answer_commands(monkeypatch, Finished(""))
+        commands = answer_commands(monkeypatch, lambda _, words: Finished("", "no" * (words[0] == "train")))
         commands.held.clear()
         await pilot.press("w")
         await until(pilot, lambda: says(pilot, "to which new file?"))
