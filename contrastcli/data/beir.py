@@ -43,7 +43,7 @@ def read_folder(name: str | Path, splits: Sequence[str] = ("test", "dev", "train
 
     Raises DataError where a part of it is missing or malformed.
     """
-    folder, tables = Path(name).expanduser(), []
+    folder, tables = Path(os.path.expanduser(name)), []
     for part in PARTS:
         path = next(_named(folder, part), None)
         if path is None or (path.is_dir() and not any(map(format_of, path.iterdir()))):

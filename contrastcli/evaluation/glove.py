@@ -8,6 +8,7 @@ no stop word is left out. Only the vectors of words in the texts are kept in mem
 import gzip
 import hashlib
 import math
+import os
 import string
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -49,7 +50,7 @@ class WordVectors:
     """Encodes texts with a file of word vectors. Raises DataError, with the line, for a malformed file."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path.expanduser()
+        self.path = Path(os.path.expanduser(path))
         # None for the tokens that are not in the file.
         self._vectors: dict[str, Floats | None] = {}
         self.width = self._read(set())[0]

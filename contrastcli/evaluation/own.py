@@ -1,5 +1,6 @@
 """Data of one's own: scored pairs, pairs and triplets, measured as the dev set of a training is."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -51,8 +52,8 @@ def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
     trained = Environment.read(run.environment_path).data.get("files") if run else []
     # Earlier versions did not record where the files were.
     if run and trained is None:
-        trained = [str(Path(name).expanduser().resolve()) for name, _ in read_sets(run.config().data.train)]
-    seen = [task for task in scores if str(Path(task).expanduser().resolve()) in (trained or ())]
+        trained = [str(Path(os.path.expanduser(name)).resolve()) for name, _ in read_sets(run.config().data.train)]
+    seen = [task for task in scores if str(Path(os.path.expanduser(task)).resolve()) in (trained or ())]
     warnings = (f"{task}: the model was trained on it, so that its score says little of other texts" for task in seen)
     return "\n".join([protocol, *(entry["note"] for entry in scores.values()), *warnings])
 

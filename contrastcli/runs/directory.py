@@ -251,7 +251,7 @@ class Run:
 
 def runs_dir(option: str | None) -> Path:
     """The runs directory: the option, else CONTRAST_RUNS, else ./runs. Raises UsageError for a file."""
-    path = Path(option or os.environ.get("CONTRAST_RUNS") or "runs").expanduser()
+    path = Path(os.path.expanduser(option or os.environ.get("CONTRAST_RUNS") or "runs"))
     if path.is_file():
         raise UsageError(f"{path} is a file, and no directory of runs", "name another: contrast --runs-dir DIR")
     return path

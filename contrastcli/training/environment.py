@@ -84,7 +84,7 @@ def write_environment(path: Path, plan: Plan, device: torch.device, processes: i
             "rows": len(plan.examples),
             "fingerprint": plan.examples.fingerprint,
             "read_fingerprint": plan.read.fingerprint,
-            "files": [str(Path(name).expanduser().resolve()) for name, _ in read_sets(plan.config.data.train)],
+            "files": [str(Path(os.path.expanduser(name)).resolve()) for name, _ in read_sets(plan.config.data.train)],
             "dev": plan.dev.source if plan.dev else None,
             "dev_pairs": len(plan.dev) if plan.dev else 0,
             "dev_fingerprint": plan.dev.fingerprint if plan.dev else None,

@@ -179,6 +179,11 @@ def test_a_runs_directory_that_cannot_be_written_is_named(contrast: Contrast) ->
     refused(contrast(*train(*LABELLED)), 2, "runs is a file")
 
 
+def test_the_home_of_an_unknown_user_is_a_folder_as_for_the_shell(contrast: Contrast) -> None:
+    refused(contrast("--runs-dir", "~no-one/runs", "runs", "show", "last"), 3, "there is no run in ~no-one/runs")
+    refused(contrast("eval", "starter", "--data", "~no-one/beir"), 3, "~no-one/beir")
+
+
 def test_a_run_in_which_another_process_trains_is_left_alone(contrast: Contrast, run: Run) -> None:
     before = run.config_path.read_bytes()
     with run.locked():
