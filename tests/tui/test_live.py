@@ -482,10 +482,12 @@ async def test_a_paused_view_does_not_change_while_the_run_continues(tmp_path: P
 
 async def test_a_paused_view_answers_keys_and_goes_on_where_the_run_ends(tmp_path: Path) -> None:
     run = recorded(tmp_path, "running")
-    async with show(opened(run)) as page:
+    async with show(opened(run), NARROW) as page:
         chart = page.app.screen.query_one("#loss", Panel)
         await until(page, lambda: chart.picture.x_range == (0, 350))
-        await page.press("p", "plus")
+        await page.press("p", "left_square_bracket")
+        await until(page, lambda: says(page, "view paused, p continues"))
+        await page.press("escape", "plus")
         await until(page, lambda: chart.picture.x_range != (0, 350))
         append(run, *training(351, 400), Done(step=400, status="finished", code=0))
         await until(page, lambda: not says(page, "view paused"))

@@ -146,9 +146,9 @@ def progress_text(snapshot: Snapshot, history: History, view: LiveView, width: i
     cursor = view.cursor or 0.0
     place = number(history.step_at(cursor, history.axis(view.axis)) if view.axis == "step" else cursor)
     every = {
+        **notes,
         f"values at {view.axis} {place}": view.cursor is not None,
         f"logged {duration(silence)} ago": is_quiet and silence > QUIET_SECONDS,
-        **notes,
         view.share: view.share != "all steps",
         view.smoothing: view.smoothing != "not smoothed",
     }
