@@ -43,14 +43,12 @@ def forget_suites(path: Path, vectors: str | None = None) -> None:
 
     A malformed file stays as it is. Raises RunError.
     """
-    with suppress(DataError):
-        suites = read_scores(path).get("suites", {})
-        # Earlier versions did not record the weights.
-        kept = {name: one for name, one in suites.items() if vectors and one.get("vectors", vectors) == vectors}
-        if kept != suites:
-            with _changing(path) as scores:
-                scores.pop("suites")
-                scores |= {"suites": kept} if kept else {}
+    if path.exists():
+        with suppress(DataError), _changing(path) as scores:
+            suites = scores.pop("suites", {})
+            # Earlier versions did not record the weights.
+            kept = {name: one for name, one in suites.items() if vectors and one.get("vectors", vectors) == vectors}
+            scores |= {"suites": kept} if kept else {}
 
 
 @contextmanager
@@ -61,5 +59,7 @@ def _changing(path: Path) -> Iterator[dict[str, Any]]:
     make_folder(path.parent)
     with writing_to(path), filelock.FileLock(path.with_name(f".{path.name}.lock")):
         scores = read_scores(path)
+        before = dict(scores)
         yield scores
-        atomic_write(path, json_bytes(scores))
+        if scores != before:
+            atomic_write(path, json_bytes(scores))

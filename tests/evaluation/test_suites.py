@@ -2,12 +2,13 @@
 
 import json
 import shutil
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from contrastcli.errors import DataError, UsageError
 from contrastcli.evaluation.evaluate import _write, evaluate
@@ -26,7 +27,7 @@ from contrastcli.evaluation.suites import (
 )
 from contrastcli.files import cache_dir
 from contrastcli.runs.directory import Run
-from contrastcli.runs.scores import read_scores
+from contrastcli.runs.scores import add_scores, forget_suites, read_scores
 from contrastcli.show import scores as show_scores
 from support.settings import preset
 from support.sts_files import FakeEncoder, some_rows, subject, write_all, write_published_counts, write_stsb, write_year
@@ -304,3 +305,13 @@ def test_evaluations_at_once_keep_each_others_scores(tmp_path: Path) -> None:
     assert {name: suite["task"]["pairs"] for name, suite in read_scores(path)["suites"].items()} == dict.fromkeys(
         names, 7
     )
+
+
+def test_what_another_evaluation_adds_while_scores_are_forgotten_is_kept(tmp_path: Path) -> None:
+    path, added = tmp_path / "scores.json", {"suites": {"retrieval": {"vectors": "new"}}}
+    add_scores(path, {"suites": {"sts": {"vectors": "old"}}})
+    with ThreadPoolExecutor() as threads, FileLock(tmp_path / ".scores.json.lock"):
+        forgetting = threads.submit(forget_suites, path, "new")
+        wait([forgetting], timeout=0.2)
+        path.write_text(json.dumps(added))
+    assert forgetting.result() is None and read_scores(path) == added
