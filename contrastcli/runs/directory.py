@@ -35,14 +35,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from contrastcli.errors import ContrastError, DataError, InUse, RunError, UsageError, nearest
-from contrastcli.files import (
-    atomic_write,
-    draft_of,
-    fsync_dir,
-    locked,
-    read_json,
-    writing_to,
-)
+from contrastcli.files import atomic_write, draft_of, fsync_dir, locked, read_json, writing_to
 from contrastcli.runs import event_file
 from contrastcli.runs.event import Count, Event
 from contrastcli.runs.event_file import read_from_end
@@ -141,10 +134,14 @@ class Run:
 
     def follow(self) -> Iterator[Event | None]:
         """Its events as they are written, until it ends; None whenever there is nothing new."""
+        ended = False
         for event in event_file.follow(self.events_path):
-            if event is None and self.status().ended:
+            if event is None and ended:
                 return
-            yield event
+            # Its last events may have been written after the read that found nothing.
+            ended = event is None and self.status().ended
+            if not ended:
+                yield event
 
     def status(self, events: Digest | None = None) -> Status:
         """Its state and latest numbers, from a digest of its events, which is read if it is not given."""

@@ -306,6 +306,17 @@ def test_a_heartbeat_left_on_another_host_does_not_hide_the_end(run: Run, second
         assert [event for event in run.follow() if event][-1] == run.events()[-1]
 
 
+def test_what_is_written_just_before_the_end_is_followed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def end_first(run: Run) -> status.Status:
+        monkeypatch.undo()
+        say(run, Note(step=1, text="the verdict"), Done(step=1, status="finished", code=0))
+        return run.status()
+
+    say(run, started(this_process()))
+    monkeypatch.setattr(Run, "status", end_first)
+    assert [event for event in run.follow() if event] == run.events()
+
+
 def test_a_stop_requested_while_the_process_still_loads_is_seen(run: Run) -> None:
     run.stop_path.touch()
     with hold(run):
