@@ -148,7 +148,7 @@ class Run:
         events = events or digest(self.events_path)
         writer = read_writer(self.alive_path)
         state = state_of(events, writer, self.alive_path, self.config_path)
-        return Status.of(self.name, events, state, self.created(), writer)
+        return Status.of(self.name, self.word, events, state, self.created(), writer)
 
     def created(self) -> float:
         """When it was created, in seconds since the epoch, also of a run that was copied or resumed."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import shlex
 import socket
 import time
 from contextlib import suppress
@@ -121,12 +120,12 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     updated: float = 0
 
     @classmethod
-    def of(cls, name: str, events: Digest, state: State, created: float, writer: Writer | None) -> Status:
+    def of(cls, name: str, word: str, events: Digest, state: State, created: float, writer: Writer | None) -> Status:
         done = events.done if state in _ENDS else None
         trained = writer if writer and writer.step and state in ("running", "silent") else None
         latest = trained or events.step
         message, hint, code = (done.message, done.hint, done.code) if done else _WORDS.get(state, ("", "", 0))
-        hint = hint if done else hint.format(run=shlex.quote(name))
+        hint = hint if done else hint.format(run=word)
         if state == "queued" and isinstance(events.last, Queued):
             message = f"waits for the end of {events.last.behind}"
         return cls(

@@ -86,6 +86,12 @@ def test_a_process_that_died_without_its_end_was_killed_or_could_not_write_it(
     assert hint in now.hint and "--resume" in now.hint
 
 
+def test_the_hint_of_a_killed_run_elsewhere_has_its_path(run: Run) -> None:
+    beat(run, a_process_that_ended())
+    hint = Run(run.path, is_elsewhere=True).status().hint
+    assert hint == f"to continue: contrast train --resume {run.path}"
+
+
 def test_a_process_that_got_the_pid_of_the_dead_one_does_not_count(run: Run) -> None:
     me = this_process()
     earlier = Writer(me.host, me.pid, me.process_start - 3600.0)
