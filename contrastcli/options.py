@@ -254,6 +254,7 @@ MINING = (
     _option("-n negatives", "Negatives of each row.", type=click.IntRange(min=1), default=1),
     _option("--corpus", "Choose from its sentences, not from the positives.", default="", metavar="FILE"),
     COLUMNS,
+    LABELS,
     BLANK,
     _option("--ranks", "Which of the nearest may be negatives.", default="1-1000", metavar="A-B"),
     _option("--below", "Highest cosine of a negative, as a share of its positive's; 0: no limit.", type=Number(0, 1)),

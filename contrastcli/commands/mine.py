@@ -65,6 +65,7 @@ def mine_file(
     precision: Precision,
     corpus: str,
     columns: str,
+    labels: str,
     blank: Blank,
     guard: str,
     score_with: str,
@@ -75,15 +76,14 @@ def mine_file(
     check_rows_output(output, source, corpus)
     encoders = [load_model(resolve(word, runs_dir), precision=precision) for word in (model, guard) if word != ""]
     score, logits = mining.load_scorer(resolve(score_with, runs_dir), precision) if score_with else (None, False)
-    pairs, documents = _read(source, corpus, columns, blank)
+    pairs, documents = _read(source, corpus, columns, labels, blank)
     pool, among, texts, queries = mining.pool_of(pairs, documents)
     with console.progress() as advance:
         vectors = [mining.embed(encoder, texts, queries, partial(advance, "encoding")) for encoder in encoders]
         search = partial(mining.mine, vectors[0], pool, rule, vectors[1] if guard else None)
         chosen = _judge_all(search(), len(pairs), rule.count, partial(advance, "mining"))
         rows = _complete(chosen.negatives, source, int(among.max()) + 1, rule)
-        mined = [column.take(rows) for column in pairs.views.values()]
-        mined += [texts.take(column) for column in chosen.negatives[rows].T]
+        mined = [*(one.take(rows) for one in pairs.views.values()), *map(texts.take, chosen.negatives[rows].T)]
         scores = score(mined[0], mined[1:], partial(advance, "scoring")) if score else []
     hardest = np.argsort(-chosen.cosines[2], kind="stable")[:show]
     judged = (one for block in search(only=hardest) for one in block)
@@ -115,10 +115,10 @@ def _complete(negatives: Indices, source: str, candidates: int, rule: mining.Rul
     raise DataError(f"no row of {source} has enough negatives by this rule: at most {most}", [*fewer, _MORE])
 
 
-def _read(source: str, corpus: str, columns: str, blank: Blank) -> tuple[Examples, Examples]:
+def _read(source: str, corpus: str, columns: str, labels: str, blank: Blank) -> tuple[Examples, Examples]:
     """The pairs, and the texts that may be negatives; what was unusual is said."""
     of_pairs, of_corpus = for_corpus(columns) if corpus else (columns, "")
-    pairs = load_examples(Data(train=source, columns=of_pairs, blank=blank), ("pairs",), ())
+    pairs = load_examples(Data(train=source, columns=of_pairs, labels=labels, blank=blank), ("pairs",), ())
     documents = load_documents(corpus, of_corpus, blank) if corpus else documents_of(pairs)
     narrate_all(dict.fromkeys((*pairs.notes, *documents.notes)))
     return pairs, documents

@@ -53,6 +53,16 @@ def test_each_pair_gets_the_nearest_other_positive(contrast: Contrast, name: str
     assert sorted(path.name for path in Path().glob("*t.*")) == [name, f"{name}.mined"]
 
 
+def test_of_labelled_pairs_only_entailments_are_mined_whatever_they_are_called(contrast: Contrast) -> None:
+    rows = "a dog runs,a dog moves,0", "a cat sits,no cat sits,2", "a boy eats,a boy has food,0"
+    Path("labelled.csv").write_text("\n".join(("premise,hypothesis,label", *rows)))
+    words = ("mine", "labelled.csv", "-o", "t.jsonl", *MODEL, *EASY)
+    refused(contrast(*words), 3, "the label in the column 'label' is '0' or '2'", "--labels")
+    assert contrast(*words, "--labels", "0=entailment,2=contradiction").code == 0
+    mined = [json.loads(line)["positive"] for line in Path("t.jsonl").read_text().splitlines()]
+    assert mined == ["a dog moves", "a boy has food"]
+
+
 def test_several_negatives_have_a_column_each_in_order(contrast: Contrast) -> None:
     assert contrast("mine", PAIRS, "-o", "t.jsonl", *MODEL, *EASY, "-n", "3", "--ranks", "2-9").code == 0
     row = json.loads(Path("t.jsonl").read_text().splitlines()[5])
