@@ -163,9 +163,11 @@ def _roles_by_name(frame: Frame, source: str, given: Mapping[str, str]) -> dict[
     """The roles that names of columns stand for, but for those that are given."""
     roles: dict[str, str] = {}
     second: dict[str, str] = {}
+    # Scores would take the place of labels.
+    without = {"id", *given} | ({"score"} if "label" in given else set())
     for column in frame.columns:
         role = _role_of(column)
-        if role and role not in ("id", *given) and roles.setdefault(role, column) != column:
+        if role and role not in without and roles.setdefault(role, column) != column:
             second.setdefault(role, column)
     for role, column in second.items():
         what = f"{source}: {roles[role]!r} and {column!r} could both be the {role}"

@@ -308,6 +308,11 @@ def test_a_score_is_named_alone_where_the_texts_are_known_by_name(tmp_path: Path
     assert rows.scores == [0.5, 2] and rows.views == {"anchor": ["a", "c"], "positive": ["b", "d"]}
 
 
+def test_a_label_is_named_alone_next_to_a_score_that_is_known_by_name(load: Load) -> None:
+    rows = load("sentence_A|sentence_B|score|judgment", "a|b|4.5|ENTAILMENT", "c|d|1|NEUTRAL", columns="label=judgment")
+    assert rows.form == "labelled" and rows.labels == [0, 1]
+
+
 def test_decimals_stand_behind_a_comma_too(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("sentence1;sentence2;score\na;b;4,75\nc;d;0\ne;f;-0,5\n")
