@@ -3,6 +3,7 @@
 import math
 import re
 import shlex
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -404,23 +405,23 @@ def labels(frame: Frame, column: str, names: Mapping[str, int], blank: Blank) ->
     Raises DataError for other words, and for numbers that `names` does not explain.
     """
     no_gold = _NO_GOLD | _BLANK if blank == "drop" else _NO_GOLD
-    known: dict[str, int | None] = {**dict.fromkeys(no_gold, None), **_LABEL_WORDS, **names}
-    values = []
-    bad: dict[int, str] = {}
-    for row, cell in enumerate(frame.columns[column]):
-        # Parquet gives integers with gaps as floats.
-        word = str(int(cell) if isinstance(cell, float) and cell.is_integer() else cell).strip().lower()
-        if word not in known:
-            bad[row] = word
-        values.append(known.get(word))
-    if bad:
+    # Parquet gives integers with gaps as floats.
+    cells = (int(cell) if isinstance(cell, float) and cell.is_integer() else cell for cell in frame.columns[column])
+    words = [sys.intern(str(cell).strip().lower()) for cell in cells]
+    known: dict[str, int | None] = {**dict.fromkeys(no_gold, None), **_LABEL_WORDS}
+    letters = {word for word in {*words} if len(word) == 1 and word.isalpha()}
+    # Next to other letters they mean something else: Y and N are yes and no.
+    if not letters <= known.keys():
+        known = {word: label for word, label in known.items() if word not in letters}
+    known |= names
+    if bad := {row: word for row, word in enumerate(words) if word not in known}:
         what = f"the label in the column '{column}' is {_values(frame, column, [*bad])}"
         remedies = [_naming(sorted({*bad.values()} - _BLANK), names)]
         roles = {role: name for name in frame.columns if (role := _role_of(name)) in ("anchor", "positive")}
         if len(roles) == 2 and all(math.isfinite(as_number(word)) for word in bad.values()):
             remedies.append(Use("--columns", _spelled(**roles, score=column), "if they say how alike the two are:"))
         raise bad_rows(frame, [*bad], what, remedies, _LABELS_KEY)
-    return values
+    return [known[word] for word in words]
 
 
 def _naming(words: Sequence[str], names: Mapping[str, int]) -> Remedy:

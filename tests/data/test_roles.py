@@ -245,6 +245,7 @@ def test_a_label_that_nobody_named_is_refused_by_line(load: Load, word: str, lab
 UNNAMED = {
     "2 0 1": "0=entailment,1=neutral,2=",
     "yes no": "'no=…,yes=…'",
+    "Y N": "'n=…,y=…'",
     "duplicate not_duplicate": "not_duplicate=contradiction,duplicate=entailment",
 }
 
