@@ -27,6 +27,7 @@ COLUMNS = "data.columns"
 _LABEL_WORDS = {word: label for label, name in enumerate(LABELS) for word in (name, name[0])}
 _NUMBERED = re.compile(r"(negative|hard_neg|negative_score|neg_score)_(\d+)")
 _LIST_AS_TEXT = re.compile(r"""\[\s*(["']).*\1\s*\]""", re.DOTALL)
+_THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(,\d{3})+\s*")
 _LABELS_KEY = "data.labels"
 _LABELS_EXAMPLE = "0=entailment,1=neutral,2=contradiction"
 _LONGEST_NAME, _MOST_WORDS = 50, 4
@@ -73,11 +74,8 @@ def _two_forms(roles: Mapping[str, str], source: str) -> DataError:
     what = f"{source}: '{sentence}' makes rows of one sentence, '{other}' makes pairs"
     halves = {role: roles.get(role, sentence) for role in ("anchor", "positive")}
     pair = halves | {role: column for role, column in roles.items() if role not in ("sentence", "id")}
-    remedies = (
-        Use("--columns", _spelled(text=sentence), "for sentences"),
-        Use("--columns", _spelled(**pair), "for pairs"),
-    )
-    return DataError(what, remedies, key=COLUMNS)
+    choices = {"for sentences": _spelled(text=sentence), "for pairs": _spelled(**pair)}
+    return DataError(what, [Use("--columns", columns, verb) for verb, columns in choices.items()], key=COLUMNS)
 
 
 def _is_half(frame: Frame, roles: Mapping[str, str], given: Mapping[str, str]) -> bool:
@@ -366,11 +364,18 @@ def as_jq(made: str, file: str) -> str:
 
 
 def scores(frame: Frame, column: str, blank: Blank) -> list[float]:
-    """A column of finite numbers, whose decimals stand behind a point or a comma.
+    """A column of finite numbers, whose decimals stand behind a point, or a comma that cannot be of thousands.
 
     NaN for others if `blank` is "drop", but where all are; else DataError.
     """
-    numbers = [as_number(cell.replace(",", ".") if isinstance(cell, str) else cell) for cell in frame.columns[column]]
+    cells = frame.columns[column]
+    commas = [row for row, cell in enumerate(cells) if isinstance(cell, str) and "," in cell]
+    # A decimal comma has other digits behind it somewhere, or a 0 before it.
+    grouped = bool(commas) and all(_THOUSANDS.fullmatch(cast(str, cells[row])) for row in commas)
+    if grouped and any(map(math.isfinite, map(as_number, cells))):
+        what = f"the score in the column '{column}' is {_values(frame, column, commas)}"
+        raise bad_rows(frame, commas, what, "write thousands without a comma, or decimals behind a point", COLUMNS)
+    numbers = [as_number(cell.replace(",", ".") if isinstance(cell, str) else cell) for cell in cells]
     bad = [row for row, value in enumerate(numbers) if not math.isfinite(value)]
     if bad and (blank == "error" or len(bad) == len(numbers)):
         what = f"the score in the column '{column}' is {_values(frame, column, bad)}"

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -318,6 +319,14 @@ def test_decimals_stand_behind_a_comma_too(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("sentence1;sentence2;score\na;b;4,75\nc;d;0\ne;f;-0,5\n")
     assert scored_pairs(str(path)).scores == [4.75, 0, -0.5]
+
+
+@pytest.mark.parametrize(("cells", "read"), [("950 1,200 12,500", []), ("1 1,250 0,125", [1, 1.25, 0.125])])
+def test_a_comma_that_may_be_of_thousands_is_refused(tmp_path: Path, cells: str, read: list[float]) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("\n".join(["sentence1\tsentence2\tscore", *(f"a\tb\t{cell}" for cell in cells.split())]))
+    with nullcontext() if read else pytest.raises(DataError, match=r"lines 3, 4: .* is '1,200' or '12,500'"):
+        assert scored_pairs(str(path), "drop").scores == read
 
 
 @pytest.mark.parametrize("score", ["null", "NaN", "[1]", "1" + "0" * 400])
