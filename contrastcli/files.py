@@ -99,7 +99,11 @@ def json_bytes(value: object) -> bytes:
 
 @contextlib.contextmanager
 def replaced(path: Path, *, private: bool = False) -> Iterator[Path]:
-    """A temporary file that replaces `path` after the body, or is removed on an error. Raises OSError."""
+    """A temporary file that replaces `path` after the body, or is removed on an error. Raises OSError.
+
+    Of a link what it leads to is replaced, as wherever else a file is written.
+    """
+    path = Path(os.path.realpath(path))
     # Not tempfile: its files are closed to other users, who may watch a run on a shared disk.
     draft = draft_of(path)
     draft.touch(0o600 if private else 0o666, exist_ok=False)  # fails before the work
@@ -153,15 +157,16 @@ def resumed(path: Path, key: str, head: bytes, *elsewhere: Remedy) -> Iterator[D
 
     Raises RunError where it cannot be written, with how the user writes `elsewhere`, and where another process does.
     """
-    place, record, lock = (path.with_name(f".{path.name}.{end}") for end in ("part", "part.json", "lock"))
+    target = Path(os.path.realpath(path))
+    place, record, lock = (target.with_name(f".{target.name}.{end}") for end in ("part", "part.json", "lock"))
     taken = InUse(f"another process writes {path}", ["wait for its end", *elsewhere])
     with locked(lock, taken, *elsewhere), writing_to(path, *elsewhere):
         try:
             with open(place, "a+b") as file:
                 yield Draft(file, record, key, head)
-            os.replace(place, path)
+            os.replace(place, target)
             record.unlink(missing_ok=True)
-            fsync_dir(path.parent)
+            fsync_dir(target.parent)
         except KeyboardInterrupt as error:
             raise interrupted(error, "the same command continues it") from None
         finally:

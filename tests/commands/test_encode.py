@@ -142,6 +142,14 @@ def test_vectors_go_to_a_known_format_in_a_folder_that_exists(contrast: Contrast
     assert not list(Path().glob("*.npy"))
 
 
+@pytest.mark.parametrize("name", ["v.npy", "v.parquet"])
+def test_vectors_go_to_where_a_link_leads(contrast: Contrast, name: str) -> None:
+    Path("disk").mkdir()
+    Path(name).symlink_to(f"disk/{name}")
+    assert contrast("encode", "tiny/sentences.jsonl", "-o", name, *MODEL).code == 0
+    assert Path(name).is_symlink() and [path.name for path in Path("disk").iterdir()] == [name]
+
+
 def test_ids_of_a_file_go_into_a_parquet_of_vectors(contrast: Contrast) -> None:
     Path("faq.csv").write_text("key,title,body\n7,a,ba den\n8,b,fir go\n")
     assert contrast("encode", "faq.csv", "-o", "v.parquet", *MODEL, "--columns", "text=body,id=key").code == 0
