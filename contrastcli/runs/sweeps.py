@@ -179,12 +179,14 @@ def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str
 
 
 def check_free(sweep: Sweep, directory: Path) -> None:
-    """Raises RunError if there is already a sweep or a run of that name, or a run with the name of a cell."""
+    """Raises RunError if there is already a sweep or another thing of that name, or of the name of a cell."""
     runs_named = [runs.Run(directory / sweep.name), *(cell.run for cell in sweep.cells(directory))]
-    others = {run.path: f"remove it: contrast runs rm {run.name}" for run in runs_named}
+    others = {run.path: f"remove it: contrast runs rm {run.name}" for run in runs_named if run.exists()}
     for path, other in {_file(sweep.name, directory): f"continue: {sweep.command}", **others}.items():
         if path.exists():
             raise RunError(f"{path} exists", f"choose another --name, or {other}")
+    for run in runs_named:
+        runs.check_free(run)
 
 
 def is_saved(sweep: Sweep, directory: Path) -> bool:

@@ -478,6 +478,8 @@ def test_a_run_and_a_sweep_do_not_share_a_name(contrast: Contrast, run: Run, lau
     answer = contrast(*GRID[:-1], "simple")
     refused(answer, 1, "runs/simple exists", "choose another --name")
     assert commands_in(answer) == [["runs", "rm", "simple"]] and not launched
+    run.config_path.unlink()
+    refused(contrast(*GRID[:-1], "simple"), 1, "runs/simple exists and is no run", "remove it: rm -r runs/simple")
 
 
 def test_a_preset_is_the_base_of_a_file(contrast: Contrast) -> None:
