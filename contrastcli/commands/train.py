@@ -270,15 +270,16 @@ def _ended(run: Run, plan: Plan, status: Status) -> str:
     from contrastcli.training.checkpoint import read_position, to_resume
 
     patience = waited = plan.config.dev.patience
-    # Of a pruned run this is not known.
-    with contextlib.suppress(DataError):
-        waited = read_position(last).evaluations_without_best if (last := to_resume(run)) else 0
-    if status.step < status.steps and 0 < patience <= waited:
-        without = f"--resume {run.word} --set dev.patience=0"
-        return f"{run.name} stopped early at step {status.step:,}, by dev.patience; to go on: contrast train {without}"
     by = "--max-steps" if plan.steps == plan.config.train.max_steps else "--epochs"
-    finished = f"{run.name} has finished its {status.steps:,} steps; to extend it: {by} N"
-    return finished if plan.steps <= status.step else ""
+    on, longer = f"to go on: contrast train --resume {run.word} --set dev.patience=0", f"to extend it: {by} N"
+    try:
+        waited = read_position(last).evaluations_without_best if (last := to_resume(run)) else 0
+    # Of a pruned run this is not known.
+    except DataError as error:
+        on = longer = error.hint
+    if status.step < status.steps and 0 < patience <= waited:
+        return f"{run.name} stopped early at step {status.step:,}, by dev.patience; {on}"
+    return f"{run.name} has finished its {status.steps:,} steps; {longer}" if plan.steps <= status.step else ""
 
 
 def _folders(plan: Plan, runs_dir: Path, resumed: Run | None) -> list[Path]:

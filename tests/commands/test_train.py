@@ -370,6 +370,9 @@ def test_a_run_that_stopped_early_says_what_continues_it(contrast: Contrast) -> 
     for name, more in (("pruned", ()), ("early", ()), ("early", ("--max-steps", "30"))):
         again = contrast("train", "--resume", name, "--no-ui", *more)
         assert again.code == 0 and f"{name} stopped early at step {stopped}, by dev.patience" in again.err
+        if name == "pruned":
+            anew = again.err.partition("start a new run from its model: contrast ")[2].split()
+            assert contrast(*anew, "--no-ui").code == 0
     command = again.err.partition("to go on: contrast ")[2].split()
     assert contrast(*command, "--no-ui").code == 0
     assert Run(Path("runs/early")).status().step == 20
