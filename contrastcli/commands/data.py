@@ -159,7 +159,7 @@ def inspect(
         first = shlex.quote(sets[0][0])
         raise UsageError(f"{source} are several sets", f"look at one after the other: contrast data {first}")
     if clean:
-        check_rows_output(clean, source)
+        check_rows_output(clean, source, dev)
     frame = open_frame(source, "train")
     if clean and clean.suffix != ".jsonl":
         _check_lists(frame, columns, clean)

@@ -16,6 +16,7 @@ from contrastcli.data.formats import format_of, read_stream
 from contrastcli.data.sources import load_sentences
 from contrastcli.data.texts import Texts
 from contrastcli.data.tokens import OnProgress
+from contrastcli.data.writing import check_unread
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.files import cache_key, check_output, replaced, resumed, writing_to
 from contrastcli.model.devices import is_int8_slower_than_bf16, limit_prepared_products
@@ -54,6 +55,7 @@ def encode_file(
     Raises UsageError, DataError and RunError.
     """
     check_output(output, "vectors", (*HEADERS, ".parquet"))
+    check_unread(output, source)
     number, parts = _parse_shard(shard)
     if " " in source and not format_of(Path(source)) and not os.path.exists(source):
         options = {"--model": model, "--dim": dim, "--as": kind, "--dtype": dtype, "--precision": precision}

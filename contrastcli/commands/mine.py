@@ -17,7 +17,7 @@ from contrastcli.data.batching import Indices
 from contrastcli.data.examples import Examples, as_id
 from contrastcli.data.relevance import documents_of
 from contrastcli.data.roles import for_corpus
-from contrastcli.data.sources import load_documents, load_examples
+from contrastcli.data.sources import load_documents, load_examples, read_sets
 from contrastcli.data.texts import Column, Texts
 from contrastcli.data.tokens import OnProgress
 from contrastcli.data.writing import WRITERS, check_rows_output
@@ -73,7 +73,7 @@ def mine_file(
 ) -> Mined:
     """Write the rows with enough negatives and how they were made; `show` rows are described. Raises ContrastError."""
     rule = _make_rule(ranks, below, margin, negatives)
-    check_rows_output(output, source, corpus)
+    check_rows_output(output, *(name for name, _ in read_sets(source)), corpus)
     encoders = [load_model(resolve(word, runs_dir), precision=precision) for word in (model, guard) if word != ""]
     score, logits = mining.load_scorer(resolve(score_with, runs_dir), precision) if score_with else (None, False)
     pairs, documents = _read(source, corpus, columns, labels, blank)

@@ -1,6 +1,7 @@
 """Rows of texts into files that `formats` reads again."""
 
 import csv
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from contrastcli.data.formats import format_of
 from contrastcli.data.forms import DELIMITERS
 from contrastcli.data.texts import Column, read_columns
 from contrastcli.errors import DataError, UsageError
@@ -106,5 +108,19 @@ WRITERS: Mapping[str, Callable[[Path, Sequence[str], Records], None]] = {
 def check_rows_output(output: Path, *sources: str) -> None:
     """Raise UsageError for a file that is read too, or of an unknown format; RunError without its folder."""
     check_output(output, "rows", WRITERS)
-    if output.exists() and any(output.samefile(name) for name in sources if Path(name).exists()):
-        raise UsageError(f"{output} is what would be read", "write to another file")
+    check_unread(output, *sources)
+
+
+def check_unread(output: Path, *sources: str) -> None:
+    """Raise UsageError for a file that is one of what is read, or would be data in a folder of these."""
+    if not format_of(output):
+        return
+    folder = output.parent.resolve()
+    for source in sources:
+        path = os.path.expanduser(source)
+        if not os.path.exists(path):
+            continue
+        if output.exists() and output.samefile(path):
+            raise UsageError(f"{output} is what would be read", "write to another file")
+        if any(place.samefile(path) for place in (folder, *folder.parents)):
+            raise UsageError(f"{output} is in the folder that would be read", "write to another folder")

@@ -1,5 +1,6 @@
 """`contrast encode` writes the embeddings of sentences, in order, from a file or stdin."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +135,8 @@ def test_vectors_go_to_a_known_format_in_a_folder_that_exists(contrast: Contrast
     Path("texts.txt").write_text("one\ntwo\n")
     refused(contrast("encode", "texts.txt", "-o", "x.csv"), 2, "vectors cannot be written as 'x.csv'", ".npy")
     refused(contrast("encode", "texts.txt", "-o", "no/x.npy"), 1, "there is no folder no")
+    shutil.copy("texts.txt", "texts.parquet")
+    refused(contrast("encode", "texts.parquet", "-o", "texts.parquet"), 2, "texts.parquet is what would be read")
     Path("vectors.npy").mkdir()
     refused(contrast("encode", "texts.txt", "-o", "vectors.npy"), 1, "vectors.npy is a folder")
     Path("vectors.npy").rmdir()

@@ -125,6 +125,7 @@ def test_an_output_is_whole_or_absent(contrast: Contrast) -> None:
         ((PAIRS, "-o", "t.csv", "--ranks", "1-3", "-n", "4"), 2, "leaves fewer than 4 negatives", "lower -n"),
         ((PAIRS, "-o", "t.csv", "--corpus", "nothing.txt"), 3, "nothing.txt", ""),
         ((PAIRS, "-o", PAIRS), 2, f"{PAIRS} is what would be read", "another file"),
+        ((f"{PAIRS}=2,more.csv", "-o", PAIRS), 2, f"{PAIRS} is what would be read", "another file"),
         ((PAIRS, "-o", "t.csv", "--below", "nan"), 2, "'--below': 'nan' is not a number", "mine --help"),
     ],
 )
