@@ -1,6 +1,7 @@
 """Data sets of the Hugging Face hub, `hf:owner/name[@revision][/file][?config=…&split=…]`, and saved to a folder."""
 
 import re
+from collections.abc import Mapping
 from contextlib import ExitStack, chdir
 from dataclasses import dataclass, replace
 from glob import escape
@@ -92,11 +93,16 @@ def read_saved(folder: Path, name: str, split: str, limit: int = 0) -> Frame:
     except Exception as error:
         raise DataError(f"{name} cannot be read as a saved data set: {error_text(error)}", "save it again") from None
     if isinstance(saved, datasets.DatasetDict):
-        if split not in saved:
-            splits = " or ".join(str(Path(name) / one) for one in saved)
-            raise DataError(f"{name} has no split '{split}'", f"name one that it has: {splits}")
+        require_split(split, name, {one: one for one in saved})
         saved = saved[split]
     return _frame(saved, name, limit)
+
+
+def require_split(split: str, name: str, paths: Mapping[str, str]) -> None:
+    """Raise DataError where a folder has no such split, but others, each at a path in it."""
+    if split not in paths:
+        splits = " or ".join(str(Path(name) / path) for path in paths.values())
+        raise DataError(f"{name} has no split '{split}'", f"name one that it has: {splits}")
 
 
 def _frame(dataset: Any, name: str, limit: int) -> Frame:

@@ -8,8 +8,9 @@ import fnmatch
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -42,6 +43,7 @@ _NAMES: Mapping[Split, tuple[str, ...]] = {"train": ("starter",), "validation": 
 SENTEVAL = "senteval:"
 SPLIT = "split:"
 _STSB = "hf:sentence-transformers/stsb"
+_OF_SPLIT = re.compile(r"(train|test|(validation|valid|val|dev))(?![^-_.])", re.IGNORECASE)
 _WEIGHTED = re.compile(r"([^=].*?)(?:(?<!config)(?<!split)=([\d.]+))?")
 
 
@@ -168,7 +170,8 @@ def open_frame(name: str, split: Split, limit: int = 0) -> Frame:
     path = Path(os.path.expanduser(name))
     # Path.is_dir raises OSError for a name that is too long.
     if os.path.isdir(path):
-        return hub.read_saved(path, name, split, limit) if hub.is_saved(path) else _read_folder(path, name, limit)
+        read = hub.read_saved if hub.is_saved(path) else _read_folder
+        return read(path, name, split, limit)
     if not os.path.exists(path):
         raise DataError(f"there is no file or folder {name}", _near(name, split))
     return read_file(path, name, limit)
@@ -243,11 +246,36 @@ def _near(name: str, split: Split) -> str:
     return f"the folder holds {listed or 'no data file; contrast help data lists what else has a name'}"
 
 
-def _read_folder(folder: Path, name: str, limit: int) -> Frame:
-    """All data files of a folder, in the order of their names. Raises DataError if formats or columns differ."""
-    paths = sorted(path for path in folder.iterdir() if path.is_file() and format_of(path))
+def data_files(folder: Path) -> list[Path]:
+    """The data files of a folder in the order of their names, but for hidden ones, of which macOS leaves many."""
+    files = (path for path in sorted(folder.iterdir()) if path.name[0] != "." and path.is_file())
+    return [path for path in files if format_of(path)]
+
+
+def split_of(path: Path) -> str:
+    """The split that the name of a file begins with, as `datasets` calls it: train, validation or test; else ""."""
+    match = _OF_SPLIT.match(path.name)
+    return "validation" if match and match[2] else match[1].lower() if match else ""
+
+
+def _read_folder(folder: Path, name: str, split: Split, limit: int) -> Frame:
+    """The data files of a folder, or of `data` in it; of several splits those of one. Raises DataError."""
+    paths = data_files(folder)
+    if not paths and os.path.isdir(folder / "data"):
+        return _read_folder(folder / "data", str(Path(name) / "data"), split, limit)
     if not paths:
         raise DataError(f"the folder {name} holds no data file", f"known: {', '.join(FORMATS)}")
+    found = {one: path.name for path in reversed(paths) if (one := split_of(path))}
+    if len(found) < 2:
+        return read_files(paths, name, limit)
+    hub.require_split(split, name, found)
+    frame = read_files([path for path in paths if split_of(path) == split], name, limit)
+    others = ", ".join(dict.fromkeys(split_of(path) or path.name for path in paths if split_of(path) != split))
+    return replace(frame, notes=(*frame.notes, f"of {name} the split {split} is read, not {others}"))
+
+
+def read_files(paths: Sequence[Path], name: str, limit: int = 0) -> Frame:
+    """The rows of files in a folder of that name. Raises DataError if formats or columns differ."""
     if len({format_of(path) for path in paths}) > 1:
         names = ", ".join(path.name for path in paths)
         raise DataError(f"the folder {name} mixes formats: {names}", "name one file, or keep one format in the folder")

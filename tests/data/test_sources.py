@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from contrastcli.data import sources
-from contrastcli.data.sources import load_examples
+from contrastcli.data.sources import load_examples, open_dev
 from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError
 from contrastcli.settings.objective import Form
@@ -180,6 +180,20 @@ def test_a_folder_is_its_files_in_the_order_of_their_names(tmp_path: Path) -> No
     with pytest.raises(DataError, match=r"rows/c\.tsv, line 3: the sentence"):
         load(str(folder), "simcse")
     assert len(load(str(folder), "simcse", limit=3)) == 3
+
+
+def test_of_the_splits_in_a_folder_one_is_read_and_the_others_are_named(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for n, name in enumerate(("train-0-of-2", "train-1-of-2", "dev", "test", "._train")):
+        write(tmp_path / "data" / f"{name}.tsv", "anchor positive", [(f"a{n}", "b"), (f"c{n}", "d")])
+    rows = load(str(tmp_path), "simcse")
+    assert rows.views["anchor"] == ["a0", "c0", "a1", "c1"]
+    assert any(note.endswith("data the split train is read, not validation, test") for note in rows.notes)
+    assert open_dev(str(tmp_path)).columns["anchor"] == ["a2", "c2"]
+    (tmp_path / "data" / "dev.tsv").unlink()
+    with pytest.raises(DataError, match="has no split 'validation'") as caught:
+        open_dev(str(tmp_path))
+    assert caught.value.hint == f"name one that it has: {tmp_path}/data/train-0-of-2.tsv or {tmp_path}/data/test.tsv"
 
 
 def test_a_folder_of_files_that_do_not_fit_is_refused(tmp_path: Path) -> None:
