@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from contrastcli.data.formats import Frame, format_of
+from contrastcli.data.formats import Frame
 from contrastcli.data.lines import as_number
 from contrastcli.data.relevance import Retrieval
-from contrastcli.data.sources import open_frame
+from contrastcli.data.sources import data_files, open_frame, read_files, split_of
 from contrastcli.errors import DataError, Use
 from contrastcli.settings.metrics import DOCUMENTS, QUERIES
 
@@ -33,12 +33,12 @@ def holds(name: str | Path, parts: Sequence[str] = PARTS) -> bool:
     return os.path.isdir(folder) and all(any(_named(Path(folder), part)) for part in parts)
 
 
-def _named(folder: Path, *stems: str) -> Iterator[Path]:
-    """What has one of these names in a folder, whatever its suffix; nothing where the folder cannot be read."""
-    return (path for stem in stems for path in sorted(folder.glob(f"{stem}*")) if path.name.partition(".")[0] == stem)
+def _named(folder: Path, stem: str) -> Iterator[Path]:
+    """What has that name in a folder, whatever its suffix; nothing where the folder cannot be read."""
+    return (path for path in sorted(folder.glob(f"{stem}*")) if path.name.partition(".")[0] == stem)
 
 
-def read_folder(name: str | Path, splits: Sequence[str] = ("test", "dev", "train")) -> Retrieval:
+def read_folder(name: str | Path, splits: Sequence[str] = ("test", "validation", "train")) -> Retrieval:
     """A set of a folder, with the first of the splits that its judgements have.
 
     Raises DataError where a part of it is missing or malformed.
@@ -46,11 +46,23 @@ def read_folder(name: str | Path, splits: Sequence[str] = ("test", "dev", "train
     folder, tables = Path(os.path.expanduser(name)), []
     for part in PARTS:
         path = next(_named(folder, part), None)
-        if path is None or (path.is_dir() and not any(map(format_of, path.iterdir()))):
+        if path is None or (path.is_dir() and not data_files(path)):
             raise DataError(f"{folder} has no {part}", _HINT)
-        split = next(_named(path, *splits), path) if part == "qrels" else path
-        tables.append(open_frame(str(split), "train"))
+        judged = part == "qrels" and path.is_dir()
+        tables.append(_judgements(path, splits) if judged else open_frame(str(path), "train"))
     return read(str(folder), *tables)
+
+
+def _judgements(folder: Path, splits: Sequence[str]) -> Frame:
+    """Those of the first of the splits that is there. Raises DataError where none is known of several files."""
+    files = data_files(folder)
+    found = {split_of(file) for file in files}
+    split = next((split for split in splits if split in found), "")
+    files = [file for file in files if split_of(file) == split]
+    if files[1:] and not split:
+        names = ", ".join(file.name for file in files)
+        raise DataError(f"{folder} holds files of no known split: {names}", "name them test, dev or train, as test.tsv")
+    return read_files(files, str(folder))
 
 
 def read(source: str, corpus: Frame, queries: Frame, qrels: Frame) -> Retrieval:

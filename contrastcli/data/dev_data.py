@@ -125,7 +125,8 @@ def read_dev(
 def _read_set(source: str, metric: str, *, to_train: bool = False) -> Retrieval:
     """A folder in BEIR's layout; to train, a part of it, and not what is kept for a test if it can."""
     metric = _choose(metric, _RANKINGS, f"{source} holds queries and judgements")
-    made = beir.limited(beir.read_folder(source, ("dev", "test", "train"))) if to_train else beir.read_folder(source)
+    splits = ("validation", "test", "train")
+    made = beir.limited(beir.read_folder(source, splits)) if to_train else beir.read_folder(source)
     return replace(made, metric=metric)
 
 

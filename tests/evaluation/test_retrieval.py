@@ -158,6 +158,18 @@ def test_of_the_judgements_test_is_read_else_dev_else_train(tmp_path: Path) -> N
     assert len(relevant[0]) == 3
 
 
+def test_judgements_of_several_splits_are_not_mixed(tmp_path: Path) -> None:
+    folder = write_set(tmp_path / "colours", "jsonl")
+    for split in ("test", "dev", "train"):
+        file = folder / "qrels" / f"{split}.tsv"
+        file.rename(file.with_stem(f"{split}-00000-of-00001"))
+    assert beir.read_folder(folder).queries == ["rouge", "bleu"]
+    for n, file in enumerate((folder / "qrels").iterdir()):
+        file.rename(file.with_stem(str(n)))
+    with pytest.raises(DataError, match="qrels holds files of no known split"):
+        beir.read_folder(folder)
+
+
 def test_a_document_that_is_judged_and_not_there_is_not_found(tmp_path: Path) -> None:
     """The numbers are those of pytrec_eval, for a query of which the corpus lacks one of three relevant documents."""
     with (write_set(tmp_path / "colours", "jsonl") / "qrels" / "test.tsv").open("a") as file:
