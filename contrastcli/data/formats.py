@@ -9,7 +9,6 @@ import io
 import json
 import math
 import re
-import shlex
 import zlib
 from array import array
 from collections import Counter
@@ -24,7 +23,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.data.forms import DELIMITERS, FORMATS, LARGEST_JSON, LISTED, LONGEST, NAMES, OTHER_SUFFIXES
-from contrastcli.data.lines import BYTES_OF_A_ROW, Decoder, Lines, as_number, likely_header, limit_memory, sentences
+from contrastcli.data.lines import (
+    BYTES_OF_A_ROW,
+    Decoder,
+    Lines,
+    as_command,
+    as_number,
+    likely_header,
+    limit_memory,
+    sentences,
+    with_sed,
+)
 from contrastcli.data.texts import Column, read_columns
 from contrastcli.errors import DataError, error_text
 from contrastcli.files import check_regular
@@ -211,7 +220,7 @@ def _header(rows: Records, name: str) -> list[str]:
         repeated = Counter(header).most_common(1)[0][0]
         what = f"{name}, line {line or 1}: the column '{repeated}' occurs twice"
         likely = likely_header(header, name)
-        command = f", such as: sed -i '{line}s/.*/{likely}/' {shlex.quote(name)}" if line and likely else ""
+        command = f", such as: {with_sed(f'{line}s/.*/{likely}/', name)}" if line and likely else ""
         raise DataError(what, f"give each column its own name{command}")
     return header
 
@@ -346,7 +355,7 @@ def _parse(text: str, name: str, number: int, remedy: str = "fix or delete the l
     except json.JSONDecodeError as error:
         what = f"{name}, line {number + error.lineno - 1}: not JSON: {error.msg} (column {error.colno})"
         if text.endswith(("},", "],")):
-            remedy = f"delete the commas at the ends of lines: sed 's/,$//' {shlex.quote(name)} > rows.jsonl"
+            remedy = "delete the commas at the ends of lines: " + as_command("sed 's/,$//'", name, "rows.jsonl")
         raise DataError(what, _FROM_PYTHON if re.match(r"[\[{]+'", text) else remedy) from None
     except UnicodeEncodeError:
         raise DataError(f"{name}, line {number}: half of a surrogate pair", r"delete the \ud… escape") from None

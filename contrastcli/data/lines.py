@@ -40,6 +40,11 @@ _ENCODINGS = [
 """Those that spreadsheets and older programs write, with the names that iconv has for them too."""
 _BYTES_THAT_TELL = 1 << 16
 
+_AS_JSON = (
+    "python -c 'import pandas, sys; pandas.read_parquet(sys.argv[1])"
+    """.to_json(sys.stdout, orient="records", lines=True)'"""
+)
+
 Lines = Iterator[tuple[int, str]]
 """Lines with their line ends, counted from 1."""
 
@@ -136,15 +141,29 @@ class Decoder:
         codec = likely.encoding if likely else "cp1251"
         found = _NOT_ASCII.search(raw.decode(codec, "replace"))
         convert = f"iconv -f {codec.replace('_', '-')} -t utf-8"
-        if self.name == "stdin":
-            convert = f"… | {convert} | contrast …"
-        else:
-            plain, source = Path(self.name.removesuffix(".gz")), shlex.quote(self.name)
-            target = shlex.quote(str(plain.with_stem(f"{plain.stem}-utf8")))
-            convert = f"gzip -dcf {source} | {convert}" if self.name.endswith(".gz") else f"{convert} {source}"
-            convert = f"{convert} > {target}, and use {target}"
+        convert = f"… | {convert} | contrast …" if self.name == "stdin" else _beside(convert, self.name, "utf8")
         text = f"it may be {codec}, where line {number} has '{found[0].strip()}'" if found else "give it in UTF-8"
         return f"{text}: {convert}"
+
+
+def as_command(program: str, name: str, target: str) -> str:
+    """The shell's command by which a program reads a file of text or rows, and writes another."""
+    unpack = "gzip -dcf" if name.endswith(".gz") else _AS_JSON if name.endswith((".parquet", ".pq")) else ""
+    source = shlex.quote(name)
+    return f"{unpack} {source} | {program} > {target}" if unpack else f"{program} {source} > {target}"
+
+
+def _beside(program: str, name: str, mark: str) -> str:
+    """A hint with that command for a file in the same folder."""
+    plain = Path(name.removesuffix(".gz"))
+    target = shlex.quote(str(plain.with_stem(f"{plain.stem}-{mark}")))
+    return f"{as_command(program, name, target)}, and use {target}"
+
+
+def with_sed(script: str, name: str) -> str:
+    """A hint with the command that edits lines of a file in its place, or of one that is compressed beside it."""
+    program = f"sed {shlex.quote(script)}"
+    return _beside(program, name, "edited") if name.endswith(".gz") else f"sed -i{program[3:]} {shlex.quote(name)}"
 
 
 def as_number(cell: Any) -> float:
@@ -164,7 +183,8 @@ def likely_header(cells: Sequence[str], name: str) -> str:
     if not texts or len({*kinds} - {""}) < len(kinds) - len(texts):
         return ""
     names = iter(texts)
-    return ("\\t" if name.endswith(".tsv") else ",").join(kind or next(names) for kind in kinds)
+    has_tabs = name.removesuffix(".gz").endswith((".tsv", ".tab"))
+    return ("\\t" if has_tabs else ",").join(kind or next(names) for kind in kinds)
 
 
 def _kind(cell: str) -> str:

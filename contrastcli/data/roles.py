@@ -7,14 +7,15 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from pathlib import Path
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastcli.data.formats import Frame
+from contrastcli.data.formats import Frame, format_of
 from contrastcli.data.forms import LABELS, LONGEST, NAMES, SHAPES
-from contrastcli.data.lines import as_number, likely_header
+from contrastcli.data.lines import as_command, as_number, likely_header, with_sed
 from contrastcli.data.texts import Column, Texts
 from contrastcli.errors import DataError, Hint, Remedy, UsageError, Use, nearest
 from contrastcli.settings.objective import Form
@@ -108,10 +109,10 @@ def _without_form(frame: Frame, roles: Mapping[str, str], given: Mapping[str, st
     hint: list[Remedy] = [nested] if nested else [*pairs, sentences, f"name the columns {_NAMED}"]
     if not nested and all(_is_numeric(frame.columns[column]) for column in texts):
         hint = ["give a file with a column of texts: these hold numbers"]
-    if any(_is_cell(column) for column in frame.columns):
-        header = likely_header([*frame.columns], source) or "anchor,positive,…"
-        above = f"write one above it: sed -i '1i {header}' {shlex.quote(source)}; names are {_NAMED}, or any other"
-        hint = [f"if the first line is a row, {above}"]
+    file = frame.files[0][0]
+    if any(map(_is_cell, frame.columns)) and format_of(Path(file)) in (".csv", ".tsv", ".txt"):
+        above = with_sed(f"1i {likely_header([*frame.columns], file) or 'anchor,positive,…'}", file)
+        hint = [f"if the first line is a row, write one above it: {above}; names are {_NAMED}, or any other"]
     shown = ", ".join([f"'{column}'" for column in frame.columns][:_MOST_NAMED])
     shown += f" and {len(frame.columns) - _MOST_NAMED:,} more" if len(frame.columns) > _MOST_NAMED else ""
     what = f"its columns {shown} make neither sentences nor pairs"
@@ -350,7 +351,7 @@ def _taken_out(frame: Frame, column: str) -> str:
         key = max(found, key=lambda key: len(found[key]))
         first, second, whole = (f'{place}{turn}["{key}"]' for turn in ("[0]", "[1]", ""))
         made = f"{{anchor: {first}, positive: {second}}}" if isinstance(cell, list) else f"{place} = {whole}"
-    elif isinstance(cell, int | float) and file.endswith((".json", ".jsonl")):
+    elif isinstance(cell, int | float) and format_of(Path(file)) in (".json", ".jsonl"):
         return f"write them as text: {as_jq(f'{place} |= tostring', file)}"
     else:
         return ""
@@ -359,8 +360,8 @@ def _taken_out(frame: Frame, column: str) -> str:
 
 def as_jq(made: str, file: str) -> str:
     """The command that makes something of each row of a file of JSON."""
-    rows = "(.data? // .)[] | " if file.endswith(".json") else ""
-    return f"jq -c {shlex.quote(rows + made)} {shlex.quote(file)} > texts.jsonl"
+    rows = "(.data? // .)[] | " if format_of(Path(file)) == ".json" else ""
+    return as_command(f"jq -c {shlex.quote(rows + made)}", file, "texts.jsonl")
 
 
 def scores(frame: Frame, column: str, blank: Blank) -> list[float]:

@@ -1,5 +1,6 @@
 """Columns get their role by name or by the user's word, never by order; labels, scores and sentences are checked."""
 
+import gzip
 import json
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -470,7 +471,33 @@ def test_fractions_are_scores_whatever_their_column_is_called(
 )
 def test_a_header_is_guessed_from_the_cells_of_the_first_row(cells: tuple[str, ...], header: str) -> None:
     assert likely_header(cells, "a.csv") == header
-    assert likely_header(cells, "a.tsv") == header.replace(",", r"\t")
+    assert likely_header(cells, "a.tsv") == likely_header(cells, "a.tsv.gz") == header.replace(",", r"\t")
+
+
+TABLE = "a text of a pair\tand the other one\nwhat is it\tthis is it\n"
+COMMANDS = {
+    "a.tsv.gz": (TABLE, r"gzip -dcf a.tsv.gz | sed '1i anchor\tpositive' > a-edited.tsv, and use a-edited.tsv; names"),
+    "folder/a.tsv": (TABLE, r"sed -i '1i anchor\tpositive' folder/a.tsv; names"),
+    "c.jsonl.gz": ('["a", "b"],\n["c", "d"],\n', "gzip -dcf c.jsonl.gz | sed 's/,$//' > rows.jsonl"),
+    "l.jsonl.gz": ('{"set": ["a", "b"]}\n', "gzip -dcf l.jsonl.gz | jq -c '"),
+    "l.parquet": ('{"set": ["a", "b"]}\n', """lines=True)' l.parquet | jq -c '"""),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_command_of_a_hint_reads_a_file_whatever_holds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text, command = COMMANDS[name]
+    file = Path(name)
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(gzip.compress(text.encode()) if file.suffix == ".gz" else text.encode())
+    if file.suffix == ".parquet":
+        Dataset.from_list([json.loads(text)]).to_parquet(file)
+    with pytest.raises(DataError) as caught:
+        load_examples(Data(train=name.partition("/")[0]), ANY, ())
+    assert command in caught.value.hint
 
 
 def test_columns_names_several_hard_negatives(load: Load) -> None:
