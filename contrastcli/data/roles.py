@@ -135,6 +135,11 @@ def _is_cell(name: str) -> bool:
     return len(name) > _LONGEST_NAME or len(name.split()) > _MOST_WORDS or math.isfinite(as_number(name))
 
 
+def named(columns: str) -> set[str]:
+    """The columns to which `columns` gives roles."""
+    return {item.partition("=")[2].strip() for item in split_items(columns)}
+
+
 def listed(frame: Frame, columns: str) -> Iterator[tuple[str, str]]:
     """Each column with its role, "" for none; an item of `columns` that cannot be read gives none."""
     items = (item.partition("=") for item in split_items(columns))

@@ -23,13 +23,13 @@ from contrastcli.data.examples import Examples, from_frame
 from contrastcli.data.formats import Frame, format_of, read_file
 from contrastcli.data.forms import FORMATS, FORMS
 from contrastcli.data.relevance import documents_of
-from contrastcli.data.roles import COLUMNS, shape
+from contrastcli.data.roles import COLUMNS, named, shape
 from contrastcli.data.texts import Column
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.settings import sections
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Blank
-from contrastcli.settings.setting import join_items, split_items
+from contrastcli.settings.setting import join_items
 
 STARTER = Path(__file__).parent.parent / "starter"
 """The texts of the package: nli.tsv to train on, dev.tsv with scored pairs."""
@@ -77,12 +77,11 @@ def load_examples(data: sections.Data, needs: tuple[Form, ...], labels: tuple[in
     try:
         if not data.train:
             raise DataError("there is no training data", Use("--data", "FILE, hf:owner/name or starter", "give"))
-        named = {item.partition("=")[2].strip() for item in split_items(data.columns)}
         names, sets, is_used = [name for name, _ in read_sets(data.train)], list[Examples](), False
         for name in names:
             frame = open_frame(name, "train", data.limit)
             # Of several sets it is for those that have such columns.
-            is_meant = len(names) == 1 or bool(named & frame.columns.keys())
+            is_meant = len(names) == 1 or named(data.columns) <= frame.columns.keys()
             of_set = data if is_meant or (name == names[-1] and not is_used) else structs.replace(data, columns="")
             sets.append(_load_set(frame, name, of_set, needs, labels))
             is_used = is_used or is_meant

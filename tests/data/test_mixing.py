@@ -58,6 +58,9 @@ def test_columns_are_for_the_sets_that_have_them(tmp_path: Path, monkeypatch: py
     Path("b.tsv").write_text("Frage\tAntwort\nka\tla\nma\tna\n")
     rows = load_examples(Data(train="a.tsv,b.tsv", columns="anchor=Frage,positive=Antwort"), ("pairs",), ())
     assert list(rows.views["positive"]) == ["da", "ga", "la", "na"]
+    Path("a.tsv").write_text("anchor\tpositive\tAntwort\nba\tda\t1\nfa\tga\t2\n")
+    rows = load_examples(Data(train="a.tsv,b.tsv", columns="anchor=Frage,positive=Antwort"), ("pairs",), ())
+    assert list(rows.views["positive"]) == ["da", "ga", "la", "na"]
     Path("b.tsv").write_text("question\tanswer\nka\tla\nma\tna\n")
     with pytest.raises(DataError, match="has no column 'Frage'"):
         load_examples(Data(train="a.tsv,b.tsv", columns="anchor=Frage,positive=Antwort"), ("pairs",), ())
