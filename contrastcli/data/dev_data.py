@@ -15,7 +15,7 @@ from contrastcli.data.examples import Examples, ScoredPairs, from_frame, text_ke
 from contrastcli.data.forms import FORMS, GRADES
 from contrastcli.data.lines import as_number
 from contrastcli.data.relevance import Retrieval, documents_of, from_rows
-from contrastcli.data.roles import shape
+from contrastcli.data.roles import COLUMNS, named, shape
 from contrastcli.data.sources import SENTEVAL, SPLIT, load_documents, open_dev
 from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError, UsageError, Use
@@ -51,8 +51,8 @@ def resolve_dev(dev: Dev, train: Examples) -> tuple[Dev, tuple[str, ...]]:
 def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples, DevData | None]:
     """The rows left for training, and what chooses a checkpoint.
 
-    "split:5%" holds out some of the training rows; every other name leaves them all. Where the names of its columns
-    do not give their roles, those of `data` do. Raises DataError and UsageError.
+    "split:5%" holds out some of the training rows; every other name leaves them all. Its columns have their
+    roles as in `read_dev` by name. Raises DataError and UsageError.
     """
     if dev.data == "none":
         return train, None
@@ -70,19 +70,28 @@ def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples
                 train = replace(train, notes=(*train.notes, *(f"dev data: {note}" for note in rows.notes)))
         if metric == "spearman":
             return train, scored(rows)
-        documents = load_documents(dev.corpus, blank=data.blank) if dev.corpus else documents_of(train)
     except DataError as error:
         remedies = *error.remedies, Use("--dev", "none", "train without dev data:")
         raise DataError(error.what, remedies, key="dev.data") from None
+    documents = _read_corpus(dev.corpus, data.blank) if dev.corpus else documents_of(train)
     made = _ranked(rows, metric, documents.views["anchor"])
     return replace(train, notes=train.notes + made.notes), made
+
+
+def _read_corpus(name: str, blank: Blank) -> Examples:
+    try:
+        return load_documents(name, blank=blank)
+    except DataError as error:
+        # The columns that a user names are those of the training rows.
+        remedies = "call the column of its texts text", Use("--set", "dev.corpus=", "do without:")
+        raise DataError(error.what, remedies if error.key == COLUMNS else error.remedies, key="dev.corpus") from None
 
 
 def load_general(dev: Dev, data: Data) -> DevData | None:
     """The data that show what a training forgets, if any. Raises DataError and UsageError.
 
-    "auto" are the starter's pairs, beside dev data of one's own; STS-B and the starter are as general themselves. Where
-    the names of columns do not give their roles, those of the training `data` do.
+    "auto" are the starter's pairs, beside dev data of one's own; STS-B and the starter are as general themselves.
+    Columns have their roles as in `read_dev` by name.
     """
     name = dev.general
     if name == "auto":
@@ -113,8 +122,8 @@ def read_dev(
 ) -> DevData:
     """The rows of a file or data set, or a folder in BEIR's layout, with the metric that is meant for them.
 
-    Raises DataError and UsageError. With `by_name`, `columns` count only where the names of the columns do not give
-    their roles.
+    Raises DataError and UsageError. With `by_name`, `columns` are those of other rows, and count where all are there
+    and no score or label is known by its name, or where the names of the columns do not give their roles.
     """
     if beir.holds(source):
         return _read_set(source, metric)
@@ -137,8 +146,9 @@ def _read_rows(
     frame = open_dev(source)
     if by_name:
         with suppress(DataError):
-            shape(frame, "", source)
-            columns = ""
+            _, by = shape(frame, "", source)
+            if {"score", "label"} & by.keys() or not named(columns) <= frame.columns.keys():
+                columns = ""
     form, used = shape(frame, columns, source)
     if metric == "auto" and form == "scored" and used["score"].lower() in GRADES:
         metric = _RANKINGS[0]

@@ -217,6 +217,26 @@ def test_dev_columns_with_other_names_have_the_roles_of_the_training_columns(tmp
     assert isinstance(dev, Retrieval) and relevant(dev) == {("q1", "a1"), ("q2", "a2")}
 
 
+@pytest.mark.parametrize(("header", "first"), [("text,reply,note", "x"), ("query,text,reply", "y")])
+def test_dev_columns_that_training_has_too_have_the_same_roles(tmp_path: Path, header: str, first: str) -> None:
+    path = tmp_path / "dev.csv"
+    path.write_text(f"{header}\nx,y,z\nu,v,w\n")
+    _, dev = load_dev(Dev(data=str(path)), Data(columns="anchor=text,positive=reply"), many("pairs"), 0)
+    assert isinstance(dev, Retrieval) and dev.queries[0] == first
+    path.write_text("question,answer,score\na,b,1\nc,d,2\n")
+    _, dev = load_dev(Dev(data=str(path)), Data(columns="anchor=question,positive=answer"), many("pairs"), 0)
+    assert isinstance(dev, ScoredPairs)
+
+
+def test_the_columns_of_a_corpus_are_named_in_it(tmp_path: Path) -> None:
+    pairs, corpus = tmp_path / "dev.csv", tmp_path / "corpus.csv"
+    pairs.write_text("anchor,positive\na,b\nc,d\n")
+    corpus.write_text("key,body\n1,a dog runs\n")
+    with pytest.raises(DataError, match="'key', 'body' make neither") as caught:
+        load_dev(Dev(data=str(pairs), corpus=str(corpus)), Data(), many("pairs"), 0)
+    assert caught.value.key == "dev.corpus" and caught.value.hint.endswith("do without: --set dev.corpus=")
+
+
 def test_the_dev_pairs_of_a_run_are_read_as_its_training_read_them(tmp_path: Path) -> None:
     path = tmp_path / "dev.tsv"
     path.write_text("sentence1\tsentence2\tscore\na\tb\t1\n\tc\t2\nd\te\t3\n")
