@@ -14,7 +14,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count, groupby, islice
+from itertools import count, groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from contrastcli.data.forms import DELIMITERS, FORMATS, LARGEST_JSON, LISTED, LONGEST, NAMES, OTHER_SUFFIXES
 from contrastcli.data.lines import (
     BYTES_OF_A_ROW,
+    QUOTED,
     Decoder,
     Lines,
     as_command,
@@ -32,6 +33,7 @@ from contrastcli.data.lines import (
     likely_header,
     limit_memory,
     sentences,
+    with_first,
     with_sed,
 )
 from contrastcli.data.texts import Column, read_columns
@@ -150,31 +152,29 @@ def read_stream(
 
 
 def _read_text(suffix: str, lines: Lines, name: str, limit: int) -> Frame:
-    first = next(lines, None)
-    if first is None:
-        raise DataError(f"{name} is empty", "give a file with sentences or pairs")
-    lines = chain([first], lines)
+    first, lines = with_first(lines, suffix, name)
     unit, notes = "line", list[str]()
     usual = "," if suffix == ".csv" else "\t"
-    # What separates most fields of the header, the usual one where others do not more.
-    delimiter = max([usual, *DELIMITERS], key=_QUOTED.sub("", first[1]).count)
-    if suffix == ".csv" and (stated := _STATED.fullmatch(first[1])):
+    # What separates most fields of the header, the usual one where others do not more, or in a .tsv at all.
+    others = () if suffix == ".tsv" and usual in first else DELIMITERS
+    delimiter = max([usual, *others], key=QUOTED.sub("", first).count)
+    if suffix == ".csv" and (stated := _STATED.fullmatch(first)):
         delimiter = stated[1]
         next(lines)
     rows: Records = _tsv(lines, notes)
-    if suffix == ".json" or (suffix == ".jsonl" and _LIST.match(first[1])):
+    if suffix == ".json" or (suffix == ".jsonl" and _LIST.match(first)):
         notes += ["one list in JSON"] if suffix == ".jsonl" else []
         unit, rows = "row", _json(lines, name)
     elif suffix == ".jsonl":
         rows = _objects(_parsed(lines, name), name, unit)
-    elif suffix != ".txt" and _is_stsb(first[1]):
+    elif suffix != ".txt" and _is_stsb(first):
         notes.append("STS-B's published form: no header, score and sentences in columns 5-7")
         rows = _stsb(lines, name)
     elif suffix == ".csv" or (suffix == ".tsv" and delimiter != usual):
         rows = _csv(lines, name, delimiter)
         if delimiter != usual:
             notes.append(f"fields separated by {DELIMITERS.get(delimiter, delimiter)}")
-    elif suffix == ".txt" and sum(name in NAMES for name in first[1].lower().split("\t")) < 2:
+    elif suffix == ".txt" and sum(name in NAMES for name in first.lower().split("\t")) < 2:
         rows = sentences(lines, notes)
     return collect(rows, name, limit, unit, notes)
 
@@ -270,7 +270,6 @@ def _csv(lines: Lines, name: str, delimiter: str) -> Records:
         yield record[0][0], cells
 
 
-_QUOTED = re.compile(r'"(?:[^"]|"")*+"')
 _TWICE = 'a literal quote is written twice, in a quoted field: "say ""we"" here"'
 _FIELD = r'(?=[{0}\r\n]|\Z)|(?!")[^{0}\r\n]*'
 """A field up to a delimiter, after the pattern of a quoted one."""
@@ -278,12 +277,12 @@ _FIELD = r'(?=[{0}\r\n]|\Z)|(?!")[^{0}\r\n]*'
 
 def _quote_error(name: str, start: int, record: str, delimiter: str, error: csv.Error) -> DataError:
     """The error at the first malformed field of a row that begins in line `start`."""
-    position, pattern = 0, re.compile(_QUOTED.pattern + _FIELD.format(delimiter))
+    position, pattern = 0, re.compile(QUOTED.pattern + _FIELD.format(delimiter))
     while position < len(record) and (field := pattern.match(record, position)):
         position = field.end() + 1
     line = start + record.rstrip("\n").count("\n", 0, position)
     rest = record[position:].split("\n")[0]
-    if rest.startswith('"') and not _QUOTED.match(rest):
+    if rest.startswith('"') and not QUOTED.match(rest):
         within = f" within {LONGEST:,} characters" if len(record) > LONGEST else ""
         what = f"{name}, line {line}: a quote opens here and is not closed{within}"
         return DataError(what, f"close it; {_TWICE}")

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, groupby, islice
+from itertools import chain, dropwhile, groupby, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -44,6 +44,10 @@ _AS_JSON = (
     "python -c 'import pandas, sys; pandas.read_parquet(sys.argv[1])"
     """.to_json(sys.stdout, orient="records", lines=True)'"""
 )
+
+QUOTED = re.compile(r'"(?:[^"]|"")*+"')
+"""A field of a .csv in quotes."""
+_LINE_FEEDS = r"awk 1 RS='\r'"
 
 Lines = Iterator[tuple[int, str]]
 """Lines with their line ends, counted from 1."""
@@ -89,7 +93,8 @@ class Decoder:
         for number, raw in enumerate(raws, first):
             if len(raw) > longest:
                 what = f"{self.name}, line {number}: longer than {longest:,} bytes"
-                raise DataError(what, "is it a text file? Put each sentence, or each object of a .jsonl, on a line")
+                hint = "is it a text file? Put each sentence, or each object of a .jsonl, on a line"
+                raise DataError(what, _with_line_feeds(self.name) if b"\r" in raw else hint)
             text = self._decode(raw, number)
             if "\0" in text:
                 what = f"{self.name}, line {number}: holds a NUL byte"
@@ -141,9 +146,8 @@ class Decoder:
         codec = likely.encoding if likely else "cp1251"
         found = _NOT_ASCII.search(raw.decode(codec, "replace"))
         convert = f"iconv -f {codec.replace('_', '-')} -t utf-8"
-        convert = f"… | {convert} | contrast …" if self.name == "stdin" else _beside(convert, self.name, "utf8")
         text = f"it may be {codec}, where line {number} has '{found[0].strip()}'" if found else "give it in UTF-8"
-        return f"{text}: {convert}"
+        return f"{text}: {_beside(convert, self.name, 'utf8')}"
 
 
 def as_command(program: str, name: str, target: str) -> str:
@@ -154,10 +158,17 @@ def as_command(program: str, name: str, target: str) -> str:
 
 
 def _beside(program: str, name: str, mark: str) -> str:
-    """A hint with that command for a file in the same folder."""
+    """A hint with that command for a file in the same folder, or for what is piped."""
+    if name == "stdin":
+        return f"… | {program} | contrast …"
     plain = Path(name.removesuffix(".gz"))
     target = shlex.quote(str(plain.with_stem(f"{plain.stem}-{mark}")))
     return f"{as_command(program, name, target)}, and use {target}"
+
+
+def _with_line_feeds(name: str) -> str:
+    """A hint with the command for a file whose lines end with a carriage return alone, as some programs for Macs do."""
+    return f"end its lines with line feeds: {_beside(_LINE_FEEDS, name, 'lines')}"
 
 
 def with_sed(script: str, name: str) -> str:
@@ -202,6 +213,21 @@ def limit_memory(lines: Lines, memory: int, name: str, row_bytes: int = BYTES_OF
             what = f"{name}, line {number}: its lines would fill the memory"
             raise DataError(what, "give the text in several files; to train on its first rows, set data.limit")
         yield number, text
+
+
+def with_first(lines: Lines, suffix: str, name: str) -> tuple[str, Lines]:
+    """The first line, of a table the first that is not blank, and all from it on.
+
+    Raises DataError where there is none, and where lines do not end with a line feed.
+    """
+    if suffix in (".csv", ".tsv"):
+        lines = dropwhile(lambda line: line[1].isspace(), lines)
+    number, first = next(lines, (0, ""))
+    if not number:
+        raise DataError(f"{name} is empty", "give a file with sentences or pairs")
+    if "\r" in QUOTED.sub("", first).rstrip("\r\n") and suffix in (".csv", ".tsv", ".txt"):
+        raise DataError(f"{name}, line {number}: a carriage return without a line feed", _with_line_feeds(name))
+    return first, chain([(number, first)], lines)
 
 
 def _without_blank_end(lines: Lines, name: str) -> Lines:

@@ -52,12 +52,11 @@ def _write_csv(path: Path, columns: Sequence[str], rows: Records) -> None:
 def _write_tsv(path: Path, columns: Sequence[str], rows: Records) -> None:
     """Raises DataError for a text with a tab or a line end, or names of columns, that no .tsv can hold."""
     with open(path, "w", encoding="utf-8", newline="") as file:
-        header = "\t".join(columns)
-        # Reading finds out what separates most names.
-        if any(header.count(mark) > header.count("\t") for mark in DELIMITERS):
-            raise DataError(f"a .tsv cannot hold columns of such names: {header!r:.60}", "write a .jsonl or .csv")
-        file.write(header + "\n")
-        for row in rows:
+        # Where no tab is next to a name, reading finds out what separates its parts.
+        if len(columns) == 1 and any(mark in columns[0] for mark in DELIMITERS):
+            what = f"a .tsv cannot hold a column of that name alone: {columns[0]!r:.60}"
+            raise DataError(what, "write a .jsonl or .csv")
+        for row in chain([columns], rows):
             texts = [_as_text(cell) for cell in row]
             if text := next((text for text in texts if any(character in text for character in "\t\n\r")), ""):
                 raise DataError(f"a .tsv cannot hold a tab or line end, as in {text!r:.60}", "write a .jsonl or .csv")
