@@ -21,9 +21,9 @@ from contrastcli.data import hub
 from contrastcli.data.convert import adapt, join
 from contrastcli.data.examples import Examples, from_frame
 from contrastcli.data.formats import Frame, format_of, read_file
-from contrastcli.data.forms import FORMATS, FORMS
+from contrastcli.data.forms import FORMATS, FORMS, LISTED
 from contrastcli.data.relevance import documents_of
-from contrastcli.data.roles import COLUMNS, named, shape
+from contrastcli.data.roles import COLUMNS, listed, named, shape
 from contrastcli.data.texts import Column
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.settings import sections
@@ -100,8 +100,10 @@ def _load_set(
     form, used = shape(frame, data.columns, name)
     if form == "scored" and not {"scored", "scored-triplets"} & {*needs}:
         what = f"{name} holds scored pairs ('{used['score']}' is the score), which are not used here"
-        pairs_alone = Use("--columns", f"anchor={used['anchor']},positive={used['positive']}", "take the pairs alone:")
-        remedies = Use("--objective", "cosent or aoe", "train with"), pairs_alone
+        negatives = (column for column, role in listed(frame, data.columns) if role == "negative")
+        texts = map("=".join, zip(LISTED, (used["anchor"], used["positive"], *negatives), strict=False))
+        texts_alone = Use("--columns", join_items(texts), "take the texts alone:")
+        remedies = Use("--objective", "cosent or aoe", "train with"), texts_alone
         raise DataError(what, remedies, key=sections.OBJECTIVE.key)
     examples = from_frame(frame, data.columns, data.labels, name, blank=data.blank)
     return adapt(examples, needs, labels, frame.columns, data)
@@ -241,8 +243,8 @@ def _near(name: str, split: Split) -> str:
         close = difflib.get_close_matches(name.lower(), _NAMES[split], 1) + close
     if close:
         return f"did you mean {' or '.join(map(shlex.quote, close))}?"
-    listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if names[5:] else "")
-    return f"the folder holds {listed or 'no data file; contrast help data lists what else has a name'}"
+    held = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if names[5:] else "")
+    return f"the folder holds {held or 'no data file; contrast help data lists what else has a name'}"
 
 
 def data_files(folder: Path) -> list[Path]:

@@ -87,6 +87,13 @@ def test_scored_pairs_train_only_where_the_user_says_how(load: Load) -> None:
     assert rows.views == {"anchor": ["a", "c"], "positive": ["b", "d"]}
 
 
+def test_the_remedy_for_triplets_with_one_score_keeps_their_negatives(load: Load) -> None:
+    lines = ("anchor|positive|score|negative_1|negative_2", "a|b|1|c|d", "e|f|2|g|h")
+    suggestion = "--columns anchor=anchor,positive=positive,negative=negative_1,negative_2=negative_2"
+    refused(DataError, load, *lines, what="a.tsv holds scored pairs", hint=suggestion)
+    assert load(*lines, columns=suggestion.removeprefix("--columns ")).form == "triplets"
+
+
 def test_the_remedy_for_ambiguous_columns_works(load: Load) -> None:
     lines = ("anchor|premise|positive", "a|b|c", "d|e|f")
     suggestion = "--columns anchor=anchor,positive=positive"
