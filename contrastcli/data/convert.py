@@ -116,10 +116,9 @@ def convert(examples: Examples, form: Form) -> Examples:
     elif examples.labels is not None:
         views = _triplets(examples)
     read_as = examples.read_as or examples.form
-    converted = replace(examples, form=form, views=views, labels=labels, ids=ids, numbers=numbers, read_as=read_as)
-    converted = replace(converted, candidate_scores=None)
-    note = f"{len(examples):,} {FORMS[examples.form]} became {len(converted):,} {FORMS[form]}"
-    return replace(converted, notes=(*examples.notes, note))
+    note = f"{len(examples):,} {FORMS[examples.form]} became {len(views['anchor']):,} {FORMS[form]}"
+    notes = (*examples.notes, note)
+    return Examples(form, views, labels, examples.source, notes, ids=ids, read_as=read_as, numbers=numbers)
 
 
 def _triplets(examples: Examples) -> dict[str, Texts]:
