@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from contrastcli.data import roles
 from contrastcli.data.formats import Frame
 from contrastcli.data.forms import LABELS
+from contrastcli.data.lines import as_jq
 from contrastcli.data.texts import Column, Texts, read_columns
 from contrastcli.errors import DataError
 from contrastcli.settings.objective import Form
@@ -220,9 +221,9 @@ def one_each(frame: Frame, columns: Sequence[str], score: str | None) -> Frame:
         named = [column for column in frame.columns if are_lists(frame.columns[column])]
         places = ", ".join(f'.["{column}"]' for column in named)
         each = ", ".join(f'"{column}": .[{place}]' for place, column in enumerate(named))
-        row_each = roles.as_jq(f"[{places}] | transpose[] | {{{each}}}", file)
+        row_each = as_jq(f"[{places}] | transpose[] | {{{each}}}", file)
         what = f"{file}: the anchors in the column '{columns[0]}' are lists"
-        last = f"of an instruction and a text each, keep the text: {roles.as_jq(f'({places}) |= last', file)}"
+        last = f"of an instruction and a text each, keep the text: {as_jq(f'({places}) |= last', file)}"
         hint = last, f"make a row of each: {row_each}"
         raise DataError(what, hint, key=roles.COLUMNS)
     if score and are_lists(frame.columns[score]):

@@ -157,6 +157,12 @@ def as_command(program: str, name: str, target: str) -> str:
     return f"{unpack} {source} | {program} > {target}" if unpack else f"{program} {source} > {target}"
 
 
+def as_jq(made: str, name: str) -> str:
+    """The command that makes something of each row of a file of JSON or Parquet."""
+    rows = "(.data? // .)[] | " if name.lower().removesuffix(".gz").endswith(".json") else ""
+    return as_command(f"jq -c {shlex.quote(rows + made)}", name, "texts.jsonl")
+
+
 def _beside(program: str, name: str, mark: str) -> str:
     """A hint with that command for a file in the same folder, or for what is piped."""
     if name == "stdin":

@@ -2,7 +2,6 @@
 
 import math
 import re
-import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from contrastcli.data.formats import Frame, format_of
 from contrastcli.data.forms import LABELS, LONGEST, NAMES, SHAPES
-from contrastcli.data.lines import as_command, as_number, likely_header, with_sed
+from contrastcli.data.lines import as_jq, as_number, likely_header, with_sed
 from contrastcli.data.texts import Column, Texts
 from contrastcli.errors import DataError, Hint, Remedy, UsageError, Use, nearest
 from contrastcli.settings.objective import Form
@@ -361,12 +360,6 @@ def _taken_out(frame: Frame, column: str) -> str:
     else:
         return ""
     return f"take the texts out of it: {as_jq(made, file)}"
-
-
-def as_jq(made: str, file: str) -> str:
-    """The command that makes something of each row of a file of JSON."""
-    rows = "(.data? // .)[] | " if format_of(Path(file)) == ".json" else ""
-    return as_command(f"jq -c {shlex.quote(rows + made)}", file, "texts.jsonl")
 
 
 def scores(frame: Frame, column: str, blank: Blank) -> list[float]:
