@@ -25,6 +25,9 @@ _NO_HEAD = "set the weight of the masked-language-model term to 0"
 _MOST_LAYERS = 1_000
 _SEE_ALL = {"xlnet", "bert-generation"}
 """Types that transformers lists among those that write texts, though their tokens see all others."""
+_FROM_PADDING = {"camembert", "data2vec-text", "ibert", "longformer", "luke", "mpnet", "roberta", "xlm-roberta", "xmod"}
+_FROM_PADDING |= {"roberta-prelayernorm", "xlm-roberta-xl"}
+"""Types that count positions from behind the number of the padding."""
 _USUAL_MAX_LENGTH = 512
 """The limit of published sentence encoders, for a model of relative positions, which has none."""
 
@@ -191,16 +194,14 @@ def longest_of(folder: Path, config: Mapping[str, Any]) -> int:
     if fits(config):
         shape = _shape(folder, config)
         return shape.positions - shape.first_position
-    if not config.get("max_position_embeddings"):
-        return _USUAL_MAX_LENGTH
-    with loading_as(folder, "a text encoder"):
-        return positions_of(_empty(config, transformers().AutoConfig.for_model(**config)))
+    positions = int(config.get("max_position_embeddings") or _USUAL_MAX_LENGTH)
+    return positions - (int(config.get("pad_token_id", 1)) + 1 if config.get("model_type") in _FROM_PADDING else 0)
 
 
 def positions_of(model: Any) -> int:
     """The most tokens of a text that a model of transformers reads."""
     positions = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
-    # RoBERTa and its kin count positions from padding_idx + 1.
+    # As of the types that count from behind the padding.
     unused = getattr(positions, "padding_idx", None)
     limit = int(getattr(model.config, "max_position_embeddings", 0) or 0)
     return limit - (0 if unused is None else unused + 1) if limit > 0 else _USUAL_MAX_LENGTH
@@ -303,16 +304,12 @@ def _sees_ahead(model: Any) -> bool:
 
 def _check_size(files: Sequence[Path], config: Mapping[str, Any], settings: Any) -> None:
     """Raises ValueError for a config of far more than the files hold, which transformers would make and fill."""
-    size = sum(file.stat().st_size for file in files)
-    count = sum(parameter.numel() for parameter in _empty(config, settings).parameters())
+    library, size = transformers(), sum(file.stat().st_size for file in files)
+    if max((n for key, n in config.items() if "layer" in key and isinstance(n, int)), default=0) > _MOST_LAYERS:
+        raise ValueError(f"its {CONFIG} has more than {_MOST_LAYERS:,} layers")
+    with torch.device("meta"):  # takes no memory
+        empty = library.AutoModel.from_config(settings)
+    count = sum(parameter.numel() for parameter in empty.parameters())
     # A parameter may be packed into less than a byte.
     if count > 8 * size:
         raise ValueError(f"its weights are far fewer than the {count:,} of its {CONFIG}")
-
-
-def _empty(config: Mapping[str, Any], settings: Any) -> Any:
-    """A model of transformers without memory for its weights. Raises ValueError for one of too many layers."""
-    if max((n for key, n in config.items() if "layer" in key and isinstance(n, int)), default=0) > _MOST_LAYERS:
-        raise ValueError(f"its {CONFIG} has more than {_MOST_LAYERS:,} layers")
-    with torch.device("meta"):
-        return transformers().AutoModel.from_config(settings)
