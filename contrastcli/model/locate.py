@@ -164,16 +164,19 @@ def default_word(runs_dir: Path) -> str:
         with suppress(ContrastError, OSError):
             state, saved = run.status().state, run.checkpoints()
             if saved and (state == "finished" or (state == "stopped" and "best" in saved)):
-                return _word(run, runs_dir)
+                return word_for(run, runs_dir)
             unmeasured = unmeasured or (run if saved and state == "stopped" else None)
     if unmeasured:
-        return _word(unmeasured, runs_dir)
+        return word_for(unmeasured, runs_dir)
     raise DataError(f"there is no model: no run in {runs_dir} has ended", "contrast train --preset starter --no-ui")
 
 
-def _word(run: Run, runs_dir: Path) -> str:
-    """The name of a run, or its path where that name means another model."""
-    return run.name if _run(run.name, runs_dir) == run else _path(run)
+def word_for(run: Run, runs_dir: Path) -> str:
+    """What means a run where a model is named: its name, or its path where the name means another model or none."""
+    here = Path(run.name)
+    named = here if Run(here).exists() else runs_dir / here
+    is_meant = run.name not in ("last", "starter") and os.path.realpath(named) == os.path.realpath(run.path)
+    return run.name if is_meant else _path(run)
 
 
 def _path(run: Run) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from contrastcli.errors import DataError
-from contrastcli.model.locate import STARTER, ModelRef, resolve, revision
+from contrastcli.model.locate import STARTER, ModelRef, resolve, revision, word_for
 from contrastcli.runs.directory import Run, create, list_runs
 from support.recorded import recorded
 from support.tiny import Tiny
@@ -186,6 +186,7 @@ def test_scores_are_kept_for_the_files_of_a_model_as_they_are(
 def test_the_starter_is_embedded(trained: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     run = Run(Path(shutil.copytree(trained.path, tmp_path / "starter")))
     monkeypatch.chdir(tmp_path)
+    assert word_for(Run(Path("starter")), Path()) == "./starter"
     for word in ("./starter", None):
         assert resolve(resolve(word, Path()).name).folder().resolve() == run.checkpoint()
     assert resolve("starter").folder() == STARTER

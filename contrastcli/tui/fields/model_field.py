@@ -7,7 +7,7 @@ from pathlib import Path
 from textual import work
 
 from contrastcli.errors import ContrastError
-from contrastcli.model.locate import cached_names, default_word, resolve
+from contrastcli.model.locate import cached_names, default_word, resolve, word_for
 from contrastcli.runs.directory import Run, list_runs
 from contrastcli.tui.fields.choice_field import ChoiceField, Choices
 from contrastcli.tui.fields.completion import ABSENT, complete_model
@@ -34,14 +34,6 @@ def checkpoint_in_words(directory: Path, model: str) -> str:
     except (OSError, ContrastError):
         return ""
     return next((f"{which}, step {int(saved[which]):,}" for which in ("best", "last") if which in saved), "")
-
-
-def word_for(run: Run, directory: Path) -> str:
-    """What means a run where a model is named: its name, or its path where the name means another model or none."""
-    here = Path(run.name)
-    named = here if Run(here).exists() else directory / here
-    is_meant = run.name not in ("last", "starter") and named.resolve() == run.path.resolve()
-    return run.name if is_meant else str(run.path)
 
 
 def list_models(directory: Path) -> Choices:
