@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,7 +145,9 @@ def _planned(run: Run) -> Plan:
     from contrastcli.training.environment import check_rows
     from contrastcli.training.plan import make_plan
 
-    plan = make_plan(run.config())
+    config = run.config()
+    # Models are not compared on the general set.
+    plan = make_plan(replace(config, dev=structs.replace(config.dev, general="none")))
     try:
         check_rows(run.environment_path, plan)
     except DataError as error:

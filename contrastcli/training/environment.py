@@ -33,9 +33,9 @@ class _Model(msgspec.Struct):
 
 
 def check_rows(path: Path, plan: Plan) -> None:
-    """Raises DataError if a run, whose environment is recorded there, began with other rows or another dev set."""
-    known = Environment.read(path).data
-    for key, rows in (("fingerprint", plan.examples), ("dev_fingerprint", plan.dev)):
+    """Raises DataError if a run, whose environment is recorded there, began with other rows of any of its sets."""
+    known, dev = Environment.read(path).data, {"dev_fingerprint": plan.dev, "general_fingerprint": plan.general}
+    for key, rows in {"fingerprint": plan.examples, **dev}.items():
         if rows and known.get(key) not in (None, rows.fingerprint):
             raise _changed(path, plan, f"the rows of {rows.source} are not those that the run began with")
 
@@ -88,6 +88,7 @@ def write_environment(path: Path, plan: Plan, device: torch.device, processes: i
             "dev": plan.dev.source if plan.dev else None,
             "dev_pairs": len(plan.dev) if plan.dev else 0,
             "dev_fingerprint": plan.dev.fingerprint if plan.dev else None,
+            "general_fingerprint": plan.general.fingerprint if plan.general else None,
         },
         "command": [plan.config.masked(word) for word in sys.argv],
     }

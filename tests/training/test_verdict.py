@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
+from contrastcli.commands.compare import dev_data
 from contrastcli.data.dev_data import load_general
 from contrastcli.errors import DataError, UsageError
 from contrastcli.evaluation.significance import RESAMPLES, compare_models, interval, resampled
@@ -26,7 +27,7 @@ from support.command import Contrast, refused
 from support.contracts import write_embedder
 from support.resuming import train_with_a_kill
 from support.signs import evaluated, say
-from support.tiny import Tiny, known, told, train
+from support.tiny import Tiny, known, on_step, told, train
 
 RUN = {"dev__every": 4, "train__max_steps": 12}
 
@@ -173,6 +174,18 @@ def test_the_best_checkpoint_may_have_to_keep_the_general_score(tiny: Tiny, plac
     train(bound)
     best = {event.step for event in told(bound, Evaluated) if event.best}
     assert best <= {step for step, fall in falls.items() if fall <= max(allowed, 1e-6)} and len(best) <= 1
+
+
+def test_a_run_is_resumed_with_the_general_set_that_it_began_with(tiny: Tiny, place: Path, tmp_path: Path) -> None:
+    general = tmp_path / "general.jsonl"
+    shutil.copy(tiny.dev, general)
+    run = tiny.run(place, "simcse", "pairs", dev__general=str(general), dev__data="split:20%", **RUN)
+    train(run, on_step(2, run.stop_path.touch))
+    general.write_text("".join(general.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(DataError, match=r"the rows of .*general\.jsonl are not those that the run began with"):
+        train(run)
+    # Which a test on the dev set does not need.
+    assert len(dev_data([run])) > 2
 
 
 @pytest.mark.parametrize(
