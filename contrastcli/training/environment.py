@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +17,18 @@ import torch
 from contrastcli.boundary import __version__
 from contrastcli.data.sources import read_sets
 from contrastcli.errors import DataError
-from contrastcli.files import atomic_write, decoding, json_bytes, read_json, writing_to
+from contrastcli.files import atomic_write, checksum_of, decoding, json_bytes, read_json, writing_to
 from contrastcli.model.devices import choose_precision, device_name
-from contrastcli.model.locate import resolve, revision
+from contrastcli.model.locate import PICKLED, resolve, revision
 from contrastcli.runs.status import Environment
 from contrastcli.settings import config as configs
 from contrastcli.training.plan import Plan
 
 _PACKAGES = ("torch", "numpy", "tokenizers", "safetensors", "transformers", "datasets", "scipy")
+_WEIGHTS = ("*.safetensors", PICKLED, "[0-9]_*/*.safetensors", f"[0-9]_*/{PICKLED}")
 
-
-class _Model(msgspec.Struct):
-    """What is read of the record of a model."""
-
-    folder: str = ""
+_Model = dict[str, str | None]
+"""The record of a model."""
 
 
 def check_rows(path: Path, plan: Plan) -> None:
@@ -40,16 +39,17 @@ def check_rows(path: Path, plan: Plan) -> None:
             raise _changed(path, plan, f"the rows of {rows.source} are not those that the run began with")
 
 
-def check_teachers(path: Path, plan: Plan) -> None:
-    """Raises DataError if a run began with another checkpoint of a run that teaches it than is the best of that now."""
-    recorded = read_json(path, dict[str, Any]) or {}
+def check_teachers(path: Path, plan: Plan) -> dict[str, list[_Model]]:
+    """The models that teach a run, as it records them. Raises DataError where it began with others."""
+    recorded, teachers = read_json(path, dict[str, Any]) or {}, {}
     for one in plan.auxiliaries:
         with decoding(path):
-            models = msgspec.convert(recorded.get(one.name, []), list[_Model])
-        for name, model in zip(one.models, models, strict=False):
-            run, began = resolve(name).run, Path(model.folder).name
-            if run and run.checkpoint().name != began:
-                raise _changed(path, plan, f"{name} has another checkpoint than {began}, with which the run began")
+            began = msgspec.convert(recorded.get(one.name, []), list[_Model])
+        teachers[one.name] = [_model(name) for name in one.models]
+        for was, now in zip(began, teachers[one.name], strict=False):
+            if any(was.get(key) not in (None, now[key]) for key in ("revision", "checksum")):
+                raise _changed(path, plan, f"{now['name']} has other weights than those with which the run began")
+    return {name: models for name, models in teachers.items() if models}
 
 
 def _changed(path: Path, plan: Plan, what: str) -> DataError:
@@ -63,7 +63,7 @@ def _changed(path: Path, plan: Plan, what: str) -> DataError:
 def write_environment(path: Path, plan: Plan, device: torch.device, processes: int) -> None:
     """Write versions, device, revisions and fingerprints as JSON. Raises DataError as the checks do, and RunError."""
     check_rows(path, plan)
-    check_teachers(path, plan)
+    teachers = check_teachers(path, plan)
     record = {
         "contrast": __version__,
         "commit": _commit(),
@@ -78,7 +78,7 @@ def write_environment(path: Path, plan: Plan, device: torch.device, processes: i
         "processes": processes,
         "precision": choose_precision(plan.config.train.precision, device),
         "backbone": _model(plan.config.model.backbone),
-        **{one.name: [_model(name) for name in one.models] for one in plan.auxiliaries if one.models},
+        **teachers,
         "data": {
             "train": plan.examples.source,
             "rows": len(plan.examples),
@@ -96,9 +96,13 @@ def write_environment(path: Path, plan: Plan, device: torch.device, processes: i
         atomic_write(path, json_bytes(record))
 
 
-def _model(name: str) -> dict[str, str | None]:
+def _model(name: str) -> _Model:
+    """The record of a model, with a checksum of its weights where no revision fixes them."""
     folder = resolve(name).folder()
-    return {"name": name, "folder": str(folder), "revision": revision(folder)}
+    commit = revision(folder)
+    files = [] if commit else sorted(chain.from_iterable(map(folder.glob, _WEIGHTS)))
+    checksum = "+".join(map(checksum_of, files)) or None
+    return {"name": name, "folder": str(folder), "revision": commit, "checksum": checksum}
 
 
 def _commit() -> str | None:

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from contrastcli.errors import DataError, UsageError
-from contrastcli.files import cache_dir
+from contrastcli.files import cache_dir, checksum_of
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.model.pooling import Normalize
+from contrastcli.model.weights import WEIGHTS
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
@@ -195,7 +196,8 @@ def test_a_run_records_its_teachers(tiny: Tiny, place: Path, stranger: Path) -> 
     run = tiny.run(place, "rankcse", "sentences", objective__teachers=words, train__max_steps=1)
     train(run)
     assert json.loads(run.environment_path.read_text())["teachers"] == [
-        {"name": str(folder), "folder": str(folder), "revision": None} for folder in (stranger, tiny.backbone)
+        {"name": str(folder), "folder": str(folder), "revision": None, "checksum": checksum_of(folder / WEIGHTS)}
+        for folder in (stranger, tiny.backbone)
     ]
     assert run.config().flat()["objective.teachers"] == words
 
@@ -218,8 +220,22 @@ def test_a_teacher_that_has_learned_more_since_is_no_teacher_of_a_resumed_run(ti
     train(run, on_step(2, run.stop_path.touch))
     teacher.write_config(teacher.config().with_values({"train.max_steps": 6}))
     train(teacher)
-    with pytest.raises(DataError, match="teacher has another checkpoint than 000002, with which the run began"):
+    with pytest.raises(DataError, match="teacher has other weights than those with which the run began"):
         train(run)
+
+
+def test_a_folder_with_other_weights_is_no_teacher_of_a_resumed_run(tiny: Tiny, place: Path, stranger: Path) -> None:
+    folder, weights = Path(shutil.copytree(stranger, place.with_name("taught"))), stranger / WEIGHTS
+    run = tiny.run(place, "rankcse", "sentences", objective__teachers=str(folder), train__max_steps=4)
+    train(run, on_step(2, run.stop_path.touch))
+    save_file({name: 2 * tensor for name, tensor in load_file(weights).items()}, folder / WEIGHTS)
+    with pytest.raises(DataError, match="taught has other weights than those with which the run began"):
+        train(run)
+    # As earlier versions recorded it.
+    environment = json.loads(run.environment_path.read_text())
+    del environment["teachers"][0]["checksum"]
+    run.environment_path.write_text(json.dumps(environment))
+    assert train(run).status == "finished"
 
 
 @pytest.mark.parametrize("how", ["listnet", "listmle"])
