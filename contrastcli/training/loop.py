@@ -86,7 +86,7 @@ class Trainer:
         """Take a step, then log, evaluate and save where it is time. Raises StopRequested."""
         with clock.paused("mining"):
             for auxiliary in self.stepper.auxiliaries:
-                auxiliary.before_step(step)
+                auxiliary.before_step(step, self._settle)
         lr = set_rate(self.optimizer, self.config.train, step, self.plan.steps)
         batch = self.make_batch(step, rows)
         self.stepper.mark("batch")

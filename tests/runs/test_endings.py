@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from contrastcli.errors import ContrastError, DataError, DivergedError, InterruptedEarly, Preempted
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Done, Started
+from contrastcli.runs.events import Done, Note, Started
 from contrastcli.runs.measured import Evaluated, Step
 from contrastcli.settings.sections import Train
 from contrastcli.training import angles, loop, optim, plan
@@ -206,6 +206,14 @@ def test_a_diverging_run_stops_with_its_batch_written_down(tiny: Tiny, place: Pa
     assert len(written["rows"]) == 8
     assert written["anchor"] == [rows[row]["premise"] for row in written["rows"]]
     assert written["positive"] == [rows[row]["hypothesis"] for row in written["rows"]]
+
+
+@pytest.mark.usefixtures("explosive")
+def test_a_diverging_run_ends_before_the_negatives_of_its_batch_are_replaced(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place, "simcse", "pairs", data__mine_every=8, train__log_every=100, dev__every=100)
+    with pytest.raises(DivergedError, match="step 8"):
+        train(run)
+    assert [note.step for note in told(run, Note) if "mined" in note.text] == [0]
 
 
 @pytest.mark.usefixtures("explosive")

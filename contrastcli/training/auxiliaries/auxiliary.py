@@ -65,8 +65,11 @@ class Auxiliary:
     def load(self, context: AuxiliaryContext) -> None:
         """Get weights and vectors; the heads of the loss are made before. Raises DataError."""
 
-    def before_step(self, step: int) -> None:
-        """Called before the batch of each step, from 1, is made. Its time is not counted as the step's."""
+    def before_step(self, step: int, settle: Callable[[], None]) -> None:
+        """Called before the batch of each step, from 1, is made. Its time is not counted as the step's.
+
+        Before it replaces rows it has to call `settle`, which raises where an earlier batch of them diverged.
+        """
 
     def after_step(self, batch: Batch, views: Mapping[str, Tensor]) -> None:
         """Called after each update with the embeddings of its batch. May not wait for the device."""

@@ -2,6 +2,7 @@
 
 import os
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -44,7 +45,7 @@ class Exclusions(Auxiliary):
     def load(self, context: AuxiliaryContext) -> None:
         self._session, self._file = context.session, context.run.false_negatives_path
 
-    def before_step(self, step: int) -> None:
+    def before_step(self, step: int, settle: Callable[[], None]) -> None:
         world, seen = self._session.world, self._seen
         try:
             stat = os.stat(self._file)

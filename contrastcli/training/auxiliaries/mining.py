@@ -1,5 +1,7 @@
 """Hard negatives that training mines again and again, with the encoder as it is then."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 
@@ -36,10 +38,11 @@ class MinedNegatives(Auxiliary):
         read = (inputs.rows_of(*of) for of in (("anchor", anchors), ("positive", positives), ("negative", candidates)))
         self.pool = Pool.of((texts[int(text)] for text in inputs.texts_of(np.arange(len(inputs.table)))), *read)
 
-    def before_step(self, step: int) -> None:
+    def before_step(self, step: int, settle: Callable[[], None]) -> None:
         """Replace the negatives by those that the encoder finds now; the main process finds them for all."""
         if step < self.first_step or (step - 1) % self.every:
             return
+        settle()
         session = self.context.session
         mined = session.world.broadcast(self._mine(step - 1) if session.world.is_main else self.negatives)
         changed, missing = np.mean(mined != self.negatives), int((mined[:, 0] < 0).sum())
