@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections import defaultdict, deque
 from collections.abc import Iterator
@@ -172,9 +173,9 @@ class Trainer:
         except OSError as error:
             batch = f"its batch could not be written: {error_text(error)}"
         kept = "; the last good checkpoint is kept" if self.run.checkpoints() else "; nothing had been saved yet"
-        lower = f"contrast train --config {self.run.config_path} --lr {self.config.train.lr / 10:g}"
+        words = ["contrast", "train", "--config", str(self.run.config_path), "--lr", f"{self.config.train.lr / 10:g}"]
         what = f"the loss or its gradient is not a finite number at step {step}; {batch}"
-        raise DivergedError(what, f"start again with a lower rate: {lower}{kept}")
+        raise DivergedError(what, f"start again with a lower rate: {shlex.join(words)}{kept}")
 
     def _log(self, batch: Batch, outcome: Outcome, norm: Tensor, lr: float, epoch: float, clock: Clock) -> None:
         self._settle()

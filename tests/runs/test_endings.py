@@ -217,14 +217,17 @@ def test_a_diverging_run_ends_before_the_negatives_of_its_batch_are_replaced(tin
 
 
 @pytest.mark.usefixtures("explosive")
-def test_a_run_that_diverges_on_a_full_disk_says_both(tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_diverges_on_a_full_disk_says_both_and_how_to_go_on(
+    tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(path: Path, data: bytes) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
-    run = tiny.run(place)
+    run = tiny.run(place.parent / "my runs" / "one")
     monkeypatch.setattr(loop, "atomic_write", full)
-    with pytest.raises(DivergedError, match="its batch could not be written: No space left"):
+    with pytest.raises(DivergedError, match="its batch could not be written: No space left") as raised:
         train(run)
+    assert f"contrast train --config '{run.config_path}' --lr 0.0001" in raised.value.hint
     assert run.status().state == "diverged"
 
 
