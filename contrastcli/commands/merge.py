@@ -66,7 +66,7 @@ def merge(
     models = {(ref.run or ref).name: ref for ref in refs}
     if len(models) < len(refs):
         raise UsageError("one model is named twice", "name a base, and runs that began from it")
-    if (run := refs[0].run) and len(refs) == 2 and _is_same(resolve(run.config().model.backbone), refs[1]):
+    if (run := refs[0].run) and len(refs) == 2 and resolve(run.config().model.backbone).is_same(refs[1]):
         words = ["contrast", "merge", runs[0], base, str(dest), *([] if alpha is None else ["--alpha", f"{alpha:g}"])]
         raise UsageError(f"{run.name} began from {refs[1].name}, which is the base", shlex.join(words))
     own, general, keep = _read_data(refs[1:], **how)
@@ -86,11 +86,6 @@ def merge(
         encoder.name = dest.resolve().name
         write_model(encoder, dest, About(_about(merged)), "sentence-transformers", overwrite)
     return merged
-
-
-def _is_same(model: ModelRef, other: ModelRef) -> bool:
-    folder, others = model.local_folder(), other.local_folder()
-    return model.name == other.name or bool(folder and others and folder.resolve() == others.resolve())
 
 
 def _read_data(

@@ -16,7 +16,7 @@ from contrastcli.model.contract import Contract
 from contrastcli.model.devices import choose_device
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
-from contrastcli.model.locate import ModelRef
+from contrastcli.model.locate import ModelRef, resolve
 from contrastcli.model.prompts import PROMPT_NAMES
 
 Weights = Mapping[str, Tensor]
@@ -67,9 +67,11 @@ def _load_alike(model: ModelRef, first: SentenceEncoder, run: ModelRef) -> Weigh
     for name in [*facts, *others]:
         if facts.get(name) != others.get(name):
             differs = f"{others.get(name, 'missing')} in {model.name}, and {facts.get(name, 'missing')} in {run.name}"
-            backbone = run.run.config().model.backbone if run.run else "BACKBONE"
-            command = shlex.join(["contrast", "merge", backbone, run.name, "DEST"])
+            backbone = resolve(run.run.config().model.backbone if run.run else "BACKBONE")
+            command = shlex.join(["contrast", "merge", backbone.name, run.name, "DEST"])
             hint = f"merge runs of one backbone, pooling and prompts: {command}"
+            if model.is_same(backbone):
+                hint = f"{run.name} cannot be merged with its backbone: train again with a lower --lr"
             raise UsageError(f"models that differ cannot be merged: {name} is {differs}", hint)
     return other.state_dict()
 

@@ -29,7 +29,7 @@ Broken = tuple[str, str, str]
 
 
 class Rules:
-    """Raises each alert once in the life of a run, `earlier` events included. `merge` is the remedy for forgetting."""
+    """Raises each alert once in the life of a run, `earlier` events included. `merge`, if any, mends forgetting."""
 
     def __init__(self, settings: Alerts, earlier: Iterable[Event] = (), merge: str = "contrast merge") -> None:
         self._settings, self._merge = settings, merge
@@ -68,7 +68,7 @@ class Rules:
                 yield "ceiling", text, hint
             return
         if event.general and event.general.judgement == "worse":
-            hint = f"{_AGAIN}; or after it: {self._merge}"
+            hint = f"{_AGAIN}; or after it: {self._merge}" if self._merge else _AGAIN
             yield "forgetting", f"the general score has fallen: {event.general}", hint
         self._without_best = 0 if event.best else self._without_best + 1
         if event.best:

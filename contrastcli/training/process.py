@@ -34,7 +34,7 @@ from contrastcli.training.equalities import check_adapter
 from contrastcli.training.loop import Trainer
 from contrastcli.training.plan import Plan
 from contrastcli.training.session import Emit, Session
-from contrastcli.training.setup import make_trainer
+from contrastcli.training.setup import contract_changes, make_trainer
 from contrastcli.training.system import Sampler
 
 _MOST_PRUNED = 5
@@ -94,9 +94,11 @@ def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | Non
 
 
 def _merge(run: Run, config: Config) -> str:
-    """The command that mends what a run has forgotten."""
-    backbone, merged = shlex.quote(resolve(config.model.backbone).name), shlex.quote(f"{run.name}-merged")
-    return f"contrast merge {backbone} {run.word} {merged}"
+    """The command that mends what a run has forgotten; empty where its model is no other weights of its backbone."""
+    backbone, merged = resolve(config.model.backbone), shlex.quote(f"{run.name}-merged")
+    if config.model.head == "keep" or contract_changes(read_contract(backbone.folder()), config.model):
+        return ""
+    return f"contrast merge {shlex.quote(backbone.name)} {run.word} {merged}"
 
 
 def _judge(trainer: Trainer, run: Run, emit: Emit) -> None:
@@ -106,7 +108,7 @@ def _judge(trainer: Trainer, run: Run, emit: Emit) -> None:
     if not verdict:
         return
     if verdict.general and verdict.general.judgement == "worse":
-        verdict = replace(verdict, hint=_merge(run, trainer.config))
+        verdict = replace(verdict, hint=_merge(run, trainer.config) or "train again with a lower --lr")
     try:
         add_scores(run.scores_path, {"verdict": to_builtins(verdict)})
     except ContrastError as error:

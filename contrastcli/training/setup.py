@@ -89,7 +89,7 @@ def _dev_set(plan: Plan, encoder: SentenceEncoder, session: Session, *, is_new: 
         return None
     dev = DevSet.of(plan.dev, encoder, plan.general)
     folder = resolve(plan.config.model.backbone).folder() if is_new else None
-    if folder and (changed := _changed(read_contract(folder), plan.config.model)):
+    if folder and (changed := contract_changes(read_contract(folder), plan.config.model)):
         done = 0
 
         def advance(more: int) -> None:
@@ -103,9 +103,9 @@ def _dev_set(plan: Plan, encoder: SentenceEncoder, session: Session, *, is_new: 
     return dev
 
 
-def _changed(own: Contract, settings: Model) -> list[str]:
+def contract_changes(own: Contract, settings: Model) -> list[str]:
     """What of a published embedder's contract the settings change, so that its embeddings are others."""
-    used, asked = adapted(own, settings)[0], ("pooling", "prompts", "suffix") if own.is_stated else ()
+    used, asked = adapted(own, settings)[0], ("attention", "pooling", "prompts", "suffix") if own.is_stated else ()
     return [what for what in asked if getattr(own, what) != getattr(used, what)]
 
 

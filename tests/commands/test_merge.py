@@ -265,6 +265,13 @@ def test_models_that_differ_are_refused(tiny: Tiny, contrast: Contrast) -> None:
     assert loaded("merged").contract.pooling == "cls"
 
 
+def test_a_run_that_its_own_backbone_differs_from_is_not_sent_back_to_it(tiny: Tiny, contrast: Contrast) -> None:
+    train(tiny.run(Path("runs/kept"), "simcse", "pairs", model__head="keep", train__max_steps=1))
+    answer = contrast("merge", tiny.backbone, "kept", "merged", "--alpha", 0.5)
+    refuses(answer, "after.0.linear.weight is missing in", "train again with a lower --lr")
+    assert "contrast merge" not in answer.err
+
+
 def test_what_cannot_be_meant_is_refused(contrast: Contrast) -> None:
     run = moved("run")
     refuses(contrast("merge", BASE, run, "merged"), "no dev data to choose alpha by", "--dev FILE or stsb")

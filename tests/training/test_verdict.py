@@ -149,6 +149,20 @@ def test_the_command_that_mends_it_can_be_copied(tiny: Tiny, place: Path, contra
     assert f"hint: contrast --runs-dir {place.parent} merge e5 mine mine-merged\n" in answer.err
 
 
+@pytest.mark.parametrize("changes", [{"model__head": "keep"}, {"model__prompts": "anchor=ask: ,positive=say: "}, {}])
+def test_a_merge_mends_what_has_other_weights_of_its_backbone_alone(
+    tiny: Tiny, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, object]
+) -> None:
+    monkeypatch.setattr(Change, "judgement", "worse")
+    model = replace(tiny, backbone=write_embedder(tiny.backbone, tmp_path / "embedder"))
+    run = model.run(place, "simcse", "pairs", dev__general=str(tiny.dev), **RUN, **changes)
+    train(run)
+    (forgetting,) = [alert.hint for alert in told(run, Alert) if alert.rule == "forgetting"]
+    merge = f"contrast merge {model.backbone} {run.name} {run.name}-merged"
+    assert last(run).hint == ("train again with a lower --lr" if changes else merge)
+    assert (merge in forgetting) == (not changes) and "a lower --lr" in forgetting
+
+
 def test_a_general_score_that_falls_by_more_than_its_interval_is_said_once() -> None:
     def alerts(*highs: float) -> list[tuple[str, int, str]]:
         rules = Rules(Alerts(), merge="contrast merge e5 mine mine-merged")
