@@ -71,14 +71,14 @@ def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | Non
         session.writer, device = writer, world.choose_device(config.train.device)
         last = run.checkpoints().get("last")
         resumed_from = int(last) if last else 0 if digest(run.events_path).last else None
+        session.step = resumed_from or 0
         if after is not None:
-            wait_behind(after, run, session.emit, resumed_from or 0)
+            wait_behind(after, run, session.emit, session.step)
         if writer is not None:
-            started = _started(plan, writer, device, resumed_from)
-            session.emit(started)
+            session.emit(_started(plan, writer, device, resumed_from))
             write_environment(run.environment_path, plan, device, world.size)
             for text in (*config.notes, *plan.examples.notes):
-                session.note(started.step, text)
+                session.note(session.step, text)
             session.emit = _with_tracker(_with_alerts(session.emit, run, config, device), run, config.track.to)
         trainer = make_trainer(run, plan, device, session)
         interrupts.in_loop = True
@@ -187,7 +187,7 @@ def _session(run: Run, config: Config, watch: Watch, world: World, interrupts: _
         return
     record = _Record(run, config, watch)
     session = Session(record.emit, stop_requested, record.check_place, world)
-    with record.ending(), shown_by(lambda: nullcontext(session.loading)):
+    with record.ending(interrupts), shown_by(lambda: nullcontext(session.loading)):
         yield session
 
 
@@ -211,13 +211,13 @@ class _Record:
             raise lost
 
     @contextmanager
-    def ending(self) -> Iterator[None]:
+    def ending(self, interrupts: _Interrupts) -> Iterator[None]:
         """Close the file at the end of the body, with its error as the last event."""
         try:
             yield
         except (Exception, KeyboardInterrupt) as error:
             lost = self._lost()
-            end = lost or _explain(self._run, error)
+            end = lost or _explain(self._run, error, in_loop=interrupts.in_loop)
             by_kind = {DivergedError: "diverged", KeyboardInterrupt: "stopped"}
             status = next((status for kind, status in by_kind.items() if isinstance(error, kind)), "failed")
             with suppress(RunError):  # a full disk
@@ -257,7 +257,7 @@ def _to_prune(run: Run) -> list[str]:
     return [f"contrast runs prune {shlex.join(sorted(kept)[:_MOST_PRUNED])}"] if kept else []
 
 
-def _explain(run: Run, error: BaseException) -> ContrastError:
+def _explain(run: Run, error: BaseException, *, in_loop: bool) -> ContrastError:
     if isinstance(error, NoRoom):
         elsewhere = f"contrast --runs-dir DIR train --config {shlex.quote(str(run.config_path))}"
         return NoRoom(error.what, [*_to_prune(run), *error.remedies, f"train elsewhere: {elsewhere}"])
@@ -271,6 +271,6 @@ def _explain(run: Run, error: BaseException) -> ContrastError:
         return ContrastError(what, f"contrast --debug train --resume {run.word}")
     command = f"contrast train --resume {run.word}"
     unsaved = "" if run.checkpoints() else "no step had been saved yet; start again: "
-    if not unsaved and type(error) is KeyboardInterrupt:
+    if in_loop and not unsaved and type(error) is KeyboardInterrupt:
         return ContrastError("interrupted while a step was under way", command)
     return interrupted(error, unsaved + command)

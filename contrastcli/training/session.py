@@ -25,6 +25,8 @@ class Session:
     check_place: Callable[[], None] = lambda: None
     world: World = field(default_factory=World)
     writer: Writer | None = None
+    step: int = 0
+    """That training continues from."""
 
     def note(self, step: int, text: str) -> None:
         self.emit(Note(step=step, text=text))
@@ -40,8 +42,8 @@ class Session:
             raise StopRequested
 
     def loading(self, what: str, done: int, total: int) -> None:
-        """Report how much of what comes before the first step is done."""
-        self.emit(Progress(step=0, what=what, done=done, total=total))
+        """Report how much of what comes before the first step, or the next one of a resumed run, is done."""
+        self.emit(Progress(step=self.step, what=what, done=done, total=total))
 
     def progress(self, step: int, what: str, total: int) -> Callable[[int], None]:
         """A callback that counts texts, reports at once and each second, and may raise StopRequested."""

@@ -75,7 +75,7 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
         stepper.cuda_graphs = Graphs(encoder)
     optimizer = make_optimizer(config.train, [*stepper.encoders.values()], stepper.extras)
     for text in _notes(plan, context, optimizer, is_new=folder is None):
-        session.note(0, text)
+        session.note(session.step, text)
     dev = _dev_set(plan, encoder, session, is_new=folder is None)
     position = checkpoint.restore(folder, stepper.extras, optimizer, dev) if folder else Position(to_evaluate=True)
     stepper.token_budget = _continue_under(position, stepper.token_budget, device, session)

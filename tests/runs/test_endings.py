@@ -16,11 +16,12 @@ from safetensors.torch import load_file, save_file
 
 from contrastcli.errors import ContrastError, DataError, DivergedError, InterruptedEarly, Preempted
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Done, Note, Started
+from contrastcli.runs.events import Done, Note, Progress, Started
 from contrastcli.runs.measured import Evaluated, Step
 from contrastcli.settings.sections import Train
-from contrastcli.training import angles, loop, optim, plan
+from contrastcli.training import angles, loop, optim, plan, setup
 from contrastcli.training import process as training_process
+from contrastcli.training.auxiliaries.auxiliary import AuxiliaryContext
 from support.command import LABELLED, Contrast, refused
 from support.command import train as train_command
 from support.tiny import Tiny, on_step, told, train, write_tokenizer
@@ -139,6 +140,22 @@ def test_a_scheduler_that_repeats_its_signals_interrupts_nothing(tiny: Tiny, pla
 
     run = tiny.run(place)
     assert train(run, on_step(3, signals)) == Done(step=3, status="stopped", code=75)
+
+
+def test_a_resumed_run_loads_and_is_interrupted_at_its_last_step(
+    tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(plan: object, context: AuxiliaryContext) -> None:
+        context.session.loading("loading", 1, 2)
+        signal.raise_signal(signal.SIGINT)
+
+    run = tiny.run(place)
+    train(run, on_step(3, run.stop_path.touch))
+    monkeypatch.setattr(setup, "_make_stepper", load)
+    with pytest.raises(InterruptedEarly) as raised:
+        train(run)
+    assert (raised.value.what, raised.value.hint) == ("interrupted", f"contrast train --resume {run.word}")
+    assert [told(run, kind)[-1].step for kind in (Progress, Done)] == [3, 3] and run.status().step == 3
 
 
 @pytest.mark.parametrize(("step", "code"), [(3, 130), (15, 1)])
