@@ -50,14 +50,14 @@ class _Interrupts:
     """
 
     in_loop = False
-    stop_requested = False
-    preempted = False
+
+    def __init__(self) -> None:
+        self.seen = set[int]()
 
     def __call__(self, number: int) -> None:
-        if not self.in_loop or (self.stop_requested and number == signal.SIGINT):
+        if not self.in_loop or (number in self.seen and number == signal.SIGINT):
             interrupt(number)
-        self.stop_requested = True
-        self.preempted |= number != signal.SIGINT
+        self.seen.add(number)
 
 
 def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | None = None) -> Done:
@@ -87,7 +87,7 @@ def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | Non
             session.note(trainer.position.step, text)
         if world.is_main and (status == "finished" or trainer.position.best_step is not None):
             _judge(trainer, run, session.emit)
-        preempted = status == "stopped" and world.any(interrupts.preempted)
+        preempted = status == "stopped" and world.any(bool(interrupts.seen - {signal.SIGINT}))
         done = Done(status=status, step=trainer.position.step, code=Preempted.code if preempted else 0)
         session.emit(done)
         return done
@@ -180,7 +180,7 @@ def _session(run: Run, config: Config, watch: Watch, world: World, interrupts: _
     """What ties the training in the body to its run; an error of the body becomes the last event."""
 
     def stop_requested() -> bool:
-        return interrupts.stop_requested or run.stop_path.exists()
+        return bool(interrupts.seen) or run.stop_path.exists()
 
     if not world.is_main:
         yield Session(lambda event: None, stop_requested, world=world)

@@ -133,9 +133,12 @@ def test_watch_tells_a_preempted_run_from_one_that_a_user_stopped(
         assert f"to continue: contrast train --resume {run.path}" in answer.err
 
 
-def test_a_scheduler_that_repeats_its_signals_interrupts_nothing(tiny: Tiny, place: Path) -> None:
+@pytest.mark.parametrize("at_last", [[], [signal.SIGINT]])
+def test_a_scheduler_that_repeats_its_signals_interrupts_nothing_nor_does_the_first_interrupt_after_them(
+    tiny: Tiny, place: Path, at_last: list[signal.Signals]
+) -> None:
     def signals() -> None:
-        for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGTERM):
+        for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGTERM, *at_last):
             signal.raise_signal(number)
 
     run = tiny.run(place)
