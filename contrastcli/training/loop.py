@@ -76,7 +76,8 @@ class Trainer:
             self.stepper.mark = clock.mark
             for step, epoch, rows in self.plan.batches(self.position.step):
                 if self._is_out_of_patience():
-                    self.session.note(step - 1, f"stopped early: {self.config.dev.patience} evaluations without a best")
+                    count = self.config.dev.patience
+                    self.session.note(step - 1, f"stopped early: {count} evaluation{'s' * (count > 1)} without a best")
                     break
                 self._run_step(step, epoch, rows, clock)
             return "finished"

@@ -327,6 +327,13 @@ def test_training_stops_when_patience_ends_and_keeps_its_last_state(
     assert told(run, Note)[-1].text == "stopped early: 2 evaluations without a best"
 
 
+def test_a_patience_of_one_is_one_evaluation(tiny: Tiny, place: Path, scripted: Callable[..., None]) -> None:
+    scripted(0.0, 0.1, 0.1)
+    run = tiny.run(place, dev__every=2, dev__patience=1)
+    train(run)
+    assert told(run, Note)[-1].text == "stopped early: 1 evaluation without a best"
+
+
 def test_an_early_stop_that_a_kill_cut_short_takes_no_further_step(
     tiny: Tiny, place: Path, scripted: Callable[..., None]
 ) -> None:
