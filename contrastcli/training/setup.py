@@ -39,7 +39,7 @@ from contrastcli.training.auxiliaries.template import TemplateBias
 from contrastcli.training.batch import FRESH, set_seed
 from contrastcli.training.checkpoint import Position
 from contrastcli.training.dev import DevSet
-from contrastcli.training.inputs import Inputs
+from contrastcli.training.inputs import MOST_CHARACTERS, Inputs
 from contrastcli.training.loop import Trainer
 from contrastcli.training.optim import make_optimizer
 from contrastcli.training.plan import Plan
@@ -132,15 +132,16 @@ def _truncated(texts: Texts, context: AuxiliaryContext) -> str:
     tokenizer, limit, inputs = context.encoder.tokenizer, context.max_length, context.inputs
     full = np.flatnonzero(inputs.table.lengths >= limit)
     full = full[np.argsort(-texts.sizes[inputs.texts_of(full)], kind="stable")]
-    # a text of more characters than these has more tokens than the limit
-    checked, most = full[:_MOST_RECOUNTED], 8 * limit
-    read = [inputs.read[int(row)] for row in checked]
-    ids = tokenizer.encode([text[:most] for text in read], limit + 1)
-    longer = sum(len(text) > most or len(its) > limit for text, its in zip(read, ids, strict=True))
+    longer, unknown = list[str](), [inputs.read[int(row)] for row in full[:_MOST_RECOUNTED]]
+    # Most texts that are longer are so in their first characters.
+    for most in (8 * limit, MOST_CHARACTERS):
+        ids = tokenizer.encode([text[:most] for text in unknown], limit + 1)
+        longer += [text for text, its in zip(unknown, ids, strict=True) if len(its) > limit]
+        unknown = [text for text, its in zip(unknown, ids, strict=True) if len(its) <= limit and len(text) > most]
     if not longer:
         return ""
-    count = f"{longer:,}" if len(checked) == len(full) else f"up to {len(full):,}"
-    longest = len(tokenizer.encode(read[:1], _UNLIMITED_TOKENS)[0])
+    count = f"{len(longer):,}" if len(full) <= _MOST_RECOUNTED else f"up to {len(full):,}"
+    longest = len(tokenizer.encode([max(longer, key=len)], _UNLIMITED_TOKENS)[0])
     words = f"of {len(inputs.table):,} texts are longer than model.max_length, {limit:,} tokens, and are cut there"
     return f"{count} {words}; the longest has {longest:,}"
 

@@ -125,6 +125,18 @@ def test_texts_that_are_cut_are_counted_before_training(tiny: Tiny, place: Path)
     assert f"{words}; the longest has {max(lengths)}" in [note.text for note in told(run, Note)]
 
 
+def test_texts_of_long_words_are_counted_by_their_tokens(tiny: Tiny, tmp_path: Path) -> None:
+    """Six words fill eight tokens, whatever their characters; the seventh is cut."""
+    texts = ["unknownword" * n + f" {'unknownword ' * m}" for n in (9, 40) for m in (5, 6)]
+    rows = [{"anchor": text, "positive": f"ba {n}"} for n, text in enumerate(texts)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    changes = {"data__train": str(tmp_path / "rows.jsonl"), "train__batch_size": 4, "train__max_steps": 1}
+    run = tiny.run(tmp_path / "run", "simcse", "pairs", model__max_length=8, **changes)
+    train(run)
+    words = "2 of 8 texts are longer than model.max_length, 8 tokens, and are cut there; the longest has 9"
+    assert words in [note.text for note in told(run, Note)]
+
+
 def test_texts_of_the_hardest_negatives_are_told_of_some_batches_only(
     tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
