@@ -98,7 +98,7 @@ class Trainer:
         last = step == self.plan.steps
         self.position.step = step
         self.position.to_evaluate = last or step % self.config.dev.every == 0
-        clock.tick(len(batch.places) * len(self.stepper.encoders))
+        clock.tick(int((batch.texts[: batch.count] >= 0).sum()) * len(self.stepper.encoders))
         if writer := self.session.writer:
             writer.step, writer.seconds_left = step, clock.seconds_left(self.plan.steps - step)
         by_number = last or step == 1 or step % self.config.train.log_every == 0

@@ -14,8 +14,9 @@ from contrastcli.evaluation.suites import OWN
 from contrastcli.model.folder import load_encoder
 from contrastcli.objectives.functional import Result, Views
 from contrastcli.objectives.rows import Rows
+from contrastcli.runs.events import Started
 from contrastcli.runs.measured import Evaluated
-from contrastcli.training.loop import Trainer
+from contrastcli.training.loop import Clock, Trainer
 from support.families import write_family
 from support.resuming import assert_same, train_with_a_kill
 from support.rounding import assert_near
@@ -64,6 +65,16 @@ def test_the_bias_is_that_of_the_template_at_its_positions_around_the_text(
                 states = [model(input_ids=ids, attention_mask=m).last_hidden_state for m in (alone * 0 + 1, alone)]
             expected.append(states[0][0, at] - states[1][0, at])
         assert_near(seen[view], torch.stack(expected), scale=4.0)
+
+
+def test_a_template_is_no_sentence(tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = list[int]()
+    monkeypatch.setattr(Clock, "tick", lambda clock, sentences: counts.append(sentences))
+    monkeypatch.setattr(Clock, "takes", lambda clock: {})
+    monkeypatch.setattr(Clock, "seconds_left", lambda clock, steps: None)
+    run = tiny.run(place, "simcse", "triplets", train__max_steps=2, **MASK)
+    train(run)
+    assert counts == [told(run, Started)[0].sentences_per_step] * 2
 
 
 def test_places_that_are_not_seen_are_positions_of_the_tokens_after_them(tiny: Tiny, tmp_path: Path) -> None:
