@@ -8,10 +8,12 @@ from safetensors.numpy import load_file
 
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.events import Note, Progress, Started
+from contrastcli.training.auxiliaries.mining import MinedNegatives
 from contrastcli.training.plan import make_plan
 from support.command import Contrast, refused
 from support.command import train as words
 from support.tiny import Tiny, told, train
+from support.trainers import trainer_of
 
 
 @pytest.mark.parametrize(("form", "first"), [("pairs", 0), ("triplets", 10)])
@@ -36,6 +38,15 @@ def test_the_hard_negatives_are_those_that_the_encoder_finds(tiny: Tiny, place: 
             closeness[closeness > 0.99 * (vectors[positive] @ vectors[anchor])] = -1
             assert mined[row, 0] == (others[closeness.argmax()] if closeness.max() > -1 else -1)
         assert len(np.unique(mined)) > 10
+
+
+def test_a_negative_that_is_an_anchor_elsewhere_may_be_mined(tiny: Tiny, tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("anchor,positive,negative\nba,den,ka\nka,fir,go\nlo,sum,go\n")
+    changes = {"data__train": str(file), "data__mine_every": 2, "train__batch_size": 3}
+    trainer = trainer_of(tiny, tmp_path / "run", "simcse", "triplets", **changes)
+    (mined,) = (one for one in trainer.stepper.auxiliaries if isinstance(one, MinedNegatives))
+    assert {mined.corpus.texts[int(text)] for text in mined.pool.candidates} == {"den", "ka", "fir", "go", "sum"}
 
 
 def test_a_run_tells_what_it_mined(tiny: Tiny, place: Path) -> None:

@@ -22,6 +22,8 @@ class MinedNegatives(Auxiliary):
         self.corpus = corpus
         self.every = data.mine_every
         self.first_step = data.mine_every + 1 if "negative" in corpus.views else 1
+        others = np.unique(np.concatenate([texts for view, texts in corpus.views.items() if view != "anchor"]))
+        self.candidates = others[others >= 0]
         names = [view for view in corpus.views if view.startswith("negative")] or ["negative"]
         none = np.zeros(len(corpus), np.int64)
         self.negatives = np.stack([corpus.views.get(name, none) for name in names], axis=1)
@@ -33,9 +35,8 @@ class MinedNegatives(Auxiliary):
     def load(self, context: AuxiliaryContext) -> None:
         """Any text of the corpus may be a negative but those that are anchors only."""
         self.context, inputs = context, context.inputs
-        texts, anchors, positives = self.corpus.texts, self.corpus.views["anchor"], self.corpus.views["positive"]
-        candidates = np.setdiff1d(np.arange(len(texts)), np.setdiff1d(anchors, positives))
-        read = (inputs.rows_of(*of) for of in (("anchor", anchors), ("positive", positives), ("negative", candidates)))
+        texts, columns = self.corpus.texts, self.corpus.views | {"negative": self.candidates}
+        read = (inputs.rows_of(view, columns[view]) for view in ("anchor", "positive", "negative"))
         self.pool = Pool.of((texts[int(text)] for text in inputs.texts_of(np.arange(len(inputs.table)))), *read)
 
     def before_step(self, step: int, settle: Callable[[], None]) -> None:
