@@ -3,13 +3,17 @@
 import os
 import platform
 import re
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
 from contrastcli.errors import Remedy, UsageError, Use, error_text
 from contrastcli.settings.memory import CUDA_BUDGET, GRAPH_BYTES
 from contrastcli.settings.sections import Precision
+
+T = TypeVar("T")
 
 _CACHES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
 """The caches of torch's binding of oneDNN and of oneDNN itself."""
@@ -114,6 +118,16 @@ def memory_mb(device: torch.device) -> float:
     import psutil
 
     return float(psutil.Process().memory_info().rss) / 1e6
+
+
+def on_cpu_if_full(function: Callable[[Mapping[str, Tensor]], T], views: Mapping[str, Tensor]) -> T:
+    """What a function makes of views; by the CPU where a GPU has no memory left for it."""
+    try:
+        return function(views)
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+    return function({name: view.cpu() for name, view in views.items()})
 
 
 def is_out_of_memory(error: BaseException) -> bool:

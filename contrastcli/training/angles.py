@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
 
 import torch
 from msgspec import structs
 from torch import Tensor
 
-from contrastcli.model.devices import is_out_of_memory
+from contrastcli.model.devices import on_cpu_if_full
 from contrastcli.model.metrics import degrees, histogram
 from contrastcli.model.workers import one_thread
 from contrastcli.objectives.functional import BLOCK
@@ -79,12 +80,7 @@ def of_batch(plan: Plan, batch: Batch, views: Mapping[str, Tensor], dims: Sequen
     By the CPU where a GPU has no memory left for them.
     """
     with one_thread() if len(batch.rows.ids["anchor"]) <= ALONE else nullcontext():
-        try:
-            return _of_batch(plan, batch, views, dims)
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-        return _of_batch(plan, batch, {name: view.cpu() for name, view in views.items()}, dims)
+        return on_cpu_if_full(partial(_of_batch, plan, batch, dims=dims), views)
 
 
 def _of_batch(plan: Plan, batch: Batch, views: Mapping[str, Tensor], dims: Sequence[int]) -> Angles:

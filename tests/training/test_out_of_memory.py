@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from contrastcli.runs.events import Done, Note
 from contrastcli.runs.measured import Angles, Evaluated, Step
 from contrastcli.settings.sections import Precision
 from contrastcli.training import angles
+from contrastcli.training.auxiliaries import violations
 from contrastcli.training.loop import Trainer
 from support.command import Contrast, failed
 from support.tiny import Tiny, told, train
@@ -170,20 +172,21 @@ def test_hard_negatives_are_mined_in_smaller_chunks(
     assert [note.text for note in told(limited, Note)][:3] == [NOTE.format(768), NOTE.format(384), mined]
 
 
-def test_angles_of_a_batch_are_measured_without_memory_of_a_gpu(
-    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("owner", "name"), [(angles, "measure"), (violations, "hardest_negatives")])
+def test_a_batch_is_measured_without_memory_of_a_gpu(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: ModuleType, name: str
 ) -> None:
     whole, limited = (tiny.run(tmp_path / name, "simcse", "pairs", train__max_steps=2) for name in ("whole", "limited"))
     train(whole)
-    measure, calls = angles.measure, []
+    measure, calls = getattr(owner, name), []
 
-    def full(*words: Any) -> Any:
+    def full(*words: Any, **more: Any) -> Any:
         calls.append(words)
         if len(calls) == 1:
             raise torch.OutOfMemoryError(OUT_OF_MEMORY)
-        return measure(*words)
+        return measure(*words, **more)
 
-    monkeypatch.setattr(angles, "measure", full)
+    monkeypatch.setattr(owner, name, full)
     assert train(limited).status == "finished" and len(calls) == 3
     first, other = ([one.positive for one in told(run, Angles)] for run in (whole, limited))
     assert first == other

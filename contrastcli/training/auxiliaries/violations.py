@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from contrastcli.data.batching import Corpus, Indices
+from contrastcli.model.devices import on_cpu_if_full
 from contrastcli.model.metrics import Floats
 from contrastcli.objectives.functional import BLOCK, to_device
 from contrastcli.objectives.rows import Rows, candidates
@@ -68,7 +70,8 @@ class Violations(Auxiliary):
 
     def after_step(self, batch: Batch, views: Mapping[str, Tensor]) -> None:
         if self._session.world.is_main:
-            self._steps.append((batch.step, *hardest_negatives(views, batch.rows)))
+            found = on_cpu_if_full(partial(hardest_negatives, rows=batch.rows), views)
+            self._steps.append((batch.step, *found))
 
     def settle(self) -> None:
         for step, texts, cosines in self._steps:
