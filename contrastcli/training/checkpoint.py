@@ -238,6 +238,6 @@ def _start_from(folder: Path) -> str:
     return f"start a new run from its model: {shlex.join(words)}"
 
 
-def disk_bytes(backbone: Path, with_best: bool, encoders: int = 1, keep: int = 1) -> int:
+def disk_bytes(backbone: Path, with_best: bool, encoders: int, keep: int) -> int:
     """The size of a run's checkpoints: weights and two moments of all encoders in the last, one's weights in `best`."""
     return 4 * count_parameters(backbone) * (3 * encoders * keep + with_best)

@@ -104,10 +104,6 @@ class World:
         if self.any(False):
             raise torch.OutOfMemoryError("memory ran out in another process")
 
-    def wait(self) -> None:
-        """Until every process is here."""
-        self.any(False)
-
     def choose_device(self, wanted: str) -> torch.device:
         """The device of that name for this process. Raises UsageError where it is not one for each."""
         device = choose_device(wanted)

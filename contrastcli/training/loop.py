@@ -240,7 +240,7 @@ class Trainer:
             state = self.encoder, self.stepper.extras, self.optimizer, self.position, self.dev
             name = checkpoint.save(self.run, *state, best=best, keep=self.config.train.keep)
             self.session.emit(Saved(step=self.position.step, checkpoint=name, best=best))
-        self.session.world.wait()
+        self.session.world.any(False)  # until every process is here
 
 
 class Clock:

@@ -293,7 +293,7 @@ class Late:
 
 distributed.BEAT_SECONDS = 0.1
 late = Late()
-distributed.world().wait()
+distributed.world().any(False)
 if os.environ["RANK"] == "0":
     os.kill(os.getpid(), signal.SIGSTOP)
 time.sleep(0.5)
@@ -322,7 +322,7 @@ import torch
 from contrastcli.training import distributed
 world = distributed.world()
 torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))])
-world.wait()
+world.any(False)
 """
 """Prints the names of the threads that are left when Python ends."""
 
