@@ -311,12 +311,15 @@ def _as_toml(path: Path) -> str:
         return ""
     target = path.with_suffix(".toml")
     source, made = (json.dumps(str(one)) for one in (path, target))
-    text = f"open({source}).read()"
+    text, modules = f"open({source}).read()", "json, tomli_w"
     if kind == "yaml":  # where 1e-4 is a text
-        text = f'json.dumps(yaml.safe_load(re.sub(r"(?<![\\w./-])(\\d+)e-", r"\\1.0e-", {text})))'
+        text = f'yaml.safe_load(re.sub(r"(?<![\\w./-])(\\d+)e-", r"\\1.0e-", {text}))'
+        text, modules = f"json.dumps({text}, default=str)", f"{modules}, re, yaml"
     # TOML has no null.
-    stated = "object_pairs_hook=lambda pairs: {key: value for key, value in pairs if value is not None}"
-    code = f'import json, re, tomli_w, yaml; tomli_w.dump(json.loads({text}, {stated}), open({made}, "wb"))'
+    stated = "[one for one in value if one is not None] if isinstance(value, list) else value"
+    stated = f"lambda pairs: {{key: {stated} for key, value in pairs if value is not None}}"
+    code = f"import {modules}; toml = tomli_w.dumps(json.loads({text}, object_pairs_hook={stated}))"
+    code += f'; open({made}, "w").write(toml)'
     return f"make TOML of it: python -c {shlex.quote(code)}; then --config {shlex.quote(str(target))}"
 
 
