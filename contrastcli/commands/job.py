@@ -112,10 +112,11 @@ def make_sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
     preset = _preset(job)
     for key, text in job.typed.values.items():
         setting, source = sections.find_setting(key, key), job.typed.sources[key]
-        if "," in str(text) and setting.kind in (int, float):
-            items = [setting.parse(item.strip(), source) for item in str(text).split(",")]
-            asked = f"--seeds {len(items)} --seed {items[0]}" if key == sections.SEED else f"--grid {key}={text}"
-            raise UsageError(f"{key} has several values ({source})", asked)
+        # Of a list of seeds, the setting itself says what is meant.
+        if "," in str(text) and setting.kind in (int, float) and key != sections.SEED:
+            for item in str(text).split(","):
+                setting.parse(item.strip(), source)
+            raise UsageError(f"{key} has several values ({source})", f"--grid {key}={text}")
     points = {**preset.grid, **sweeps.parse(axes, job.typed)}
     return sweeps.make(presets.stack(preset), job.typed, points, job.seeds or preset.seeds, job.name, directory)
 

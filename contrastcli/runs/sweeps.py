@@ -30,7 +30,7 @@ from contrastcli.settings import sections
 from contrastcli.settings.config import Layer
 from contrastcli.settings.presets import Grid
 from contrastcli.settings.sections import SEED
-from contrastcli.settings.setting import Value, spell
+from contrastcli.settings.setting import Value, seeds_in_words, spell
 
 _SUFFIX = ".sweep.toml"
 _ENDS = re.compile(r"(\d*\.?\d+(?:e-?\d+)?)(?::|-|\.\.)(\d*\.?\d+(?:e-?\d+)?)")
@@ -150,8 +150,7 @@ def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str
     Raises UsageError.
     """
     if SEED in grid:
-        seeds_of = sorted(int(seed) for seed in grid[SEED])
-        asked = f"--seeds {len(seeds_of)} --seed {seeds_of[0]}"
+        asked = seeds_in_words([int(seed) for seed in grid[SEED]])
         raise UsageError("a grid has no seeds", f"give their number and the first one, out of the grid: {asked}")
     # As part of the grid, typed settings are not reset by a grid over objectives.
     settings = [sections.find_setting(key, source) for key, source in typed.sources.items()]

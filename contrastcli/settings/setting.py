@@ -7,7 +7,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -56,6 +56,13 @@ def about(
 
 about_data = partial(about, role="data")
 about_execution = partial(about, role="execution", resumable=True)
+
+
+def seeds_in_words(seeds: Sequence[int]) -> str:
+    """The options of a sweep for as many seeds from the lowest on, and which these are if others than those."""
+    first, end = min(seeds), min(seeds) + len(seeds)
+    counted = "" if {*seeds} == {*range(first, end)} else f" ({first} to {end - 1}: seeds are counted from the first)"
+    return f"--seeds {len(seeds)} --seed {first}{counted}"
 
 
 def spell(value: Value) -> str:
@@ -168,10 +175,10 @@ class Setting:
         hint = f"{self.key} ({self.help}) must be {self.expected}"
         if isinstance(value, list | tuple):
             hint += f"; for several: contrast sweep --grid {self.key}={','.join(map(str, value))}"
-        if self.key == "train.seed" and isinstance(value, str) and "," in value:
-            hint += f"; for several: contrast sweep --seeds {value.count(',') + 1} --seed {value.partition(',')[0]}"
         # A flag with a number is none of text here.
         with suppress(ValueError):
+            if self.key == "train.seed" and isinstance(value, str) and "," in value:
+                hint += f"; for several: contrast sweep {seeds_in_words([*map(int, value.split(','))])}"
             if isinstance(value, str) and self.kind in (int, float) and self.kind(value) is not None:
                 hint += ", without quotes"
         said = self.shown(value) if isinstance(value, str) else value
@@ -197,8 +204,8 @@ class Setting:
                 number = spell(percent / 100) if percent <= 50 else "0.1"
             elif self.kind is float and words != typed and math.isfinite(float(words)):
                 number = words
-            elif self.kind is int and math.isfinite(float(words)) and float(words) >= 1:
-                number = str(math.ceil(float(words)))
+            elif self.kind is int and math.isfinite(float(typed)) and float(typed) >= 1:
+                number = str(math.ceil(float(typed)))
             elif self.kind is float and large and not self.doubt(float("e-".join(large.groups()))):
                 number = "e-".join(large.groups())
         with suppress(ValueError):

@@ -234,7 +234,11 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("similarity", "a", "b"), "did you mean contrast query?"),
         (("train", "--name", "own", "--resume", "own"), "or to start it where there is none: --resume-or-start own"),
         (("sweep", "--preset", "starter", "--lr", "1e-5,3e-5"), "--grid train.lr=1e-5,3e-5"),
-        (("sweep", "--preset", "starter", "--seed", "3,4"), "--seeds 2 --seed 3"),
+        (
+            ("sweep", "--preset", "starter", "--seed", "3,4"),
+            "at most 4294967295; for several: contrast sweep --seeds 2 --seed 3",
+        ),
+        (("sweep", "--preset", "starter", "--seed", "5,1,2"), "--seeds 3 --seed 1 (1 to 3: seeds are counted from"),
         (("sweep", "--preset", "starter", "--tau", "0,05"), "must be a number above 0"),
         (
             ("sweep", "--preset", "starter", "--grid", "lr=1e-5:3e-5"),
