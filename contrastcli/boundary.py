@@ -131,7 +131,7 @@ def to_copy(text: str) -> str:
     if _typed_flags:
         text = _TRAINING.sub(lambda match: f"{match[0]}{_typed_flags} ", text)
         # Several seeds are trained here.
-        text = re.sub("--detach (?=.* --seeds )", "", text)
+        text = re.sub("--detach (?=[^;]* --seeds )", "", text)
     return _COMMAND.sub(lambda match: f"contrast --runs-dir {_typed_runs_dir} ", text) if _typed_runs_dir else text
 
 
