@@ -1,5 +1,6 @@
 """A sweep's cells: every combination of a grid for every seed, each with the settings that the same words give."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,6 @@ def test_a_grid_is_every_combination_for_every_seed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("seeds", "grid", "fault"),
     [
-        ("[1]", '"tau" = [0.05, 0.06]', "no setting 'tau'"),
         ("[]", '"objective.tau" = [0.05, 0.06]', "malformed"),
         ("[1]", '"objective.tau" = []', "malformed"),
         (str([*range(101)]), f'"objective.tau" = {[n / 100 for n in range(1, 101)]}', "more than 10,000 cells"),
@@ -38,6 +38,19 @@ def test_a_sweep_without_cells_or_with_too_many_is_none(tmp_path: Path, seeds: s
     with pytest.raises(ContrastError, match=fault):
         sweeps.find_sweep("bad", tmp_path)
     assert sweeps.list_sweeps(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "fault"), [("tau", "no setting 'tau'"), ("gone.tau", "no setting 'gone.tau'"), ("train.compile", "")]
+)
+def test_a_sweep_over_a_setting_that_is_no_more_is_listed(tmp_path: Path, key: str, fault: str) -> None:
+    (tmp_path / "old.sweep.toml").write_text(f'seeds = [1]\n[grid]\n"{key}" = [1, 2]\n[settings]\n')
+    (sweep,) = sweeps.list_sweeps(tmp_path)
+    title = key.rpartition(".")[2]
+    assert [name for name, *_ in sweep.points()] == [f"old-{title}=1", f"old-{title}=2"]
+    assert len(sweep.scores({}).cells) == 2
+    with pytest.raises(UsageError, match=fault) if fault else nullcontext():
+        sweep.cells(tmp_path)
 
 
 def test_values_of_a_setting_may_be_given_one_by_one(tmp_path: Path) -> None:
