@@ -64,6 +64,8 @@ def _read_tensors(file: Path) -> dict[str, Tensor]:
     try:
         check_regular(file)
         return load_file(file)
+    except FileNotFoundError:
+        raise DataError(f"there is no file {file}, which has a part of the weights", DOWNLOAD) from None
     except (SafetensorError, OSError) as error:
         if _is_pointer(file):
             pull = f"git -C {shlex.quote(str(file.parent))} lfs pull"

@@ -64,7 +64,7 @@ def test_safetensors_in_several_files_make_the_same_model(tiny: Tiny, folder: Pa
     assert np.array_equal(load_encoder(folder).encode(TEXTS), load_encoder(tiny.backbone).encode(TEXTS))
     assert count_parameters(folder) == count_parameters(tiny.backbone)
     (folder / file).unlink()
-    with pytest.raises(DataError, match=f"{file} is truncated or corrupt"):
+    with pytest.raises(DataError, match=f"there is no file .*{file}"):
         load_encoder(folder)
 
 
