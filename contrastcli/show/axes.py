@@ -23,7 +23,7 @@ def number(value: float) -> str:
     """A number in few characters: `0.05`, `15k`, `3e-05`."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else "–"
-    if abs(value) >= 1e6 or abs(value) < 1e-3:
+    if abs(value) >= 999950 or abs(value) < 1e-3:
         return f"{value:.2g}"
     return f"{value / 1000:.4g}k" if abs(value) >= 9999.5 else f"{value:.4g}"
 

@@ -79,6 +79,7 @@ def test_a_line_from_far_before_the_view_enters_at_its_height() -> None:
 
 def test_a_number_near_ten_thousand_is_one_of_thousands() -> None:
     assert [axes.number(value) for value in (1500, 9999, 9999.7, 15_000)] == ["1500", "9999", "10k", "15k"]
+    assert [axes.number(value) for value in (999_949, 999_999.6)] == ["999.9k", "1e+06"]
 
 
 def test_a_band_has_two_inks_and_shows_what_is_missing_to_the_limit() -> None:
