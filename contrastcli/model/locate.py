@@ -26,7 +26,8 @@ PICKLED = "pytorch_model.bin"
 # The files of a model that are used: no ONNX, and pickles only where there are no safetensors.
 _FILES = ["*.json", "*.txt", "*.model", "model*.safetensors", "[0-9]_*/*.json", "[0-9]_*/*.safetensors"]
 _PICKLES = [PICKLED, f"[0-9]_*/{PICKLED}"]
-_MEASURED = ("*.safetensors", PICKLED, "modules.json", "*config*.json", "tokenizer.json", "[0-9]_*/*")
+_TOKENIZER = ("tokenizer.json", "vocab.*", "merges.txt", "*.model")
+_MEASURED = ("*.safetensors", PICKLED, "modules.json", "*config*.json", "[0-9]_*/*", *_TOKENIZER)
 """The files of a model that its embeddings depend on."""
 _HUB_NAME = re.compile(r"(?!.*\.(?:txt|vec|gz|bin|safetensors|json|toml)$)\w[\w.-]*(/\w[\w.-]*)?(@[\w./-]+)?")
 """A name on the hub, but none with the ending of a file."""
@@ -106,9 +107,13 @@ class ModelRef:
             return self.run.scores_path
         folder = self.local_folder()
         files = chain(*map(folder.glob, _MEASURED)) if folder else [Path(os.path.expanduser(self.name))]
-        found = sorted((str(file.resolve()), file.stat()) for file in files if file.is_file())
-        stamps = [f"{path} {stat.st_size} {stat.st_mtime_ns}" for path, stat in found]
-        name = "\n".join([pooling or "", str(dim or ""), *(stamps or [self.name])])
+        stamps: list[str] = []
+        for file in filter(Path.is_file, files):
+            # One that is being replaced has no stamp.
+            with suppress(FileNotFoundError):
+                stat = file.stat()
+                stamps.append(f"{file.resolve()} {stat.st_size} {stat.st_mtime_ns}")
+        name = "\n".join([pooling or "", str(dim or ""), *(sorted(stamps) or [self.name])])
         return cache_dir() / "measured" / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.json"
 
     def _on_disk(self) -> Path | None:

@@ -175,12 +175,18 @@ def test_scores_are_kept_for_the_files_of_a_model_as_they_are(
     assert folder.scores_path() == before, "what eval --out DIR writes is no part of the model"
     weights.write_bytes(weights.read_bytes())
     paths = {before, folder.scores_path()}
+    Path(folder.name, "vocab.txt").write_text("[PAD]\n")
+    paths.add(folder.scores_path())
+    with monkeypatch.context() as replacing:
+        replacing.setattr(Path, "is_file", lambda path: True)
+        Path(folder.name, "replaced.safetensors").symlink_to("gone")
+        assert folder.scores_path() in paths
     for place in ("a", "b"):
         (tmp_path / place).mkdir()
         monkeypatch.chdir(tmp_path / place)
         Path("w.txt").write_text("a 1\n")
         paths.add(ModelRef("w.txt").scores_path())
-    assert len(paths) == 4
+    assert len(paths) == 5
 
 
 def test_the_starter_is_embedded(trained: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
