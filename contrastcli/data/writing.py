@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from contrastcli.data.beir import PARTS
 from contrastcli.data.formats import format_of
 from contrastcli.data.forms import DELIMITERS
 from contrastcli.data.texts import Column, read_columns
@@ -115,11 +116,13 @@ def check_unread(output: Path, *sources: str) -> None:
     if not format_of(output):
         return
     folder = output.parent.resolve()
+    # Of the folders in one that is read, these alone are read too.
+    places = (folder, folder.parent) if folder.name in ("data", *PARTS) else (folder,)
     for source in sources:
         path = os.path.expanduser(source)
         if not os.path.exists(path):
             continue
         if output.exists() and output.samefile(path):
             raise UsageError(f"{output} is what would be read", "write to another file")
-        if any(place.samefile(path) for place in (folder, *folder.parents)):
+        if any(place.samefile(path) for place in places):
             raise UsageError(f"{output} is in the folder that would be read", "write to another folder")

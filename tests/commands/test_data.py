@@ -310,6 +310,10 @@ def test_what_cannot_be_done_is_refused(contrast: Contrast) -> None:
     Path("shards").mkdir()
     write("shards/test.csv", ROWS)
     refused(contrast("data", "shards", "--clean", "shards/test.csv"), 2, "in the folder that would", "another folder")
+    Path("shards/data").mkdir()
+    refused(contrast("data", "shards", "--clean", "shards/data/test.csv"), 2, "in the folder that would")
+    Path("shards/out").mkdir()
+    assert contrast("data", "shards", "--clean", "shards/out/test.csv").code == 0, "nothing there is read"
     refused(contrast("data", "shards", "--dev", "rows.csv", "--clean", "rows.csv"), 2, "rows.csv is what would be read")
     refused(contrast("data", "rows.csv", "--clean", "rows.xlsx"), 2, "rows.xlsx", ".jsonl")
     failed(contrast("data", "rows.csv", "--clean", "c.csv", "--drop", "1,2,3"), 3, "1 rows would remain", "--keep")
