@@ -576,6 +576,7 @@ def test_a_full_disk_is_named_with_what_other_runs_keep_on_it(
 
 
 def test_a_command_has_the_typed_detach_unless_it_has_seeds_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boundary, "_typed_runs_dir", "")
     monkeypatch.setattr(boundary, "_typed_flags", "--detach")
     told = boundary.to_copy("contrast train --resume a; or contrast train --config b --seeds 3")
     assert told == "contrast train --detach --resume a; or contrast train --config b --seeds 3"
