@@ -69,8 +69,12 @@ def _theme(name: str, table: dict[str, Any]) -> Theme:
         if field not in known:
             raise msgspec.ValidationError(f"there is no {field}; {nearest(field, known)}")
     theme = msgspec.convert({**table, "name": name}, Theme)
-    sheet = Stylesheet(variables=theme.to_color_system().generate())
+    known_variables = theme.to_color_system().generate()
+    sheet = Stylesheet(variables=known_variables)
     for variable, value in theme.variables.items():
+        # Another one does nothing.
+        if variable not in known_variables:
+            continue
         try:
             sheet.add_source(f"Widget {{ {'text-style' if '-style' in variable else 'color'}: ${variable}; }}")
             sheet.parse()

@@ -13,6 +13,7 @@ MINE = """
 [themes.mine]
 primary = "#ff8800"
 dark = false
+variables = {of-another-textual = "#ff8800"}
 
 [keys]
 "app.leave" = "w"
