@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import asdict
 from rich.color_triplet import ColorTriplet
 from textual.widget import Widget
+from textual.widgets import OptionList
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Note, Progress, Verdict
@@ -367,6 +368,16 @@ async def test_a_baseline_of_the_same_name_in_another_directory_is_compared(tmp_
     app.project.baseline = str(twin.path)
     async with show(app) as page:
         await until(page, lambda: says(page, f"Δ to {run.name}", "(Δ+0)"))
+
+
+async def test_a_run_is_not_offered_as_its_own_baseline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = recorded(Path("runs"), "finished")
+    async with show(ContrastApp(Path("runs"), Run(run.path.resolve()))) as page:
+        await until(page, lambda: says(page, "✔ finished"))
+        await page.press("b")
+        await until(page, lambda: says(page, "Compare every chart with"))
+        assert page.app.screen.query_one(OptionList).option_count == 1  # none
 
 
 async def test_a_baseline_that_had_ended_by_then_says_so(tmp_path: Path) -> None:

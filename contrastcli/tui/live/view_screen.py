@@ -119,8 +119,8 @@ class ViewScreen(RunScreen):
     @work
     async def action_baseline(self) -> None:
         runs = {run.name: run for run in await asyncio.to_thread(list_runs, self.contrast.directory)}
-        here, (now, _) = self.here and self.here.run, self._baseline or ("", None)
-        choices = [("", "no comparison"), *((name, "") for name, run in runs.items() if run != here)]
+        here, (now, _) = self.here and self.here.run.path.resolve(), self._baseline or ("", None)
+        choices = [("", "no comparison"), *((name, "") for name, run in runs.items() if run.path.resolve() != here)]
         field = ChoiceField("Compare every chart with", list, now if now in runs else "", blank="none")
         chosen = await self.app.push_screen_wait(ChoiceList(field, choices))
         if chosen is not None:
