@@ -491,6 +491,22 @@ async def test_a_paused_view_does_not_change_while_the_run_continues(tmp_path: P
         await until(page, lambda: chart.picture.x_range == (0, 400))
 
 
+async def test_a_paused_view_does_not_change_while_the_baseline_continues(tmp_path: Path) -> None:
+    run, other = recorded(tmp_path, "running"), recorded(tmp_path, "running", "other")
+    app = opened(run)
+    app.project.baseline = str(other.path)
+    async with show(app) as page:
+        chart = page.app.screen.query_one("#loss", Panel)
+        await until(page, lambda: chart.picture.x_range == (0, 350) and says(page, "Δ to other"))
+        await page.pause(0.2)
+        await page.press("p")
+        append(run, *training(351, 400))
+        await until(page, lambda: says(page, "view paused, p continues", "step 400 of 600"))
+        append(other, *training(351, 400))
+        await page.pause(0.5)
+        assert chart.picture.x_range == (0, 350)
+
+
 async def test_a_paused_view_answers_keys_and_goes_on_where_the_run_ends(tmp_path: Path) -> None:
     run = recorded(tmp_path, "running")
     async with show(opened(run), NARROW) as page:

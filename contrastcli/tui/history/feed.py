@@ -35,6 +35,8 @@ class Feed:
         self.history = History()
         self.earlier: float | None = None
         """The share of the file that has been read, while only its end is shown."""
+        self.is_read = False
+        """Whether all that there was has been read."""
 
     def start(self, node: DOMNode, group: str) -> Worker[None]:
         """Follow in a worker of a screen or a widget, until that is cancelled."""
@@ -59,6 +61,9 @@ class Feed:
                     self.history, self.earlier, whole, place = whole, None, None, read
                 self._changed()
             if (place, read) == before:
+                if not self.is_read:
+                    self.is_read = True
+                    self._changed()
                 await asyncio.sleep(POLL_SECONDS)
 
     async def _show_window(self, size: int) -> int:

@@ -143,9 +143,8 @@ class LiveScreen(ViewScreen):
             await asyncio.sleep(DRAW_SECONDS if feed and feed.history.step else _FRAME_SECONDS)
 
     def _look(self, panel: AnyPanel) -> object:
-        """What a panel is drawn for, besides the events of the run."""
-        other = self.view.baseline
-        baseline = other and (id(other), other.last_step)
+        """What a panel is drawn for, besides the events of the run, and those of a baseline that come later."""
+        baseline = self._baseline and (id(self.view.baseline), self._baseline[1].is_read)
         return self.view, baseline, panel.size, panel.has_class("-zoomed"), self._area.negatives.left_out
 
     def _draw_header(self, feed: Feed, snapshot: Snapshot) -> None:
