@@ -256,6 +256,23 @@ async def test_a_run_stays_on_the_screen_where_its_disk_fails_for_a_moment(
         assert not says(page, "no longer exists")
 
 
+async def test_it_is_said_once_that_a_run_cannot_be_read_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = []
+
+    def status(run: Run, events: Digest | None = None) -> Status:
+        tries.append(run)
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    run = recorded(tmp_path, "finished")
+    monkeypatch.setattr(Run, "status", status)
+    async with show(opened(run)) as page:
+        await until(page, lambda: len(tries) > 25)
+        told = [one.message for one in page.app._notifications]
+        assert told == [f"{run.path} cannot be read: Permission denied"]
+
+
 @pytest.mark.parametrize(("key", "mode"), [("e", "evaluate"), ("u", "query")])
 async def test_e_and_u_use_the_run_as_a_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, mode: str

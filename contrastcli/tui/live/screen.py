@@ -30,6 +30,7 @@ from contrastcli.tui.widgets import PlainText, hidden_key
 
 DRAW_SECONDS = 0.25
 POLL_SECONDS = 1.0
+_TOLERATED = 10  # failures to read in a row
 
 _FRAME_SECONDS = 0.02  # so that none draws two panels
 
@@ -87,24 +88,23 @@ class LiveScreen(ViewScreen):
     async def _poll(self, run: Run, feed: Feed) -> None:
         self._area.negatives.left_out = await asyncio.to_thread(left_out, run)
         alerts = await asyncio.to_thread(alerts_of, run)
-        began, told = time.time(), 0
+        began, told, failures = time.time(), 0, 0
         while True:
             # A copy, since events arrive while the thread looks.
             before, known = self._snapshot, copy(feed.history)
             try:
                 self._snapshot = snapshot = await asyncio.to_thread(poll, run, known, before)
             except (ContrastError, OSError) as error:
-                is_missing = isinstance(error, FileNotFoundError | NotADirectoryError) and not run.exists()
-                # A shared disk fails for a moment.
-                if isinstance(error, OSError) and not is_missing:
-                    await asyncio.sleep(POLL_SECONDS)
-                    continue
-                gone = f"{run.name} no longer exists"
-                if run not in self.contrast.deleted:
-                    self.contrast.fail(error.what if isinstance(error, ContrastError) else gone)
-                self._show_no_run()
-                return
-            self.contrast.watched = summary(snapshot)
+                end = _end_of_view(run, error)
+                failures += 1
+                if (end or failures == _TOLERATED) and run not in self.contrast.deleted:
+                    self.contrast.fail(end or f"{run.path} cannot be read: {error_text(error)}")
+                if end:
+                    self._show_no_run()
+                    return
+                await asyncio.sleep(POLL_SECONDS)
+                continue
+            self.contrast.watched, failures = summary(snapshot), 0
             self._paused &= snapshot.is_live
             # None of what happened before.
             calls = [event for event in feed.history.calls_for_attention if event.time > began]
@@ -231,6 +231,14 @@ class LiveScreen(ViewScreen):
         self.contrast.watched = ""
         self.add_class("-empty")
         self.refresh_bindings()
+
+
+def _end_of_view(run: Run, error: ContrastError | OSError) -> str:
+    """Why a run can be shown no more; empty for an error that may pass, as a shared disk fails for a moment."""
+    if isinstance(error, ContrastError):
+        return error.what
+    is_missing = isinstance(error, FileNotFoundError | NotADirectoryError) and not run.exists()
+    return f"{run.name} no longer exists" if is_missing else ""
 
 
 def alerts_of(run: Run) -> Alerts:
