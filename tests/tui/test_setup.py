@@ -526,6 +526,18 @@ async def test_the_data_is_read_again_for_what_changes_it_alone_and_a_stale_read
         assert commands.calls[-1][-4:] == ("--batch-size", "80", "--dry-run", "--json")
 
 
+async def test_the_summary_has_the_notes_on_the_settings_as_they_are(commands: Commands) -> None:
+    notes = ["train.lr is 0.5 (--lr)", *PREVIEW["notes"]]
+    async with shown() as (pilot, screen):
+        await write(pilot, screen, "train.lr", "0.5")
+        assert says(pilot, "train.lr is 0.5, outside", "720 of 2,160") and len(commands.calls) == 1
+        commands.answer = lambda directory, words: Finished(json.dumps({"settings": {}, **PREVIEW, "notes": notes}))
+        await write(pilot, screen, "train.batch_size", "8")
+        await until(pilot, lambda: len(commands.calls) == 2 and "ready" in screen_text(pilot.app))
+        await write(pilot, screen, "train.lr", "0.6")
+        assert says(pilot, "train.lr is 0.6, outside", "720 of 2,160") and not says(pilot, "train.lr is 0.5")
+
+
 async def test_what_another_screen_adds_to_the_draft_is_kept_and_goes_with_a_run(commands: Commands) -> None:
     run, added = recorded(runs.runs_dir(None), "finished", train__lr=1e-3), ("starter", {"dev.probes": "a | b"})
     async with shown() as (pilot, screen):
@@ -572,6 +584,8 @@ async def test_arrows_go_through_the_fields_and_the_footer_keeps_within_eight_ke
 
 def test_what_the_dry_run_prints_is_what_the_screen_reads(contrast: Contrast) -> None:
     """Here the command line itself is asked."""
-    answer = contrast("train", *Draft("starter", {"train.epochs": "2"}).words, "--dry-run", "--json")
+    draft = Draft("starter", {"train.epochs": "2", "train.lr": "0.5"})
+    answer = contrast("train", *draft.words, "--dry-run", "--json")
     preview = msgspec.json.decode(answer.out, type=Preview)
+    assert [text.replace("typed", "--lr") for text in draft.config.notes] == [*preview.notes[:1]]
     assert (preview.steps, preview.sentences_per_step) == (46, 128)

@@ -156,16 +156,13 @@ class Draft:
 
     @property
     def planned(self) -> dict[str, object]:
-        """What decides what a dry run says: the notes on values, and settings.
-
-        Of the method those are not its numbers, such as τ, nor its optimiser.
-        """
+        """The settings that decide what a dry run says: of the method not its numbers, such as τ, nor its optimiser."""
         flat = self.config.flat()
         active = [field.setting for field in self.fields.values() if not field.off]
         decides = [
             s for s in active if s.role != "method" or (s.kind is not float and s.section not in ("train", "dev"))
         ]
-        return {"notes": self.config.notes} | {s.key: flat[s.key] for s in decides}
+        return {s.key: flat[s.key] for s in decides}
 
     def _read(self) -> None:
         """Take the layers below what is typed, as the command line stacks them."""

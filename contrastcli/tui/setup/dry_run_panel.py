@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 from rich.table import Table
 from rich.text import Text
 from textual import work
@@ -38,15 +39,19 @@ class DryRunPanel(Vertical):
         """The dry run or start that has ended last."""
         self._basis: object = None  # of the summary or its error
         self._preview: Preview | None = None
+        """Without the notes on settings, which are those of the draft."""
 
     def show(self, draft: Draft) -> None:
-        """Summarise a draft, unless that is what is shown or being read."""
+        """Summarise a draft; what is shown or being read is not read again."""
         if self._basis_in(draft) != self._basis:
             self.last, self._basis = Finished(""), None
             if draft.can_run:
                 self.run(draft)
             else:
                 self.workers.cancel_node(self)
+        elif preview := self._preview:
+            noted = replace(preview, notes=(*draft.config.notes, *preview.notes))
+            self._show(_table(planned(noted)), _table([pair for row in preview.rows for pair in row.items()]))
 
     @work(exclusive=True)
     async def run(self, draft: Draft) -> None:
@@ -54,12 +59,11 @@ class DryRunPanel(Vertical):
         self.take(Finished(""), draft)
         self._show(READING)
         await asyncio.sleep(PAUSE_SECONDS)
-        words = ("train", *draft.words, "--dry-run", "--json")
+        words, own = ("train", *draft.words, "--dry-run", "--json"), len(draft.config.notes)
         done = await processes.run_command(self._directory, *words, on_progress=self._show)
         if not done.error:
-            self._preview = msgspec.json.decode(done.stdout, type=Preview)
-            rows = [pair for row in self._preview.rows for pair in row.items()]
-            self._show(_table(planned(self._preview)), _table(rows))
+            preview = msgspec.json.decode(done.stdout, type=Preview)
+            self._preview = replace(preview, notes=preview.notes[own:])
         self.take(done, draft)
 
     def take(self, done: Finished, draft: Draft) -> None:
