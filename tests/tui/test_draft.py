@@ -240,6 +240,10 @@ def test_the_columns_of_data_are_undone_with_them_and_need_some() -> None:
     draft.undo("data.train")
     assert draft.typed == {"train.seed": "7"}
     assert draft.fields["data.columns"].off == "there are no data yet"
+    for text in ("rows.csv", ""):
+        draft.type("data.train", text)
+        draft.type("data.columns", "")
+    assert draft.typed == {"train.seed": "7"}
 
 
 def test_what_a_removed_package_had_and_the_app_remembered_does_not_matter() -> None:

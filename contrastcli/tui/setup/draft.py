@@ -110,8 +110,7 @@ class Draft:
         if text.strip() or may_be_empty:
             self.typed[key] = text.strip()
         self._update()
-        field = self.fields.get(key)
-        if key in self.typed and field and not field.off and not field.differs:
+        if key in self._values and not self.fields[key].differs:
             del self.typed[key]
             self._update()
 
