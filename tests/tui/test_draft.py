@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from contrastcli.errors import ErrorRecord, Use
+from contrastcli.errors import ErrorRecord, UsageError, Use
 from contrastcli.runs import directory as runs
 from contrastcli.settings import catalogue, sections
+from contrastcli.settings.objective import Spec
 from contrastcli.settings.suggestions import Suggestion
 from contrastcli.tui.setup.draft import Draft, draft_of, fill_in, next_draft, with_error
 from support.command import Contrast
@@ -224,6 +225,15 @@ def test_a_variable_of_no_setting_is_named_and_the_form_still_works(monkeypatch:
     monkeypatch.setenv("CONTRAST_TRAIN_FOO", "1")
     draft = typed("starter", train__lr="1e-4")
     assert "CONTRAST_TRAIN_FOO" in draft.error and draft.config.train.lr == 1e-4
+
+
+def test_defaults_that_are_wrong_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: str, source: str = "") -> Spec:
+        raise UsageError("a package is broken", "remove it")
+
+    monkeypatch.setattr(catalogue, "find_objective", broken)
+    with pytest.raises(UsageError, match="a package is broken"):
+        Draft("", {})
 
 
 def test_a_secret_of_a_file_is_not_shown_as_what_undoing_leaves(

@@ -255,7 +255,7 @@ class Draft:
 def _resolve_valid(layers: Sequence[Layer], typed: dict[str, Value]) -> tuple[Config, str, dict[str, str]]:
     """The settings without what is wrong, the first error of a file or variable, and what is wrong of `typed`, by key.
 
-    A value that makes no sense or has no effect is taken out of `typed`.
+    A value that makes no sense or has no effect is taken out of `typed`. Raises UsageError if the defaults are wrong.
     """
     first, wrong = "", dict[str, str]()
     while True:
@@ -265,6 +265,8 @@ def _resolve_valid(layers: Sequence[Layer], typed: dict[str, Value]) -> tuple[Co
             if error.source == _TYPED:
                 wrong[error.key] = in_words(error.remedies, label)
                 del typed[error.key]
+            elif not layers:
+                raise
             else:
                 first, rest = first or _in_form(error), [_without(layer, error) for layer in layers]
                 # An objective's broken package is the fault of no value.
