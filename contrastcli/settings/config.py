@@ -170,8 +170,9 @@ def _check_head(config: Config) -> None:
 def _apply_resets(layers: Sequence[Layer]) -> list[Layer]:
     """Drop from each layer what a higher one resets by choosing another objective or similarity."""
     kept = [*layers[:1]]
+    before = _choices(kept)
     for layer in layers[1:]:
-        before, after = _choices(kept), _choices([*kept, layer])
+        after = _choices([*kept, layer])
         # As text, in which a NaN equals itself.
         changed = [key for key in RESETS if str(after.get(key)) != str(before.get(key))]
         prefixes = tuple(prefix for key in changed for prefix in RESETS[key])
@@ -180,6 +181,7 @@ def _apply_resets(layers: Sequence[Layer]) -> list[Layer]:
             for lower in kept
         ]
         kept.append(layer)
+        before = _choices(kept) if changed else after
     return kept
 
 
