@@ -6,6 +6,7 @@ import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -32,7 +33,7 @@ from support.commands import Commands, answer_commands
 from support.recorded import recorded
 from support.screens import NARROW, WIDE, check_golden, says, screen_text, show, until
 
-PREVIEW = {
+PREVIEW: dict[str, Any] = {
     "rows": [
         {"anchor": "a dog runs", "positive": "a puppy [sprints]", "label": "entailment"},
         {"anchor": "a dog runs", "positive": "a dog sleeps", "label": "contradiction"},
