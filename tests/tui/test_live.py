@@ -1,11 +1,13 @@
 """The Live screen on recorded runs: what it shows of each, what its keys do, at 80×24 and at 140×45."""
 
+import errno
 import gc
 import math
 import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -360,6 +362,17 @@ async def test_a_baseline_is_compared_at_the_step_of_the_value_wherever_the_curs
         await page.press(*["left_square_bracket"] * back)
         await until(page, lambda: says(page, "values at step"))
         assert set(re.findall(r"\(Δ(.*?)\)", await settled(page))) == {"+0"}
+
+
+async def test_a_directory_that_cannot_be_read_has_no_baselines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = opened(recorded(tmp_path, "finished"))
+    async with show(app) as page:
+        await until(page, lambda: says(page, "✔ finished"))
+        monkeypatch.setattr(Path, "iterdir", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
+        await page.press("b")
+        await until(page, lambda: any("Input/output error" in told.message for told in app._notifications))
 
 
 async def test_a_baseline_of_the_same_name_in_another_directory_is_compared(tmp_path: Path) -> None:

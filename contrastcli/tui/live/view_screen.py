@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from textual import on, work
 from textual.binding import Binding, BindingType
 
+from contrastcli.errors import error_text
 from contrastcli.runs.directory import Run, list_runs
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.dialogs import Chooser
@@ -118,7 +119,11 @@ class ViewScreen(RunScreen):
 
     @work
     async def action_baseline(self) -> None:
-        runs = {run.name: run for run in await asyncio.to_thread(list_runs, self.contrast.directory)}
+        try:
+            runs = {run.name: run for run in await asyncio.to_thread(list_runs, self.contrast.directory)}
+        except OSError as error:
+            self.contrast.fail(f"{self.contrast.directory} cannot be read: {error_text(error)}")
+            return
         here, (now, _) = self.here and self.here.run.path.resolve(), self._baseline or ("", None)
         choices = [("", "no comparison"), *((name, "") for name, run in runs.items() if run.path.resolve() != here)]
         field = ChoiceField("Compare every chart with", list, now if now in runs else "", blank="none")
