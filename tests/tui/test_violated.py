@@ -95,6 +95,22 @@ async def test_x_leaves_the_pair_out_by_a_command(tmp_path: Path, monkeypatch: p
         assert not says(page, "▶ 3 times in 1.0 epochs -8.5° left out")
 
 
+async def test_a_second_x_waits_for_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = answer_commands(monkeypatch, Finished(""))
+    commands.held.clear()
+    run = recorded(tmp_path, "finished")
+    append(run, *EVENTS)
+    async with show(ContrastApp(tmp_path, run), NARROW) as page:
+        await until(page, lambda: says(page, "✔ finished"))
+        await listed(page)
+        await page.press("x", "x")
+        await until(page, lambda: commands.calls)
+        await page.pause()
+        assert ["--undo" in words for words in commands.calls] == [False]
+        commands.held.set()
+        await until(page, lambda: ["--undo" in words for words in commands.calls] == [False, True])
+
+
 async def test_y_writes_the_list_and_both_keys_are_those_of_the_screen_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

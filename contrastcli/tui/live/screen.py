@@ -51,6 +51,7 @@ class LiveScreen(ViewScreen):
         super().__init__()
         self._snapshot: Snapshot | None = None
         self._header = RunHeader()
+        self._leaving_out = asyncio.Lock()
 
     @property
     def here(self) -> Snapshot | None:
@@ -184,9 +185,11 @@ class LiveScreen(ViewScreen):
         undo = ["--undo"] if (pair := (one.anchor, one.negative)) in panel.left_out else []
         # At once, since y may follow.
         panel.left_out ^= {pair}
-        if not run or not await self.contrast.change_run(
-            "runs", "exclude", *undo, "--", str(run.path.resolve()), *pair
-        ):
+        # A second x takes back what the first has done by then.
+        async with self._leaving_out:
+            words = ("runs", "exclude", *undo, "--")
+            done = run and await self.contrast.change_run(*words, str(run.path.resolve()), *pair)
+        if not done:
             panel.left_out ^= {pair}
         else:
             is_live = self._snapshot is not None and self._snapshot.is_live
