@@ -106,7 +106,7 @@ class ChartView(Widget):
         if theme.ansi:
             return names[(HARDEST if all(ink) else first) - 1]
         mixed = Color.parse(names[first - 1]).blend(Color.parse(names[HARDEST - 1]), min(ink) / max(ink))
-        return self.background_colors[1].blend(mixed, max(ink) / FULL).hex
+        return self.background_colors[1].blend(mixed, max(ink) / FULL).hex6
 
     def _draw(self, width: int, height: int) -> Drawing:
         if width < 8 or height < 3:

@@ -53,7 +53,7 @@ def customise(app: App[None], commands: Callable[[], Collection[str]]) -> Iterat
     for name, table in custom.themes.items():
         try:
             app.register_theme(_theme(name, table))
-        except (ColorParseError, msgspec.ValidationError) as error:
+        except (ColorParseError, ValueError, OverflowError) as error:
             yield f"the theme {name} of {path}: {error}\nwrite colours as #1f77b4 or by a name of CSS"
     app.set_keymap(custom.keys)
     known = commands() if custom.keys else ()
@@ -63,7 +63,7 @@ def customise(app: App[None], commands: Callable[[], Collection[str]]) -> Iterat
 
 
 def _theme(name: str, table: dict[str, Any]) -> Theme:
-    """A theme of Textual. Raises ColorParseError, and msgspec.ValidationError for a wrong field or variable."""
+    """A theme of Textual. Raises ColorParseError, and ValueError or OverflowError for another wrong field."""
     known = [field.name for field in fields(Theme)]
     for field in table:
         if field not in known:

@@ -6,8 +6,10 @@ import pytest
 
 from contrastcli.files import user_file
 from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.custom import customise
-from support.screens import NARROW, show
+from support.recorded import recorded
+from support.screens import NARROW, settled, show, until
 
 MINE = """
 [themes.mine]
@@ -51,6 +53,15 @@ async def test_a_theme_and_a_key_are_the_users(tmp_path: Path) -> None:
     assert app.theme == "mine" and app.current_theme.primary == "#ff8800" and not app.current_theme.dark
 
 
+async def test_charts_are_drawn_on_a_background_that_is_transparent(tmp_path: Path) -> None:
+    write("[themes.mine]\nprimary = 'red'\nbackground = 'transparent'")
+    app = ContrastApp(tmp_path, recorded(tmp_path, "finished"))
+    app.remembered.theme, app.remembered.zoomed = "mine", "histogram"
+    async with show(app) as pilot:
+        await until(pilot, lambda: any(not chart.picture.empty for chart in app.screen.query(ChartView)))
+        await settled(pilot)
+
+
 async def test_a_key_of_two_commands_is_said_once_in_words(tmp_path: Path) -> None:
     _, said, _ = await shown_with("[keys]\n'app.leave' = 'w'\n'app.help' = 'w'", tmp_path)
     assert len(said) == 1 and "another command has the key of app." in said[0] and "give one of them" in said[0]
@@ -62,6 +73,8 @@ async def test_a_key_of_two_commands_is_said_once_in_words(tmp_path: Path) -> No
         ("[themes.mine]\nprimary = 'orangy'", "the theme mine"),
         ("[themes.mine]\nprimry = '#ff8800'", "there is no primry; did you mean 'primary'?"),
         ("[themes.mine]\nprimary = 'red'\nvariables = {foreground = 'orangy'}", "foreground cannot be 'orangy'"),
+        ("[themes.mine]\nprimary = 'red'\nluminosity_spread = nan", "the theme mine"),
+        ("[themes.mine]\nprimary = 'red'\nluminosity_spread = -5e300", "the theme mine"),
         ("[themes.mine]\naccent = '#ff8800'", "missing required field `primary`"),
         ("[keys]\n'app.leave' = 3", "Expected `str`, got `int`"),
         ("[keys", "is not TOML"),
