@@ -33,7 +33,6 @@ _OF_SETUP = ("train", "suggest", "data")
 
 _STDERR = msgspec.json.Decoder(Progress | ErrorRecord)
 
-
 NO_ERROR = ErrorRecord("", ())
 
 

@@ -22,7 +22,6 @@ VIEWS = {
 _STEEPEST = 4
 """In slopes of the cosine: the angle's slope, infinite at both ends, is not shown beyond that."""
 
-
 _LEAST_TAU = 1e-300
 """Divided by less, a similarity, its slope or a scale of them is beyond all floats."""
 
