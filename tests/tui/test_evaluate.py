@@ -123,6 +123,8 @@ async def test_a_suite_is_measured_with_progress_and_its_result_is_shown(
         assert "Done." in texts(pilot)
         await pilot.press("y")
         assert "63.81" in pilot.app.clipboard
+        pilot.app.screen.query_one("#model", ModelField).choose("starter")
+        await until(pilot, lambda: "Done." not in texts(pilot))
     assert commands.calls == [("eval", "one-run", "--suite", "sts", "--json")]
 
 

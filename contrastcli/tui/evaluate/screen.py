@@ -132,20 +132,21 @@ class EvaluateScreen(ModeScreen):
         self._model.choose_run(run)
 
     @on(ChoiceField.Changed)
-    def _read_now(self) -> None:
+    def _follow_choice(self) -> None:
+        if not self.measuring:
+            self._status.update("")
         self._choice_changed.set()
 
     @work(group="scores")
     async def _follow_scores(self) -> None:
         """Show scores that are new, also those that another process has measured."""
-        shown = None
+        shown: Measured | None = None
         while True:
             if self.is_current and self._model.ready:
                 words = self._model.model, self._pooling.value
                 measured = await asyncio.to_thread(read_measured, self.contrast.directory, *words)
                 if measured != shown:
-                    await self._show(measured)
-                shown = measured
+                    await self._show(shown := measured)
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._choice_changed.wait(), _POLL_SECONDS)
             self._choice_changed.clear()
@@ -185,7 +186,6 @@ class EvaluateScreen(ModeScreen):
         if event.field.id == "own_data":
             self._own.columns.recall()
             self.query_one(f"#{OWN.name}", SuiteBox).value = bool(event.value)
-        self._status.update("")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("start", "stop"):
@@ -243,7 +243,7 @@ class EvaluateScreen(ModeScreen):
 
     def watch_measuring(self) -> None:
         self._explain_nothing()
-        self._read_now()
+        self._choice_changed.set()
 
     def _explain_nothing(self) -> None:
         is_asked = self._asked == (self._measured.model, self._measured.pooling)
