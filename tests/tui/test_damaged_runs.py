@@ -138,7 +138,7 @@ async def test_what_the_app_remembers_may_be_any_text(tmp_path: Path, text: str)
         return {name: text for name, kind in get_type_hints(struct).items() if kind is str}
 
     of_one = {"draft": (text, {text: text}), "sentences": (text, text), "suites": (text,), "nearest": "7"}
-    of_all = {"panels": (text,), "columns": (text,), "unfolded": frozenset({(text,)})}
+    of_all = {"panels": ("loss", "loss", text), "columns": ("name", "name", text), "unfolded": frozenset({(text,)})}
     projects = {str(tmp_path.resolve()): texts(Project) | of_one}
     state.save(msgspec.convert(texts(State) | of_all | {"projects": projects}, State))
     app = ContrastApp(tmp_path, recorded(tmp_path, "finished"))

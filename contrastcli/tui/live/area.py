@@ -34,7 +34,7 @@ class PanelArea(VerticalScroll, can_focus=False, inherit_bindings=False):
 
         Charts and numbers come first, in a grid of two cells each; then lines, and the log.
         """
-        known = [name for name in chosen if name in self.panels] or self._usual
+        known = dict.fromkeys(name for name in chosen if name in self.panels) or self._usual
         self.shown = sorted(known, key=lambda name: (isinstance(self.panels[name], LinesPanel), name == "log"))
         for name, panel in self.panels.items():
             panel.set_class(name not in self.shown, "-hidden")

@@ -114,7 +114,7 @@ class RunsScreen(RunScreen):
         known = {entry.name for entry in self._entries}
         self._selected = [name for name in self._selected if name in known]
         columns = all_columns(self._entries)
-        self._columns = [columns[title] for title in remembered.columns if title in columns] or list(USUAL)
+        self._columns = [columns[one] for one in dict.fromkeys(remembered.columns) if one in columns] or list(USUAL)
         self._shown = ordered(matching(self._entries, columns, words), columns, remembered.sort)
         names = self._groupings.names(remembered.grouping, self._shown, filtered=bool(words))
         marks = {name: LETTERS[n : n + 1] or "●" for n, name in enumerate(self._selected)}
