@@ -385,6 +385,17 @@ async def test_columns_are_chosen_and_sorted_by_and_that_is_remembered(place: Pa
         assert str(table.ordered_columns[2].label) == title and f"by {title}" in screen_text(pilot.app)
 
 
+async def test_columns_that_no_run_here_has_stay_remembered(place: Path) -> None:
+    app = ContrastApp(place)
+    app.remembered.columns = ("name", "lambda", "state")
+    async with opened(app) as (pilot, _):
+        await pilot.press("c")
+        await until(pilot, lambda: "● name" in screen_text(pilot.app))
+        await pilot.press("escape")
+        await until(pilot, lambda: not app.screen.is_modal)
+        assert app.remembered.columns == ("name", "lambda", "state")
+
+
 async def test_a_long_name_is_shortened_and_leaves_the_columns(place: Path) -> None:
     recorded(place, "finished", "n" * 90)
     async with opened(ContrastApp(place), NARROW) as (pilot, table):

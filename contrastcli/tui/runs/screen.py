@@ -123,7 +123,7 @@ class RunsScreen(RunScreen):
         order = f"by {remembered.sort}" if remembered.sort in columns else "newest first"
         noun = "run" if len(self._entries) == 1 else "runs"
         below = f" in {'' if names else 'no '}{remembered.grouping}" if remembered.grouping else ""
-        self._table.border_title = f"{count} {noun}{below}, {order}"
+        self._table.border_title = f"{count} run{'s' * (len(self._entries) != 1)}{below}, {order}"
         self._table.border_subtitle = f"{'b test · ' * (len(self._selected) == 2)}{_KEYS}"
         self._show_chosen()
 
@@ -195,7 +195,8 @@ class RunsScreen(RunScreen):
     @work
     async def action_columns(self) -> None:
         dialog = Chooser("Columns", list(all_columns(self._entries)), [column.title for column in self._columns])
-        self.contrast.remembered.columns = await self.app.push_screen_wait(dialog)
+        if (chosen := await self.app.push_screen_wait(dialog)) != tuple(column.title for column in self._columns):
+            self.contrast.remembered.columns = chosen  # else, what no run here has stays
         self._fill()
 
     def action_metric(self) -> None:
