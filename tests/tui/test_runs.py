@@ -547,6 +547,19 @@ async def test_b_on_another_pair_ends_the_test_before_it(place: Path, monkeypatc
         await until(pilot, lambda: says(pilot, "comparing …"))
         await pilot.press("space", "down", "space", "b")
         await until(pilot, lambda: len(commands.calls) == 2)
+async def test_a_test_says_nothing_of_a_run_that_has_a_better_model_since(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_commands(monkeypatch, Finished("", "no dev pairs"))
+    monkeypatch.setattr(screen, "READ_SECONDS", 0.1)
+    async with opened(ContrastApp(place)) as (pilot, table):
+        at(table, "starter-stopped")
+        await pilot.press("space", "down", "space", "b")
+        await until(pilot, lambda: says(pilot, "no dev pairs"))
+        append(runs.Run(place / "starter-stopped"), msgspec.structs.replace(evaluated(400, best=True), score=0.99))
+        await until(pilot, lambda: not says(pilot, "no dev pairs"))
+
+
         commands.held.set()
         await until(pilot, lambda: says(pilot, "no dev pairs"))
         await pilot.press("space", "up", "space")

@@ -31,6 +31,9 @@ from contrastcli.tui.runs.heat_map import MARK, heat_map
 from contrastcli.tui.runs.listing import Entry
 from contrastcli.tui.widgets import PlainText
 
+Tested = tuple[tuple[Run, float | None], ...]
+"""Runs, each with its best dev score: of a run that has trained on, a test says nothing any more."""
+
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 _DRAW_SECONDS = 0.25
@@ -54,9 +57,9 @@ class OverlayPanel(Container):
         self._described: tuple[Entry, ...] = ()
         self._feeds: dict[Run, Feed] = {}
         self._news = asyncio.Event()
-        self.tests: dict[tuple[Run, ...], str] = {}
+        self.tests: dict[Tested, str] = {}
         """Results or progress in words, by the two runs."""
-        self._testing: tuple[Run, ...] = ()
+        self._testing: Tested = ()
 
     def on_mount(self) -> None:
         self.set_interval(_DRAW_SECONDS, self._draw)
@@ -106,7 +109,7 @@ class OverlayPanel(Container):
         self._details.border_title = f"Differences{of_all}" if several else "Details"
         self._text.set_class(several, "-columns")
 
-    async def test_pair(self, directory: Path, pair: tuple[Run, ...], changed: Callable[[], None]) -> None:
+    async def test_pair(self, directory: Path, pair: Tested, changed: Callable[[], None]) -> None:
         """Test the second of two runs against the first, in place of the test in progress.
 
         `changed` is called for each text of `tests`.
@@ -119,7 +122,7 @@ class OverlayPanel(Container):
         self.tests.pop(self._testing, None)
         self._testing = pair
         show("comparing …")
-        words = ("compare", *(str(run.path.resolve()) for run in pair), "--bootstrap", "--json")
+        words = ("compare", *(str(run.path.resolve()) for run, _ in pair), "--bootstrap", "--json")
         done = await processes.run_command(directory, *words, on_progress=show)
         self._testing = ()
         show(done.error or bootstrap(convert(json.loads(done.stdout)["bootstrap"][0], Bootstrap)))

@@ -10,13 +10,12 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import DataTable, Input
 
-from contrastcli.runs.directory import Run
 from contrastcli.tui.dialogs import Chooser
 from contrastcli.tui.history.history import metrics
 from contrastcli.tui.run_screen import RunScreen
 from contrastcli.tui.runs.columns import NEWEST, USUAL, all_columns, matching, ordered
 from contrastcli.tui.runs.listing import Entry, Listing
-from contrastcli.tui.runs.overlay_panel import LETTERS, OverlayPanel
+from contrastcli.tui.runs.overlay_panel import LETTERS, OverlayPanel, Tested
 from contrastcli.tui.runs.runs_table import RunsTable
 from contrastcli.tui.runs.tree import GROUPINGS, Groupings, tree
 from contrastcli.tui.widgets import PlainText, after, hidden_key, known
@@ -121,7 +120,6 @@ class RunsScreen(RunScreen):
         self._table.show(tree(self._shown, names, remembered.unfolded), self._columns, marks)
         count = f"{len(self._shown)} of {len(self._entries)}" if words else f"{len(self._shown)}"
         order = f"by {remembered.sort}" if remembered.sort in columns else "newest first"
-        noun = "run" if len(self._entries) == 1 else "runs"
         below = f" in {'' if names else 'no '}{remembered.grouping}" if remembered.grouping else ""
         self._table.border_title = f"{count} run{'s' * (len(self._entries) != 1)}{below}, {order}"
         self._table.border_subtitle = f"{'b test · ' * (len(self._selected) == 2)}{_KEYS}"
@@ -147,9 +145,9 @@ class RunsScreen(RunScreen):
         return [entries[name] for name in self._selected] or (self._table.row.entries if self._table.row else [])
 
     @property
-    def _oldest_first(self) -> tuple[Run, ...]:
+    def _oldest_first(self) -> Tested:
         """The runs that are selected, the earliest first."""
-        return tuple(entry.run for entry in reversed(self._entries) if entry.name in self._selected)
+        return tuple((e.run, getattr(e.status, "best", None)) for e in self._entries[::-1] if e.name in self._selected)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:
