@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from rich.segment import Segment
+from rich.cells import cell_len, set_cell_size
 from textual.binding import ActiveBinding, Binding
 from textual.color import Color
 from textual.containers import Horizontal
@@ -96,6 +97,13 @@ class FormRow(Horizontal):
 
 def hidden_key(key: str, action: str, name: str, tooltip: str = "", display: str | None = None) -> Binding:
     """A key that help and the palette list, and the footer does not; without a tooltip, help leaves it out too."""
+def cut(text: str, cells: int, *, at_start: bool = False) -> str:
+    """A text without its end if it is wider than so many cells; or without its start, in which paths are alike."""
+    if cell_len(text) <= cells:
+        return text
+    return f"…{set_cell_size(text[::-1], cells - 1)[::-1]}" if at_start else f"{set_cell_size(text, cells - 1)}…"
+
+
     return Binding(key, action, name, show=False, key_display=display, tooltip=tooltip)
 
 

@@ -404,6 +404,14 @@ async def test_a_long_name_is_shortened_and_leaves_the_columns(place: Path) -> N
         await until(pilot, lambda: "…nnn" in screen_text(pilot.app))
 
 
+async def test_a_name_of_wide_letters_keeps_its_end(place: Path) -> None:
+    for end_ in "甲乙":
+        recorded(place, "finished", "句子嵌入" * 5 + end_)
+    async with opened(ContrastApp(place), NARROW) as (pilot, _):
+        text = screen_text(pilot.app)
+        assert text.count("…") >= 2 and "甲 " in text and "乙 " in text
+
+
 async def test_the_name_stays_where_it_is_the_last_column(place: Path) -> None:
     app = ContrastApp(place)
     app.remembered.columns = ("state", "step", "best dev", "size", "updated", "loss", "name")
@@ -539,14 +547,6 @@ async def test_b_tests_two_selected_runs(place: Path, monkeypatch: pytest.Monkey
     assert commands.calls == [("compare", newer, newest, "--bootstrap", "--json")], "the earlier run is the first"
 
 
-async def test_b_on_another_pair_ends_the_test_before_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = answer_commands(monkeypatch, Finished("", "no dev pairs"))
-    commands.held.clear()
-    async with opened(ContrastApp(place)) as (pilot, _):
-        await pilot.press("space", "down", "space", "b")
-        await until(pilot, lambda: says(pilot, "comparing …"))
-        await pilot.press("space", "down", "space", "b")
-        await until(pilot, lambda: len(commands.calls) == 2)
 async def test_a_test_says_nothing_of_a_run_that_has_a_better_model_since(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -560,6 +560,14 @@ async def test_a_test_says_nothing_of_a_run_that_has_a_better_model_since(
         await until(pilot, lambda: not says(pilot, "no dev pairs"))
 
 
+async def test_b_on_another_pair_ends_the_test_before_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = answer_commands(monkeypatch, Finished("", "no dev pairs"))
+    commands.held.clear()
+    async with opened(ContrastApp(place)) as (pilot, _):
+        await pilot.press("space", "down", "space", "b")
+        await until(pilot, lambda: says(pilot, "comparing …"))
+        await pilot.press("space", "down", "space", "b")
+        await until(pilot, lambda: len(commands.calls) == 2)
         commands.held.set()
         await until(pilot, lambda: says(pilot, "no dev pairs"))
         await pilot.press("space", "up", "space")

@@ -18,8 +18,7 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
-from contrastcli.runs.text import shortened
-from contrastcli.tui.widgets import PlainText, has_words, hidden_key, styled
+from contrastcli.tui.widgets import LineInput, PlainText, cut, has_words, hidden_key, styled
 
 Choices = Sequence[tuple[str, str]]
 """Values, each with a few words about it."""
@@ -81,7 +80,7 @@ class ChoiceField(Widget, can_focus=True):
         """The value, of a long one its end, and what follows it."""
         rest = ("" if self.disabled else " ▾") + (f"  {self.note}" if self.note else "")
         room = max(self.content_size.width - cell_len(rest), 8)
-        return styled(shortened(self.value or self.blank, room), (rest, "$foreground-muted"))
+        return styled(cut(self.value or self.blank, room, at_start=True), (rest, "$foreground-muted"))
 
     def choose(self, value: str | None) -> None:
         """Show a value and post it if it is another one; None leaves the present one."""

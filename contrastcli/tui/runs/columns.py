@@ -9,14 +9,14 @@ from typing import Any
 
 from contrastcli.runs.status import IN_PROGRESS
 from contrastcli.runs.sweeps import short
-from contrastcli.runs.text import MISSING, excerpt, fixed, shortened
+from contrastcli.runs.text import MISSING, excerpt, fixed
 from contrastcli.settings.metrics import METRICS
 from contrastcli.settings.setting import Value, spell
 from contrastcli.show.format import size
 from contrastcli.tui.run_screen import SHAPES
 from contrastcli.tui.runs.listing import Entry
 from contrastcli.tui.runs.tree import TreeItem
-from contrastcli.tui.widgets import has_words
+from contrastcli.tui.widgets import cut, has_words
 
 NEWEST = "newest"  # an order without a column
 _COMPARISON = re.compile(r"([\w.-]+)(<=|>=|!=|=|<|>)(.+)")
@@ -45,7 +45,7 @@ class RunColumn:
     def text(self, entry: Entry) -> str:
         if (value := self.value(entry)) is None:
             return MISSING if self.right else ""
-        return self.write(entry, value) if self.write else shortened(spell(value), self.width)
+        return self.write(entry, value) if self.write else cut(spell(value), self.width, at_start=True)
 
 
 def _of(name: str, scale: float = 1.0) -> Callable[[Entry], Value | None]:

@@ -3,19 +3,20 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.coordinate import Coordinate
 from textual.widgets import DataTable
 
-from contrastcli.runs.text import excerpt, shortened
+from contrastcli.boundary import printable
 from contrastcli.tui.runs.columns import RunColumn, row_text
 from contrastcli.tui.runs.tree import TreeItem
-from contrastcli.tui.widgets import hidden_key
+from contrastcli.tui.widgets import cut, hidden_key
 
 _CELL_PADDING = 2
 _LEAST_NAME, _USUAL_NAME = 16, 32
-"""Characters of a name: at least, and before other columns are left out for it."""
+"""Cells of a name: at least, and before other columns are left out for it."""
 
 
 class RunsTable(DataTable[Text]):
@@ -66,7 +67,7 @@ class RunsTable(DataTable[Text]):
         """Choose the columns that there is room for; returns whether they have changed."""
         possible_bar = 0 if self.show_vertical_scrollbar else self.scrollbar_size_vertical
         room = self.scrollable_content_region.width - possible_bar - 1 - _CELL_PADDING
-        longest = max((len("".join(row.label)) for row in self.shown), default=_LEAST_NAME)
+        longest = max((cell_len("".join(row.label)) for row in self.shown), default=_LEAST_NAME)
         columns = list(self._columns)
         while len(columns) > 1 and _left(room, columns) < max(_LEAST_NAME, min(longest, _USUAL_NAME)):
             columns.remove(next(column for column in reversed(columns) if column.width))
@@ -91,8 +92,8 @@ class RunsTable(DataTable[Text]):
         marks = [self._marks.get(entry.name, " ") for entry in row.entries]
         mark = marks[0] if row.entry else "●" if marks and " " not in marks else " "
         before, name, after = row.label
-        width = max(1, self._name_width - len(before + after))
-        name = before + (shortened if row.entry else excerpt)(name, width) + after
+        width = max(1, self._name_width - cell_len(before + after))
+        name = before + cut(printable(name), width, at_start=row.entry is not None) + after
         texts = [_aligned(row_text(row, column) if column.width else name, column) for column in self._laid_out]
         return [Text(mark, style="bold"), *texts]
 
