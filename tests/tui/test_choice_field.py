@@ -1,11 +1,14 @@
 """The list that every choice of the app is made from: what it shows for what is typed."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
+from textual.app import App, ComposeResult
 
-from contrastcli.tui.fields.choice_field import narrowed
+from contrastcli.tui.fields.choice_field import ChoiceField, narrowed
 from contrastcli.tui.fields.completion import complete_path, complete_sets, data_files
+from support.screens import says, show, until
 
 OBJECTIVES = [("pairsupcon", "takes labelled"), ("simcse", "takes sentences"), ("supcon", "takes labelled")]
 PRESETS = [("starter", "small"), ("simace-base", "on BERT"), ("simace", "plain"), ("", "every setting at its default")]
@@ -48,3 +51,26 @@ def test_the_files_of_data_in_the_folder_are_offered(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     assert [name for name, _ in data_files()] == ["pairs.csv.gz", "texts.txt"]
     assert not complete_path("~no-such-user/x")
+
+
+class OneField(App[None]):
+    """A field alone on the screen."""
+
+    def compose(self) -> ComposeResult:
+        yield ChoiceField("Preset", lambda: PRESETS)
+
+
+async def test_a_second_click_opens_no_second_list() -> None:
+    async with show(OneField()) as pilot:
+        field = pilot.app.query_one(ChoiceField)
+        await asyncio.gather(field.action_open(), field.action_open())
+        assert len(pilot.app.screen_stack) == 2
+
+
+async def test_where_nothing_matches_nothing_is_described() -> None:
+    async with show(OneField()) as pilot:
+        await pilot.app.query_one(ChoiceField).action_open()
+        await until(pilot, lambda: says(pilot, "every setting at its default"))
+        await pilot.press(*"zz")
+        await until(pilot, lambda: not says(pilot, "starter"))
+        assert not says(pilot, "every setting")

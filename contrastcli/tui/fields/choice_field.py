@@ -92,8 +92,10 @@ class ChoiceField(Widget, can_focus=True):
         await self.action_open()
 
     async def action_open(self) -> None:
-        """Read the list, which may take a disk, and open it."""
-        await self.app.push_screen(ChoiceList(self, await asyncio.to_thread(self._choices)), self.choose)
+        """Read the list, which may take a disk, and open it, unless a click before has done so."""
+        choices = await asyncio.to_thread(self._choices)
+        if self.screen.is_active:
+            await self.app.push_screen(ChoiceList(self, choices), self.choose)
 
     def action_step(self, by: int) -> None:
         if self._steps:
@@ -177,6 +179,8 @@ class ChoiceList(ModalScreen[str | None]):
             for value, about in shown
         )
         is_there = field.value in self._shown and not typed and not field.starts_at_first
+        if not shown:
+            self.query_one("#about-choice", PlainText).update()
         options.highlighted = list(self._shown).index(field.value) if is_there else 0
 
 
