@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from contrastcli.errors import DataError
-from contrastcli.files import atomic_write, read_json, state_dir
+from contrastcli.files import atomic_write, decoding, read_bytes, state_dir
 
 _FILE = "app.json"
 _MOST_KEPT = 20
@@ -99,8 +99,10 @@ def _keep(some: dict[str, T], path: Path | str, value: T) -> None:
 
 def load() -> State:
     """What was remembered; defaults where there is nothing, or nothing readable."""
-    with contextlib.suppress(DataError):
-        return read_json(state_dir() / _FILE, State) or State()
+    path = state_dir() / _FILE
+    with contextlib.suppress(DataError, FileNotFoundError), decoding(path):
+        # No path may hold a NUL.
+        return msgspec.json.decode(read_bytes(path).replace(rb"\u0000", b""), type=State)
     return State()
 
 

@@ -1,11 +1,12 @@
 """What every screen is made of: plain text, rows of a form, keys that the footer leaves out."""
 
+import re
 import time
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from rich.segment import Segment
 from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
 from textual.binding import ActiveBinding, Binding
 from textual.color import Color
 from textual.containers import Horizontal
@@ -24,6 +25,7 @@ from contrastcli.runs.events import Progress
 from contrastcli.runs.text import duration
 
 T = TypeVar("T", bound=str)
+_CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]+")
 _LEAST_SECONDS = 2.0  # of work to guess the rest
 
 
@@ -79,13 +81,13 @@ class KeyBar(Links):
 
 
 class LineInput(Input):
-    """A line to type, into which all of several pasted lines go."""
+    """A line to type, into which all of several pasted lines go, with a space for each control character."""
 
     def _on_paste(self, event: Paste) -> None:
         event.stop()
         # Textual's own takes the first line alone.
         event.prevent_default()
-        self.replace(" ".join(event.text.split()), *self.selection)
+        self.replace(" ".join(filter(None, map(str.strip, _CONTROLS.split(event.text)))), *self.selection)
 
 
 class FormRow(Horizontal):
@@ -95,8 +97,6 @@ class FormRow(Horizontal):
         super().__init__(Label(name, classes="row-name"), *fields)
 
 
-def hidden_key(key: str, action: str, name: str, tooltip: str = "", display: str | None = None) -> Binding:
-    """A key that help and the palette list, and the footer does not; without a tooltip, help leaves it out too."""
 def cut(text: str, cells: int, *, at_start: bool = False) -> str:
     """A text without its end if it is wider than so many cells; or without its start, in which paths are alike."""
     if cell_len(text) <= cells:
@@ -104,6 +104,8 @@ def cut(text: str, cells: int, *, at_start: bool = False) -> str:
     return f"…{set_cell_size(text[::-1], cells - 1)[::-1]}" if at_start else f"{set_cell_size(text, cells - 1)}…"
 
 
+def hidden_key(key: str, action: str, name: str, tooltip: str = "", display: str | None = None) -> Binding:
+    """A key that help and the palette list, and the footer does not; without a tooltip, help leaves it out too."""
     return Binding(key, action, name, show=False, key_display=display, tooltip=tooltip)
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 from textual.app import App, ComposeResult
+from textual.events import Paste
+from textual.widgets import Input
 
 from contrastcli.tui.fields.choice_field import ChoiceField, narrowed
 from contrastcli.tui.fields.completion import complete_path, complete_sets, data_files
@@ -74,3 +76,11 @@ async def test_where_nothing_matches_nothing_is_described() -> None:
         await pilot.press(*"zz")
         await until(pilot, lambda: not says(pilot, "starter"))
         assert not says(pilot, "every setting")
+
+
+async def test_a_pasted_path_has_no_control_characters_and_keeps_its_spaces() -> None:
+    async with show(OneField()) as pilot:
+        await pilot.app.query_one(ChoiceField).action_open()
+        line = pilot.app.screen.query_one(Input)
+        line.post_message(Paste("two  words\0.csv\n"))
+        await until(pilot, lambda: line.value == "two  words .csv")

@@ -131,7 +131,8 @@ async def test_a_run_that_cannot_be_read_does_not_end_the_app(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "text", ["nan", *(pytest.param(text, marks=pytest.mark.slow) for text in ("", "x" * 3_000, "\x1b[31m[red]", "-1"))]
+    "text",
+    ["nan", "\0", *(pytest.param(text, marks=pytest.mark.slow) for text in ("", "x" * 3_000, "\x1b[31m[red]", "-1"))],
 )
 async def test_what_the_app_remembers_may_be_any_text(tmp_path: Path, text: str) -> None:
     def texts(struct: type[msgspec.Struct]) -> dict[str, object]:

@@ -129,7 +129,7 @@ class ChoiceList(ModalScreen[str | None]):
         hint = "type to narrow the list" + (", or any other name" if field.complete else "")
         with Vertical(classes="dialog choices"):
             yield PlainText(field.title, classes="title")
-            yield Input("" if field.value in listed else field.value, placeholder=hint, compact=True)
+            yield LineInput("" if field.value in listed else field.value, placeholder=hint, compact=True)
             yield OptionList(markup=False, compact=True)
             yield about
             completes = "Tab  complete     " if field.complete else ""

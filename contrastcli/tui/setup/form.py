@@ -20,7 +20,7 @@ from contrastcli.tui.fields.choice_field import ChoiceField, Choices
 from contrastcli.tui.fields.columns import ColumnsField
 from contrastcli.tui.fields.model_field import list_models
 from contrastcli.tui.setup.draft import COLUMNS, Draft, Field
-from contrastcli.tui.widgets import PlainText, has_words, hidden_key
+from contrastcli.tui.widgets import LineInput, PlainText, has_words, hidden_key
 
 if TYPE_CHECKING:
     from contrastcli.tui.app import ContrastApp
@@ -80,7 +80,7 @@ class SettingRow(Horizontal):
         elif self._options():
             self.value = ChoiceField(title, self._options, steps=True)
         else:
-            self.value = Input(compact=True, password=field.setting.secret, classes="value")
+            self.value = LineInput(compact=True, password=field.setting.secret, classes="value")
         super().__init__(self._label, self.value, self._note)
         self.show(field)
 
