@@ -4,7 +4,7 @@ import gc
 import os
 import time
 from asyncio import to_thread
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -13,7 +13,6 @@ from typing import Any, ClassVar, cast
 
 from rich.console import Console
 from rich.segment import Segment
-from textual import work
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
@@ -22,6 +21,7 @@ from textual.filter import LineFilter
 from textual.keys import format_key
 from textual.reactive import reactive
 from textual.screen import Screen
+from textual.worker import Worker
 
 from contrastcli.boundary import escaped
 from contrastcli.errors import ContrastError, error_text
@@ -32,7 +32,7 @@ from contrastcli.show.console import notification
 from contrastcli.show.format import Fields
 from contrastcli.tui import processes, state
 from contrastcli.tui.custom import customise, named
-from contrastcli.tui.dialogs import Help, Question
+from contrastcli.tui.dialogs import Help, Question, ask_late
 from contrastcli.tui.keys import KeyQueue
 from contrastcli.tui.screen import SCREENS, ModeScreen
 from contrastcli.tui.screenshot import svg
@@ -108,6 +108,25 @@ def has_ended(run: Run) -> bool | None:
     with suppress(ContrastError, OSError):
         return run.status().ended
     return None
+
+
+def at_work(app: App[Any], *groups: str) -> list[Worker[Any]]:
+    """The workers of these groups that have not ended."""
+    return [worker for worker in app.workers if worker.group in groups]
+
+
+async def _leave(app: "ContrastApp", starts: Sequence[Worker[Run | None]]) -> None:
+    """Leave; if the run in Live has not ended, ask what becomes of it, once it has started."""
+    run, answer = app.run_shown, "k"
+    ask: Callable[[Question], Awaitable[str]] = partial(ask_late, app) if starts else app.push_screen_wait
+    for start in starts:
+        app.notify("a training starts; then it is asked what becomes of it")
+        run = await start.wait() or run
+    if run and await to_thread(has_ended, run) is False:
+        answers = {"k": "keep it running", "s": "stop it; it saves first"}
+        answer = await ask(Question(f"{run.name} is still training.", answers))
+    if answer == "k" or (run and answer == "s" and await app.stop_run(run)):
+        app.exit()
 
 
 class ContrastApp(App[None]):
@@ -267,18 +286,8 @@ class ContrastApp(App[None]):
         self.workers.cancel_all()
         super().exit(*args, **options)
 
-    @work(group="leave", exclusive=True)
-    async def action_leave(self) -> None:
-        """Leave; if the run in Live has not ended, ask what becomes of it, once it has started."""
-        run, answer = self.run_shown, "k"
-        for starting in [worker for worker in self.workers if worker.group == "start"]:
-            self.notify("a training starts; then it is asked what becomes of it")
-            run = await starting.wait() or run
-        if run and await to_thread(has_ended, run) is False:
-            answers = {"k": "keep it running", "s": "stop it; it saves first"}
-            answer = await self.push_screen_wait(Question(f"{run.name} is still training.", answers))
-        if answer == "k" or (run and answer == "s" and await self.stop_run(run)):
-            self.exit()
+    def action_leave(self) -> None:
+        self.run_worker(_leave(self, at_work(self, "start")), group="leave", exclusive=True)
 
     async def stop_run(self, run: Run) -> bool:
         """Let a run stop; returns whether it will, or has."""

@@ -1,9 +1,11 @@
 """What opens over a screen: a question, a line to type, and help."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from time import monotonic
+from typing import Any, ClassVar, cast
 
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.events import Key
@@ -11,6 +13,18 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, OptionList
 
 from contrastcli.tui.widgets import LineInput, PlainText
+
+LATE_SECONDS = 1.0
+"""For which a question that comes late takes no key."""
+_POLL_SECONDS = 0.1
+
+
+async def ask_late(app: App[Any], question: "Question") -> str:
+    """Ask what comes long after its key: once nobody types, and unanswered by keys for what was there before."""
+    while isinstance(app.focused, Input):
+        await asyncio.sleep(_POLL_SECONDS)
+    question.answers_from = monotonic() + LATE_SECONDS
+    return cast(str, await app.push_screen_wait(question))
 
 
 class Question(ModalScreen[str]):
@@ -21,6 +35,7 @@ class Question(ModalScreen[str]):
     def __init__(self, question: str, answers: Mapping[str, str]) -> None:
         super().__init__()
         self._question, self._answers = question, answers
+        self.answers_from = 0.0
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
@@ -30,7 +45,9 @@ class Question(ModalScreen[str]):
             yield PlainText("Esc  back", classes="muted")
 
     def on_key(self, event: Key) -> None:
-        if event.key in self._answers:
+        if event.time < self.answers_from:
+            event.stop()
+        elif event.key in self._answers:
             event.stop()
             self.dismiss(event.key)
 

@@ -16,7 +16,7 @@ from contrastcli.runs.status import IN_PROGRESS, Status
 from contrastcli.settings.sections import EXPORTS
 from contrastcli.show.format import size
 from contrastcli.tui import processes
-from contrastcli.tui.dialogs import Prompt, Question
+from contrastcli.tui.dialogs import Prompt, Question, ask_late
 from contrastcli.tui.fields.choice_field import ChoiceField, ChoiceList
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.screen import ModeScreen
@@ -171,7 +171,7 @@ class RunScreen(ModeScreen):
         done = await self._work(what, *words)
         if done.record.key == "overwrite":
             answers = {"o": "overwrite it", "k": "keep it"}
-            if await self.app.push_screen_wait(Question(done.record.what, answers)) != "o":
+            if await ask_late(self.app, Question(done.record.what, answers)) != "o":
                 return
             done = await self._work(what, *words, "--overwrite")
         if done.error:
@@ -195,7 +195,7 @@ class RunScreen(ModeScreen):
         if done.error:
             self.contrast.fail(done.error)
         else:
-            self.app.push_screen(Question(done.stdout.rstrip(), {}))
+            await ask_late(self.app, Question(done.stdout.rstrip(), {}))
 
     async def _work(self, what: str, *words: str) -> Finished:
         """Run a long command, and say what it does and how far it is as long as it works."""

@@ -16,6 +16,7 @@ from contrastcli.runs import directory as runs
 from contrastcli.runs.events import Done, Progress
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.dialogs import Question
 from contrastcli.tui.history.history import metrics
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.runs import columns, screen
@@ -303,6 +304,7 @@ async def test_an_export_asks_for_a_folder_and_a_format(place: Path, monkeypatch
 async def test_an_earlier_export_is_overwritten_where_that_is_wanted(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("contrastcli.tui.dialogs.LATE_SECONDS", 60.0)
     exists = ErrorRecord("out exists", ["choose another folder"], key="overwrite")
     commands = answer_commands(
         monkeypatch,
@@ -317,6 +319,10 @@ async def test_an_earlier_export_is_overwritten_where_that_is_wanted(
             await until(pilot, lambda: "In which format?" in screen_text(pilot.app))
             await pilot.press("enter")
             await until(pilot, lambda: "out exists" in screen_text(pilot.app))
+            await pilot.press("o", "escape")  # typed before it was read
+            question = pilot.app.screen
+            assert isinstance(question, Question)
+            question.answers_from = 0.0
             await pilot.press(answer)
             await until(pilot, lambda: said in screen_text(pilot.app))  # noqa: B023
     words = ("export", str((place / "starter-finished").resolve()), "out", "--format", "sentence-transformers")

@@ -147,7 +147,10 @@ async def test_it_says_that_it_starts_and_starts_once(commands: Commands) -> Non
         assert len(started(commands)) == 1
 
 
-async def test_leaving_waits_for_a_training_that_starts_and_asks_what_becomes_of_it(commands: Commands) -> None:
+async def test_leaving_waits_for_a_training_that_starts_and_asks_what_becomes_of_it(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("contrastcli.tui.dialogs.LATE_SECONDS", 0.0)
     async with shown() as (pilot, _):
         commands.held.clear()
         await pilot.press("s")
@@ -161,7 +164,10 @@ async def test_leaving_waits_for_a_training_that_starts_and_asks_what_becomes_of
     assert not commands.cancelled and len(started(commands)) == 1
 
 
-async def test_a_start_leaves_a_dialog_as_it_is_and_leaving_asks_about_its_run(commands: Commands) -> None:
+async def test_a_start_leaves_a_dialog_as_it_is_and_leaving_asks_about_its_run(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("contrastcli.tui.dialogs.LATE_SECONDS", 60.0)
     async with shown() as (pilot, _):
         commands.held.clear()
         await pilot.press("s", "3")
@@ -169,8 +175,16 @@ async def test_a_start_leaves_a_dialog_as_it_is_and_leaving_asks_about_its_run(c
         await pilot.press("q")
         await pilot.app.push_screen(Prompt("A note", ""))
         commands.held.set()
+        await until(
+            pilot,
+            lambda: "started starter-running; 3 lists it" in [one.message for one in pilot.app._notifications],
+        )
+        await pilot.press("s", "k")
+        assert pilot.app.screen.query_one(Input).value == "sk", "letters of the note are no answer"
+        await pilot.press("escape")
         await until(pilot, lambda: "starter-running is still training" in screen_text(pilot.app))
-        assert "started starter-running; 3 lists it" in [one.message for one in pilot.app._notifications]
+        await pilot.press("s", "k", "escape")
+        assert "starter-running is still training" in screen_text(pilot.app), "nor is what is typed as it appears"
 
 
 async def test_a_start_shows_how_much_of_the_model_is_downloaded(commands: Commands) -> None:
