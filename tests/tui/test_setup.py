@@ -187,6 +187,19 @@ async def test_a_start_leaves_a_dialog_as_it_is_and_leaving_asks_about_its_run(
         assert "starter-running is still training" in screen_text(pilot.app), "nor is what is typed as it appears"
 
 
+async def test_what_a_start_says_is_of_its_own_draft_and_keeps_one_from_leaving(commands: Commands) -> None:
+    async with shown() as (pilot, screen):
+        fail(commands, "the disk is full")
+        commands.held.clear()
+        await pilot.press("s", "q", "q")
+        await until(pilot, lambda: "a training starts" in screen_text(pilot.app))
+        await write(pilot, screen, "train.epochs", "x")
+        commands.held.set()
+        await until(pilot, lambda: any("the disk is full" in one.message for one in pilot.app._notifications))
+        await pilot.pause()
+        assert "the disk is full" not in words_of(screen, "#ready") and pilot.app.return_code is None
+
+
 async def test_a_start_shows_how_much_of_the_model_is_downloaded(commands: Commands) -> None:
     async with shown() as (pilot, _):
         commands.held.clear()

@@ -62,15 +62,13 @@ class SetupScreen(ModeScreen):
 
     def body(self) -> ComposeResult:
         with Container(id="setup"):
-            self._form = SettingsForm()
+            self._form, self._curves = SettingsForm(), SimilarityCurves()
+            self._command, self._dry_run = PlainText(id="command"), DryRunPanel(self.contrast.directory)
             yield self._form
             with VerticalScroll(id="side", can_focus=False):
-                self._curves = SimilarityCurves()
                 yield self._curves
-                self._command = PlainText(id="command", classes="panel")
-                self._command.border_title = "Command line (y copies it)"
+                self._command.add_class("panel").border_title = "Command line (y copies it)"
                 yield self._command
-                self._dry_run = DryRunPanel(self.contrast.directory)
                 yield self._dry_run
             yield PlainText(_HOW_TO, id="about", classes="muted")
         with Horizontal(id="go"):
@@ -154,9 +152,8 @@ class SetupScreen(ModeScreen):
         """Fill in what `contrast suggest` says of the data."""
         if not self._has_data():
             return
-        show = self.query_one("#ready", PlainText).update
+        draft, words, show = self.draft, suggest_words(self.draft), self.query_one("#ready", PlainText).update
         show(READING)
-        draft, words = self.draft, suggest_words(self.draft)
         done = await processes.run_command(self.contrast.directory, *words, on_progress=show)
         if self.draft is not draft or suggest_words(draft) != words or _kept(draft) != self.contrast.project.draft:
             self.contrast.warn("what was suggested was for an earlier draft, and is not filled in\nask again: e")
@@ -221,10 +218,14 @@ class SetupScreen(ModeScreen):
             return None
         self._is_starting = True
         self._show_ready()
-        words, show = ("train", *self.draft.words, "--detach", *behind), self.query_one("#ready", PlainText).update
-        done = await processes.run_command(self.contrast.directory, *words, on_progress=show)
+        words, options, show = self.draft.words, ("--detach", *behind), self.query_one("#ready", PlainText).update
+        done = await processes.run_command(self.contrast.directory, "train", *words, *options, on_progress=show)
         self._is_starting = False
-        self._dry_run.take(done, self.draft)
+        self._show_ready()
+        if is_of_draft := self.draft.words == words:
+            self._dry_run.take(done, self.draft)
+        if done.error and not (is_of_draft and self.is_current):
+            self.contrast.fail(done.error)
         if done.error:
             return None
         run = Run(Path(done.stdout.strip()))
