@@ -116,12 +116,17 @@ def at_work(app: App[Any], *groups: str) -> list[Worker[Any]]:
 
 
 async def _leave(app: "ContrastApp", starts: Sequence[Worker[Run | None]]) -> None:
-    """Leave; if the run in Live has not ended, ask what becomes of it, once it has started."""
+    """Leave; first ask about what is not done: an export, a merge, and the run in Live, once it has started."""
     run, answer = app.run_shown, "k"
     ask: Callable[[Question], Awaitable[str]] = partial(ask_late, app) if starts else app.push_screen_wait
     for start in starts:
         app.notify("a training starts; then it is asked what becomes of it")
-        run = await start.wait() or run
+        if (run := await start.wait()) is None:
+            return
+    for worker in at_work(app, "export", "merge"):
+        question = Question(f"The {worker.group} is not done yet: leaving ends it.", {"l": "leave"})
+        if await ask(question) != "l":
+            return
     if run and await to_thread(has_ended, run) is False:
         answers = {"k": "keep it running", "s": "stop it; it saves first"}
         answer = await ask(Question(f"{run.name} is still training.", answers))
@@ -287,7 +292,10 @@ class ContrastApp(App[None]):
         super().exit(*args, **options)
 
     def action_leave(self) -> None:
-        self.run_worker(_leave(self, at_work(self, "start")), group="leave", exclusive=True)
+        if not at_work(self, "leave"):
+            starts = at_work(self, "start", "resume")
+            # The next key waits for the dialog of an action's worker, but not for a start.
+            self.run_worker(_leave(self, starts), "" if starts else "action_leave", "leave")
 
     async def stop_run(self, run: Run) -> bool:
         """Let a run stop; returns whether it will, or has."""

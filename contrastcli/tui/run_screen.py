@@ -123,18 +123,20 @@ class RunScreen(ModeScreen):
                 await self.contrast.stop_run(run)
 
     def action_resume(self) -> None:
-        if self.here:
-            run = self.here.run
-            self.run_worker(self._resume(run), group=f"resume {run.path}", exclusive=True)
+        if self.here and (path := str(self.here.run.path)) not in {worker.name for worker in self.workers}:
+            self.run_worker(self._resume(self.here.run), path, "resume")
 
-    async def _resume(self, run: Run) -> None:
+    async def _resume(self, run: Run) -> Run | None:
+        """Resume a run, and go to Live unless another screen was opened meanwhile; returns it where it is resumed."""
         self.app.notify(f"resuming {run.name}: loading the model and the data", markup=False)
         words = ("train", "--resume", str(run.path.resolve()), "--detach")
         done = await processes.run_command(self.contrast.directory, *words)
         if done.error:
             self.contrast.fail(f"{run.name} could not be resumed: {done.error}")
-        elif self.is_current:
+            return None
+        if self.is_current:
             await self.contrast.open_run(run)
+        return run
 
     async def action_use_in(self, mode: str) -> None:
         if self.here:
@@ -151,7 +153,7 @@ class RunScreen(ModeScreen):
             await self.contrast.change_run("runs", "note", "--", str(run.path.resolve()), text)
             self.read()
 
-    @work
+    @work(group="export")
     async def action_export(self) -> None:
         saved = [one.run for one in self.chosen if one.is_saved]
         several = len(saved) > 1
@@ -179,7 +181,7 @@ class RunScreen(ModeScreen):
         else:
             self.app.notify(f"exported {run.name} to {place}", timeout=10, markup=False)
 
-    @work
+    @work(group="merge")
     async def action_merge(self) -> None:
         saved = [one.run for one in self.chosen if one.is_saved]
         try:

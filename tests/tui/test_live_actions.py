@@ -176,6 +176,40 @@ async def test_r_resumes_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert commands.calls == [("train", "--resume", str(run.path.resolve()), "--detach")]
 
 
+@pytest.mark.parametrize("error", ["", "no room"])
+async def test_leaving_waits_for_a_run_that_is_resumed_and_stays_where_it_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str
+) -> None:
+    commands = answer_commands(monkeypatch, Finished("", error))
+    commands.held.clear()
+    async with show(opened(recorded(tmp_path, "killed"))) as page:
+        await until(page, lambda: "r resume" in footer(page))
+        await page.press("r", "q", "q", "r")
+        await until(page, lambda: says(page, "a training starts; then"))
+        commands.held.set()
+        await until(page, lambda: says(page, "could not be resumed") if error else page.app.return_code == 0)
+        assert len(commands.calls) == 1 and not commands.cancelled
+
+
+@pytest.mark.parametrize(("key", "what"), [("x", "export"), ("M", "merge")])
+async def test_leaving_asks_about_an_export_and_a_merge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, what: str
+) -> None:
+    commands = answer_commands(monkeypatch, Finished(""))
+    commands.held.clear()
+    async with show(opened(recorded(tmp_path, "finished"))) as page:
+        await until(page, lambda: "x export" in footer(page))
+        await page.press(key)
+        await until(page, lambda: says(page, "which new folder"))
+        await page.press("enter")
+        await page.press(*["enter"] * (what == "export"))
+        await until(page, lambda: commands.calls)
+        await page.press("q")
+        await until(page, lambda: says(page, f"The {what} is not done yet: leaving ends it."))
+        await page.press("l")
+        await until(page, lambda: page.app.return_code == 0)
+
+
 async def test_a_run_that_cannot_be_resumed_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer_commands(monkeypatch, Finished("", "the data set is gone\nhint: bring it back"))
     async with show(opened(recorded(tmp_path, "stopped")), NARROW) as page:
