@@ -228,7 +228,9 @@ class RunScreen(ModeScreen):
         answers = {"d": f"delete with the models, {size(total)}", "k": "keep"}
         if await self.app.push_screen_wait(Question(f"Delete {in_words(ended)}?", answers)) == "d":
             self.contrast.deleted.update(ended)
-            await self.contrast.change_run("runs", "rm", "--yes", "--", *(str(run.path.resolve()) for run in ended))
+            paths = [str(run.path.resolve()) for run in ended]
+            if not await self.contrast.change_run("runs", "rm", "--yes", "--", *paths):
+                self.contrast.deleted.difference_update(ended)
             self.read()
 
 

@@ -330,3 +330,18 @@ async def test_deleting_asks_and_leaves_no_run_on_the_screen(tmp_path: Path) -> 
         await page.press("d")
         await until(page, lambda: says(page, "No run is shown."))
         assert not run.path.exists() and not says(page, "no longer exists") and not says(page, "queries it")
+
+
+async def test_a_run_that_could_not_be_deleted_and_is_gone_later_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = recorded(tmp_path, "finished")
+    answer_commands(monkeypatch, Finished("", "not writable"))
+    async with show(opened(run)) as page:
+        await until(page, lambda: says(page, "✔ finished"))
+        await page.press("D")
+        await until(page, lambda: says(page, "Delete starter-finished?"))
+        await page.press("d")
+        await until(page, lambda: says(page, "not writable"))
+        shutil.rmtree(run.path)
+        await until(page, lambda: says(page, "No run is shown.", "no longer exists"))
