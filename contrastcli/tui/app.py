@@ -165,7 +165,8 @@ class ContrastApp(App[None]):
         self.remembered = state.load()
         super().__init__()
         self.directory, self.project = directory, self.remembered.project(directory)
-        self.run_shown = run
+        is_here = run and run.path.parent.resolve() == directory.resolve()
+        self.run_shown = Run(directory / run.name) if run and is_here else run  # as Runs lists it
         self.deleted: set[Run] = set()  # which Live need not miss
         self.keys = KeyQueue(self, gap=0.03)
         self._clashes: set[str] = set()

@@ -345,6 +345,16 @@ async def test_deleting_asks_and_deletes(place: Path) -> None:
     assert (place / "starter-finished").exists()
 
 
+async def test_a_run_that_was_opened_by_its_whole_path_is_the_one_in_its_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = recorded(tmp_path / "runs", "finished")
+    app = ContrastApp(Path("runs"), run)
+    async with opened(app) as (_, table):
+        assert table.row and table.row.entry and table.row.entry.run == app.run_shown
+
+
 async def test_a_run_in_progress_is_not_deleted(place: Path) -> None:
     async with opened(ContrastApp(place)) as (pilot, table):
         at(table, "starter-running")

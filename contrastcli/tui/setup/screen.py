@@ -228,7 +228,7 @@ class SetupScreen(ModeScreen):
             self.contrast.fail(done.error)
         if done.error:
             return None
-        run = Run(Path(done.stdout.strip()))
+        run = Run(self.contrast.directory / Path(done.stdout.strip()).name)  # as Runs lists it
         if self.is_current:
             await self.contrast.open_run(run)
         else:
