@@ -17,8 +17,8 @@ from textual.widgets import Input
 
 _OPENS_FIELD = {"mode", "filter", "find", "edit", "open_list", "note", "baseline"}
 """Actions of keys that act inside a text too: what follows them may be meant for the field that they open."""
-_OPENS_DIALOG = {"note", "baseline"}
-"""Those of them that open a dialog later than they return."""
+_OPENS_DIALOG = {"note", "baseline", "leave", "stop", "delete", "export", "merge"}
+"""Actions that may open a dialog later than they return: each in a worker of its name."""
 _LONGEST_SECONDS = 5.0  # from a key to the next
 _POLL_SECONDS = 0.01
 
@@ -93,7 +93,8 @@ class KeyQueue:
             await _processed(node)
         await _processed(app.screen)
         if action in _OPENS_DIALOG:
-            await self._until(lambda: app.screen.is_modal)
+            name = f"action_{action}"
+            await self._until(lambda: app.screen.is_modal or all(worker.name != name for worker in app.workers))
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():

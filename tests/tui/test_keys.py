@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from contrastcli.runs.directory import Run
-from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.app import ContrastApp, has_ended
 from contrastcli.tui.dialogs import Question
 from contrastcli.tui.fields import model_field
 from contrastcli.tui.live import screen as live
@@ -80,6 +80,20 @@ async def test_text_does_not_answer_a_question(tmp_path: Path, commands: Command
         await pilot.pause(0.5)
         assert isinstance(pilot.app.screen, Question)
     assert run.exists()
+
+
+async def test_what_is_typed_behind_q_answers_what_it_asks(
+    tmp_path: Path, commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held(has_ended)
+    monkeypatch.setattr("contrastcli.tui.app.has_ended", held)
+    async with opened(tmp_path, recorded(tmp_path, "running")) as pilot:
+        await pilot.press("1")
+        await until(pilot, lambda: "no dry run" in screen_text(pilot.app))
+        type_ahead(pilot, "qs", 0.15)
+        await held.let_go()
+        await until(pilot, lambda: any("stop" in words for words in commands.calls))
+    assert not any("--detach" in words for words in commands.calls), "s did not start a training"
 
 
 async def test_a_key_that_is_held_down_repeats_its_command(tmp_path: Path, commands: Commands) -> None:
