@@ -83,3 +83,13 @@ async def test_a_pair_is_added_though_another_is_typed_at_once(tmp_path: Path, m
         await page.pause()
         typed.set()
         await until(page, lambda: app.project.draft[1].get("dev.probes") == PAIR)
+
+
+@pytest.mark.usefixtures("without_setup")
+async def test_a_text_that_would_be_two_is_no_probe(tmp_path: Path) -> None:
+    app = ContrastApp(tmp_path)
+    app.project.sentences = "hi", "a; b | c"
+    async with show(app) as page:
+        await page.press("5", "P")
+        await until(page, lambda: says(page, "these are no probe: a ; begins the next pair"))
+    assert "dev.probes" not in app.project.draft[1]
