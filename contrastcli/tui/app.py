@@ -96,8 +96,10 @@ def _by_effect(pairs: Iterable[tuple[str, str]]) -> Fields:
 
 def newest(directory: Path) -> Run | None:
     """The newest run that is in progress, else the newest that can be read; None without any."""
-    states = {}
-    for run in list_runs(directory):
+    runs, states = list[Run](), {}
+    with suppress(OSError):
+        runs = list_runs(directory)
+    for run in runs:
         with suppress(ContrastError, OSError):
             states[run] = run.status().state
     return next((run for run in states if states[run] in IN_PROGRESS), next(iter(states), None))

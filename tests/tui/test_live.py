@@ -135,6 +135,16 @@ async def test_without_a_run_it_says_how_to_get_one(tmp_path: Path) -> None:
         assert says(page, "No run is shown.")
 
 
+async def test_without_a_run_live_opens_where_the_disk_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(directory: Path) -> list[Run]:
+        raise OSError(5, "input/output error")
+
+    monkeypatch.setattr("contrastcli.tui.app.list_runs", fail)
+    async with show(ContrastApp(tmp_path), NARROW) as page:
+        await page.press("2")
+        await until(page, lambda: says(page, "No run is shown."))
+
+
 @pytest.mark.parametrize("shown", ["starter-running", "starter-stopped"])
 async def test_without_a_run_the_newest_that_trains_is_shown_else_the_newest(tmp_path: Path, shown: str) -> None:
     recorded(tmp_path, "finished")
