@@ -30,7 +30,7 @@ _HOW_TO = "↓ ↑ go to a setting, Enter opens its list, PgDn shows the summary
 
 _KEYS: list[BindingType] = [
     Binding("s", "start", "start", tooltip="train this, or go to what must be fixed first"),
-    hidden_key("a", "start('--after', 'last')", "queue", "train this when the newest run has ended"),
+    hidden_key("a", "start('--detach --after last')", "queue", "train this when the newest run has ended"),
     Binding("p", "open_list('preset')", "preset", tooltip="start from a published preset, or from nothing"),
     Binding("o", "open_list('objective')", "objective", tooltip="choose the objective"),
     Binding("d", "open_list('data-train')", "data", tooltip="choose the training data"),
@@ -207,7 +207,7 @@ class SetupScreen(ModeScreen):
         self._show_ready()
 
     @work(group="start")
-    async def action_start(self, *behind: str) -> Run | None:
+    async def action_start(self, options: str = "--detach") -> Run | None:
         """Start what is set up, and go to Live unless another screen was opened meanwhile; returns the run."""
         if field := self._form.faulty:
             self._form.go_to(field.setting.key)
@@ -218,8 +218,8 @@ class SetupScreen(ModeScreen):
             return None
         self._is_starting = True
         self._show_ready()
-        words, options, show = self.draft.words, ("--detach", *behind), self.query_one("#ready", PlainText).update
-        done = await processes.run_command(self.contrast.directory, "train", *words, *options, on_progress=show)
+        words, show = self.draft.words, self.query_one("#ready", PlainText).update
+        done = await processes.run_command(self.contrast.directory, "train", *words, *options.split(), on_progress=show)
         self._is_starting = False
         self._show_ready()
         if is_of_draft := self.draft.words == words:
