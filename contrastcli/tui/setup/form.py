@@ -225,7 +225,9 @@ class SettingsForm(VerticalScroll, can_focus=False):
             here.sort(key=lambda field: not field.setting.essential)
             added = [SettingRow(field, self._columns() if field.setting.key == COLUMNS else None) for field in here]
             self._rows |= {row.field.setting.key: row for row in added}
-            section.mount(*added)
+            # The app may be leaving, when an answer that came before is shown.
+            if section.is_attached:
+                section.mount(*added)
 
     def _columns(self) -> ColumnsField:
         app = cast("ContrastApp", self.app)
