@@ -147,7 +147,9 @@ def _read_rows(
     if by_name:
         with suppress(DataError):
             _, by = shape(frame, "", source)
-            if {"score", "label"} & by.keys() or not named(columns) <= frame.columns.keys():
+            others = {"score", "label"} & by.keys() or not named(columns) <= frame.columns.keys()
+            # Sentences are trained on, and pairs measured.
+            if others or ("positive" in by and "positive" not in shape(frame, columns, source)[1]):
                 columns = ""
     form, used = shape(frame, columns, source)
     if metric == "auto" and form == "scored" and used["score"].lower() in GRADES:

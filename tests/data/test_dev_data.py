@@ -223,6 +223,9 @@ def test_dev_columns_that_training_has_too_have_the_same_roles(tmp_path: Path, h
     path.write_text(f"{header}\nx,y,z\nu,v,w\n")
     _, dev = load_dev(Dev(data=str(path)), Data(columns="anchor=text,positive=reply"), many("pairs"), 0)
     assert isinstance(dev, Retrieval) and dev.queries[0] == first
+    path.write_text("anchor,positive\na,b\nc,d\n")
+    _, dev = load_dev(Dev(data=str(path)), Data(columns="text=anchor"), many("sentences"), 0)
+    assert isinstance(dev, Retrieval) and dev.queries == ["a", "c"]
     path.write_text("question,answer,score\na,b,1\nc,d,2\n")
     _, dev = load_dev(Dev(data=str(path)), Data(columns="anchor=question,positive=answer"), many("pairs"), 0)
     assert isinstance(dev, ScoredPairs)
