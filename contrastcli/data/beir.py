@@ -48,8 +48,12 @@ def read_folder(name: str | Path, splits: Sequence[str] = ("test", "validation",
         path = next(_named(folder, part), None)
         if path is None or (path.is_dir() and not data_files(path)):
             raise DataError(f"{folder} has no {part}", _HINT)
-        judged = part == "qrels" and path.is_dir()
-        tables.append(_judgements(path, splits) if judged else open_frame(str(path), "train"))
+        if not path.is_dir():
+            tables.append(open_frame(str(path), "train"))
+        else:
+            # Texts of all splits are one corpus.
+            is_judged = part == "qrels"
+            tables.append(_judgements(path, splits) if is_judged else read_files(data_files(path), str(path)))
     return read(str(folder), *tables)
 
 

@@ -164,6 +164,13 @@ def test_judgements_of_several_splits_are_not_mixed(tmp_path: Path) -> None:
         file = folder / "qrels" / f"{split}.tsv"
         file.rename(file.with_stem(f"{split}-00000-of-00001"))
     assert beir.read_folder(folder).queries == ["rouge", "bleu"]
+    for part in ("corpus", "queries"):
+        (folder / part).mkdir()
+        for split, rows in zip(("train", "test"), (slice(2), slice(2, None)), strict=True):
+            lines = (folder / f"{part}.jsonl").read_text().splitlines(keepends=True)[rows]
+            (folder / part / f"{split}.jsonl").write_text("".join(lines))
+        (folder / f"{part}.jsonl").unlink()
+    assert beir.read_folder(folder).queries == ["rouge", "bleu"], "texts of all splits are one corpus"
     for n, file in enumerate((folder / "qrels").iterdir()):
         file.rename(file.with_stem(str(n)))
     with pytest.raises(DataError, match="qrels holds files of no known split"):
