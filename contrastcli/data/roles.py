@@ -415,7 +415,7 @@ def labels(frame: Frame, column: str, names: Mapping[str, int], blank: Blank) ->
     known: dict[str, int | None] = {**dict.fromkeys(no_gold, None), **_LABEL_WORDS}
     letters = {word for word in {*words} if len(word) == 1 and word.isalpha()}
     # Next to other letters they mean something else: Y and N are yes and no.
-    if not letters <= known.keys():
+    if not letters <= known.keys() | names.keys():
         known = {word: label for word, label in known.items() if word not in letters}
     known |= names
     if bad := {row: word for row, word in enumerate(words) if word not in known}:

@@ -210,6 +210,7 @@ WORDS = [
     ("0 1 2", "0=contradiction,1=neutral,2=entailment", [2, 1, 0]),
     ("yes no maybe", "Yes=entailment, no=contradiction, maybe=n", [0, 2, 1]),
     ("0 1 e", "0=e,1=c", [0, 2, 0]),
+    ("e n x", "x=contradiction", [0, 1, 2]),
 ]
 
 
