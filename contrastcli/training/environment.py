@@ -47,7 +47,10 @@ def check_teachers(path: Path, plan: Plan) -> dict[str, list[_Model]]:
             began = msgspec.convert(recorded.get(one.name, []), list[_Model])
         teachers[one.name] = [_model(name) for name in one.models]
         for was, now in zip(began, teachers[one.name], strict=False):
-            if any(was.get(key) not in (None, now[key]) for key in ("revision", "checksum")):
+            # Earlier versions recorded of a run only which checkpoint it was.
+            is_checked = "checksum" in was or not resolve(now["name"]).run
+            is_other = not is_checked and Path(was.get("folder") or "").name != Path(now["folder"] or "").name
+            if is_other or any(was.get(key) not in (None, now[key]) for key in ("revision", "checksum")):
                 raise _changed(path, plan, f"{now['name']} has other weights than those with which the run began")
     return {name: models for name, models in teachers.items() if models}
 
