@@ -295,7 +295,10 @@ class ContrastApp(App[None]):
         super().exit(*args, **options)
 
     def action_leave(self) -> None:
-        if not at_work(self, "leave"):
+        if at_work(self, "leave"):
+            # Its question waits for the end of typing.
+            self.screen.set_focus(None)
+        else:
             starts = at_work(self, "start", "resume")
             # The next key waits for the dialog of an action's worker, but not for a start.
             self.run_worker(_leave(self, starts), "" if starts else "action_leave", "leave")

@@ -164,6 +164,24 @@ async def test_leaving_waits_for_a_training_that_starts_and_asks_what_becomes_of
     assert not commands.cancelled and len(started(commands)) == 1
 
 
+async def test_leaving_again_asks_also_where_a_field_has_the_focus(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("contrastcli.tui.dialogs.LATE_SECONDS", 0.0)
+    async with shown() as (pilot, _):
+        commands.held.clear()
+        await pilot.press("s", "5")
+        await until(pilot, lambda: pilot.app.current_mode == "query")
+        await pilot.press("s", "ctrl+q")
+        await until(pilot, lambda: "a training starts; then it is asked" in screen_text(pilot.app))
+        commands.held.set()
+        await until(pilot, lambda: "started starter-running" in screen_text(pilot.app))
+        await pilot.pause(0.3)
+        assert isinstance(pilot.app.focused, Input) and not pilot.app.screen.is_modal
+        await pilot.press("ctrl+q")
+        await until(pilot, lambda: "starter-running is still training" in screen_text(pilot.app))
+
+
 async def test_a_start_leaves_a_dialog_as_it_is_and_leaving_asks_about_its_run(
     commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
