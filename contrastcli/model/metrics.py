@@ -95,7 +95,7 @@ def uniformity(vectors: Tensor) -> float:
     count = len(rows)
     if count < 2:
         return math.nan
-    total, squares = 0.0, rows.square().sum(dim=1)  # (N,), of which zero vectors have 0
+    total, squares = 0.0, rows.square().sum(dim=1)  # (N,), 0 for zero vectors
     for start in range(0, count, _ROWS_AT_ONCE):
         some = slice(start, start + _ROWS_AT_ONCE)
         # −2‖a−b‖² = 4ab − 2‖b‖² − 2‖a‖²

@@ -194,7 +194,7 @@ class RunsScreen(RunScreen):
     async def action_columns(self) -> None:
         dialog = Chooser("Columns", list(all_columns(self._entries)), [column.title for column in self._columns])
         if (chosen := await self.app.push_screen_wait(dialog)) != tuple(column.title for column in self._columns):
-            self.contrast.remembered.columns = chosen  # else, what no run here has stays
+            self.contrast.remembered.columns = chosen  # else columns of others stay
         self._fill()
 
     def action_metric(self) -> None:
