@@ -19,7 +19,8 @@ from contrastcli.tui.dialogs import Question
 from contrastcli.tui.fields import model_field
 from contrastcli.tui.live import screen as live
 from contrastcli.tui.processes import Finished
-from contrastcli.tui.runs.listing import Listing
+from contrastcli.tui.runs import listing
+from contrastcli.tui.runs import screen as runs_screen
 from contrastcli.tui.setup import form
 from contrastcli.tui.setup import screen as setup
 from support.commands import Commands, answer_commands
@@ -144,7 +145,7 @@ class Held:
         ((setup, "next_draft"), "1broberta", "roberta"),
         ((form, "list_models"), "1broberta", "roberta"),
         ((live, "poll"), "2n next", "next"),
-        ((Listing, "read"), "3/stopped", "stopped"),
+        ((runs_screen, "read_entries"), "3/stopped", "stopped"),
         ((model_field, "default_model"), "4mroberta", "roberta"),
         ((model_field, "default_model"), "5sthe dog", "the dog"),
     ],
@@ -176,8 +177,8 @@ async def test_keys_typed_while_runs_opens_act_on_the_run_that_they_are_at(
 ) -> None:
     for kind in ("stopped", "finished"):
         recorded(tmp_path, kind)
-    held = Held(Listing.read)
-    monkeypatch.setattr(Listing, "read", lambda *args: held(*args))
+    held = Held(listing.read_entries)
+    monkeypatch.setattr(runs_screen, "read_entries", lambda *args: held(*args))
     async with opened(tmp_path) as pilot:
         type_ahead(pilot, "3↓ ↓", seconds)
         await held.let_go()

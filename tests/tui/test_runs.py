@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -21,7 +22,7 @@ from contrastcli.tui.history.history import metrics
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.runs import columns, screen
 from contrastcli.tui.runs.columns import all_columns
-from contrastcli.tui.runs.listing import Entry, Listing
+from contrastcli.tui.runs.listing import Entry, read_entries
 from contrastcli.tui.runs.overlay_panel import LETTERS
 from contrastcli.tui.runs.runs_table import RunsTable
 from contrastcli.tui.runs.screen import RunsScreen
@@ -170,14 +171,12 @@ async def test_the_cursor_stays_at_its_run_while_the_table_changes(
 
 
 async def test_a_directory_that_takes_long_to_read_is_shown_too(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = Listing.read
-
-    def slow(listing: Listing) -> list[Entry]:
+    def slow(directory: Path, before: Sequence[Entry]) -> list[Entry]:
         time.sleep(0.2)
-        return usual(listing)
+        return read_entries(directory, before)
 
     monkeypatch.setattr(screen, "READ_SECONDS", 0.05)
-    monkeypatch.setattr(Listing, "read", slow)
+    monkeypatch.setattr(screen, "read_entries", slow)
     async with show(ContrastApp(place)) as pilot:
         await pilot.press("3")
         await until(pilot, lambda: says(pilot, f"{len(KINDS)} runs"), seconds=10)
@@ -387,7 +386,7 @@ async def test_an_empty_directory_says_how_to_make_the_first_run(tmp_path: Path)
 
 async def test_columns_are_chosen_and_sorted_by_and_that_is_remembered(place: Path) -> None:
     recorded(place, "finished", "other", train__seed=7)
-    titles = list(all_columns(Listing(place).read()))
+    titles = list(all_columns(read_entries(place, ())))
     at = len(columns.USUAL)  # the first that is not shown
     title = titles[at]
     async with opened(ContrastApp(place)) as (pilot, table):

@@ -9,7 +9,7 @@ from contrastcli.runs import directory as runs
 from contrastcli.runs.status import Status
 from contrastcli.show.format import size
 from contrastcli.tui.runs.columns import age, all_columns, matching, ordered
-from contrastcli.tui.runs.listing import Listing
+from contrastcli.tui.runs.listing import read_entries
 from contrastcli.tui.runs.overlay_panel import details, labels
 from support.recorded import append, recorded, stepped
 
@@ -67,8 +67,7 @@ def test_a_legend_has_names_only_where_there_is_room_for_all() -> None:
 def test_what_has_ended_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in ("finished", "running"):
         recorded(tmp_path, kind)
-    reader = Listing(tmp_path)
-    first = reader.read()
+    first = read_entries(tmp_path, ())
     read: list[str] = []
     usual = runs.Run.status
 
@@ -78,28 +77,29 @@ def test_what_has_ended_is_not_read_again(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(runs.Run, "status", status)
     (tmp_path / "starter-finished" / "scores.json").write_bytes(b"x" * 1000)
-    again = {entry.name: entry for entry in reader.read()}
+    again = {entry.name: entry for entry in read_entries(tmp_path, first)}
     assert read == ["starter-running"]
     before = {entry.name: entry for entry in first}["starter-finished"].size
     assert again["starter-finished"].size == before + 1000
     append(runs.Run(tmp_path / "starter-finished"), stepped(601))
-    reader.read()
+    read_entries(tmp_path, [*again.values()])
     assert read[1:] == ["starter-running", "starter-finished"] or read[1:] == ["starter-finished", "starter-running"]
 
 
 def test_a_run_that_lost_its_checkpoints_is_not_saved_any_more(tmp_path: Path) -> None:
-    run, reader = recorded(tmp_path, "finished"), Listing(tmp_path)
-    assert [entry.is_saved for entry in reader.read()] == [True]
+    run = recorded(tmp_path, "finished")
+    before = read_entries(tmp_path, ())
+    assert [entry.is_saved for entry in before] == [True]
     shutil.rmtree(run.checkpoints_dir)
     run.checkpoints_path.unlink()
-    assert [entry.is_saved for entry in reader.read()] == [False]
+    assert [entry.is_saved for entry in read_entries(tmp_path, before)] == [False]
 
 
 def test_orders_and_filters(tmp_path: Path) -> None:
     recorded(tmp_path, "finished", "a", objective__name="simcse", train__lr=3e-5)
     recorded(tmp_path, "empty", "b")
     recorded(tmp_path, "stopped", "c").note_path.write_text("#paper the best so far\n")
-    entries = Listing(tmp_path).read()
+    entries = read_entries(tmp_path, ())
     known = all_columns(entries)
 
     def matched(typed: str) -> list[str]:

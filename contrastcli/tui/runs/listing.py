@@ -1,13 +1,12 @@
 """The runs of a directory as the table of Runs shows them: read in a thread, and only if they have changed."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from contrastcli.errors import ContrastError, error_text
-from contrastcli.runs import directory as runs
-from contrastcli.runs.directory import Run
+from contrastcli.runs.directory import Run, list_runs
 from contrastcli.runs.methods import Member, dev_score
 from contrastcli.settings.setting import Value
 from contrastcli.tui.run_screen import RunView, note_of
@@ -43,18 +42,10 @@ class Entry(RunView):
         return end or f"{self.settings['objective.name']} on {self.settings['model.backbone']}"
 
 
-class Listing:
-    """Reads the runs of a directory, again and again; a run that has ended and has not changed is not read again."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._entries: list[Entry] = []
-
-    def read(self) -> list[Entry]:
-        """List all runs, the newest first. Raises OSError where the directory cannot be read."""
-        known = {entry.run: entry for entry in self._entries}
-        self._entries = [_entry(run, known.get(run)) for run in runs.list_runs(self._directory)]
-        return self._entries
+def read_entries(directory: Path, before: Sequence[Entry]) -> list[Entry]:
+    """Read all runs, the newest first; one that has ended and is as it was before is not read again. Raises OSError."""
+    known = {entry.run: entry for entry in before}
+    return [_entry(run, known.get(run)) for run in list_runs(directory)]
 
 
 def _entry(run: Run, before: Entry | None) -> Entry:

@@ -14,7 +14,7 @@ from contrastcli.tui.dialogs import Chooser
 from contrastcli.tui.history.history import metrics
 from contrastcli.tui.run_screen import RunScreen
 from contrastcli.tui.runs.columns import NEWEST, USUAL, all_columns, matching, ordered
-from contrastcli.tui.runs.listing import Entry, Listing
+from contrastcli.tui.runs.listing import Entry, read_entries
 from contrastcli.tui.runs.overlay_panel import LETTERS, OverlayPanel, Tested
 from contrastcli.tui.runs.runs_table import RunsTable
 from contrastcli.tui.runs.tree import GROUPINGS, Groupings, tree
@@ -54,7 +54,7 @@ class RunsScreen(RunScreen):
         self._message, self._remark = PlainText(id="empty"), PlainText(id="remark")
 
     def body(self) -> ComposeResult:
-        self._listing, self._groupings = Listing(self.contrast.directory), Groupings(self.contrast.directory)
+        self._groupings = Groupings(self.contrast.directory)
         yield self._message
         with VerticalScroll(id="runs", can_focus=False):
             yield self._filter
@@ -85,7 +85,7 @@ class RunsScreen(RunScreen):
     async def read(self) -> None:
         while self.is_current:
             try:
-                entries = await asyncio.to_thread(self._listing.read)
+                entries = await asyncio.to_thread(read_entries, self.contrast.directory, self._entries)
                 await asyncio.to_thread(self._groupings.read_sweeps)
             except OSError as error:
                 self._show_message(f"{self.contrast.directory} cannot be read: {error.strerror or error}")
