@@ -112,8 +112,7 @@ class QueryScreen(ModeScreen):
         draft = await asyncio.to_thread(Draft, *self.contrast.project.draft)
         pairs = [pair for pair in draft.config.dev.probe_pairs if pair != new] + [new]
         draft.type("dev.probes", "; ".join(map(" | ".join, pairs[-MOST_PROBES:])))
-        wrong = draft.wrong.get("dev.probes", "a ; begins the next pair" if ";" in "".join(new) else "")
-        if wrong:
+        if wrong := draft.fields["dev.probes"].wrong or "a ; begins the next pair" * (";" in "".join(new)):
             self.contrast.fail(f"these are no probe: {wrong}")
             return
         self.contrast.project.draft = draft.preset, draft.typed

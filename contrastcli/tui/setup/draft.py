@@ -151,7 +151,7 @@ class Draft:
     @property
     def can_run(self) -> bool:
         """Whether the command line can be asked."""
-        return not (self.error or self.wrong)
+        return not (self.error or any(field.wrong for field in self.fields.values()))
 
     @property
     def planned(self) -> dict[str, object]:
@@ -177,10 +177,7 @@ class Draft:
         self._update()
 
     def _update(self) -> None:
-        """All that follows from the preset and what was typed.
-
-        That is among others the `error` of a file or the environment, and what is `wrong` by setting key.
-        """
+        """All that follows from the preset and what was typed, also the `error` of a file or the environment."""
         name = self.typed.get(sections.OBJECTIVE.key, self._inherited)
         settings = sections.settings_of(catalogue.find_objective(name))
         wrong: dict[str, str] = {}
@@ -191,16 +188,15 @@ class Draft:
             except UsageError:
                 wrong[key] = f"must be {settings[key].expected}"
         self.config, error, senseless = _resolve_valid(self._layers, self._values)
-        self.error, self.wrong = self._unread or error, wrong | senseless
+        self.error = self._unread or error
         self._paper = paper_values(self.preset, self.config.spec.name, self.config.model.backbone)
         self.fields = {
-            key: self._field(settings.get(key, setting))
+            key: self._field(settings.get(key, setting), wrong | senseless)
             for key, setting in self.known.items()
             if setting.essential or key in settings
         }
-        self.wrong = {key: words for key, words in self.wrong.items() if not self.fields[key].off}
 
-    def _field(self, setting: Setting) -> Field:
+    def _field(self, setting: Setting, wrong: Mapping[str, str]) -> Field:
         key, flat = setting.key, self.config.flat()
         if off := self._why_off(setting):
             return Field(setting, spell(flat.get(key, "")), off=off)
@@ -212,7 +208,7 @@ class Draft:
             paper=self._paper_value(setting),
             instead=self._instead(key) if key in self._values else "",
             source=self.config.sources[key],
-            wrong=self.wrong.get(key, ""),
+            wrong=wrong.get(key, ""),
             doubt=setting.doubt(flat[key]),
             meaning=f"{spec.about} {spec.paper}".strip() if is_objective else "",
             reason=suggested.reason if suggested and suggested.value == flat[key] else "",
