@@ -49,14 +49,12 @@ class SimilarityPanel(QueryPanel):
         super().__init__(directory, title, id, FormRow("Model", self.field), numbers)
         self._line = ""
         self._failed = False
-        self._is_known = False
-        """Whether the field has said which model is meant."""
         self._base = base
 
     def ask(self, line: str, again: bool = False) -> None:
         """Answer this line where it is seen, once the model is known; with `again`, load a model that failed before."""
         self._line = line
-        if not (self.display and self._is_known):
+        if not (self.display and self.field.ready):
             return
         if not self.field.model:
             self.show_message(NO_MODEL)
@@ -71,7 +69,6 @@ class SimilarityPanel(QueryPanel):
 
     @on(ChoiceField.Changed)
     def _ask_other_model(self) -> None:
-        self._is_known = True
         self.close_process()
         self.ask(self._line)
 
