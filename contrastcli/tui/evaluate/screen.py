@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -16,7 +15,6 @@ from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
 from textual.reactive import reactive
 from textual.widgets import Checkbox
-from textual.worker import Worker
 
 from contrastcli.errors import ContrastError
 from contrastcli.evaluation.suites import OWN, all_suites
@@ -77,14 +75,14 @@ class EvaluateScreen(ModeScreen):
         hidden_key("left", "scroll_tables(-8)", "tables left", "left in the tables"),
     ]
 
-    measuring: reactive[Worker[None] | None] = reactive(None, init=False, repaint=False, bindings=True)
+    measuring: reactive[tuple[str, str] | None] = reactive(None, init=False, repaint=False, bindings=True)
+    """The model and the pooling that are being measured."""
 
     def __init__(self) -> None:
         super().__init__()
         self._status, self._nothing = PlainText(id="status"), PlainText(id="nothing")
         self._measured = Measured()
-        self._asked = "", ""  # to be measured: model, pooling
-        self._choice_changed = asyncio.Event()
+        self._is_due = asyncio.Event()  # to look for scores
 
     def body(self) -> ComposeResult:
         last = self.contrast.project
@@ -126,6 +124,7 @@ class EvaluateScreen(ModeScreen):
                     yield ChartView("measured by the suite geometry", "Sentences in a plane", id="plane")
 
     def on_mount(self) -> None:
+        self.set_interval(_POLL_SECONDS, self._is_due.set)
         self._follow_scores()
 
     def choose(self, run: Run) -> None:
@@ -135,7 +134,7 @@ class EvaluateScreen(ModeScreen):
     def _follow_choice(self) -> None:
         if not self.measuring:
             self._status.update("")
-        self._choice_changed.set()
+        self._is_due.set()
 
     @work(group="scores")
     async def _follow_scores(self) -> None:
@@ -147,9 +146,8 @@ class EvaluateScreen(ModeScreen):
                 measured = await asyncio.to_thread(read_measured, self.contrast.directory, *words)
                 if measured != shown:
                     await self._show(shown := measured)
-            with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._choice_changed.wait(), _POLL_SECONDS)
-            self._choice_changed.clear()
+            await self._is_due.wait()
+            self._is_due.clear()
 
     async def _show(self, measured: Measured) -> None:
         self._measured, scores = measured, measured.scores
@@ -202,12 +200,11 @@ class EvaluateScreen(ModeScreen):
         elif OWN.name in self.contrast.project.suites and not self.contrast.project.own_data:
             self._status.update("Choose your own data first: f, or untick own.")
         else:
-            self._asked = self._model.model, self._pooling.value
-            self.measuring = self._measure(*self._asked)
+            self.measuring = self._model.model, self._pooling.value
+            self._measure(*self.measuring)
 
     def action_stop(self) -> None:
-        if self.measuring:
-            self.measuring.cancel()
+        self.workers.cancel_group(self, "measuring")
 
     @work(group="measuring")
     async def _measure(self, model: str, pooling: str) -> None:
@@ -243,11 +240,11 @@ class EvaluateScreen(ModeScreen):
 
     def watch_measuring(self) -> None:
         self._explain_nothing()
-        self._choice_changed.set()
+        self._is_due.set()
 
     def _explain_nothing(self) -> None:
-        is_asked = self._asked == (self._measured.model, self._measured.pooling)
-        text = _MEASURING if self.measuring and is_asked else _NOTHING
+        is_measuring = self.measuring == (self._measured.model, self._measured.pooling)
+        text = _MEASURING if is_measuring else _NOTHING
         self._nothing.update(text if self._model.model else NO_MODEL)
 
     def clipboard_text(self) -> str:
