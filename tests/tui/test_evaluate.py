@@ -3,6 +3,8 @@
 import json
 import os
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -93,11 +95,14 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def ready(pilot: Pilot[None]) -> None:
-    """Go to Evaluate, and wait until it knows the run."""
-    await pilot.press("4")
-    await until(pilot, lambda: "has not been evaluated" in texts(pilot) or "STS12" in texts(pilot))
-    await until(pilot, lambda: "one-run" in screen_text(pilot.app))
+@asynccontextmanager
+async def opened(app: ContrastApp, size: tuple[int, int] = WIDE) -> AsyncIterator[Pilot[None]]:
+    """Show Evaluate, and go on once it knows the run."""
+    async with show(app, size) as pilot:
+        await pilot.press("4")
+        await until(pilot, lambda: "has not been evaluated" in texts(pilot) or "STS12" in texts(pilot))
+        await until(pilot, lambda: "one-run" in screen_text(pilot.app))
+        yield pilot
 
 
 def texts(pilot: Pilot[None]) -> str:
@@ -109,8 +114,7 @@ def texts(pilot: Pilot[None]) -> str:
 async def test_a_suite_is_measured_with_progress_and_its_result_is_shown(
     place: Path, commands: Commands, size: tuple[int, int]
 ) -> None:
-    async with show(ContrastApp(place), size) as pilot:
-        await ready(pilot)
+    async with opened(ContrastApp(place), size) as pilot:
         commands.held.clear()
         await pilot.press("s")
         await until(pilot, lambda: "MR  3 of 10" in texts(pilot))
@@ -129,8 +133,7 @@ async def test_a_suite_is_measured_with_progress_and_its_result_is_shown(
 
 
 async def test_suites_folder_and_pooling_are_passed_on_and_remembered(place: Path, commands: Commands) -> None:
-    async with show(ContrastApp(place)) as pilot:
-        await ready(pilot)
+    async with opened(ContrastApp(place)) as pilot:
         await pilot.press("t")
         assert pilot.app.focused is pilot.app.screen.query_one("#sts")
         await pilot.press("space", "tab", "space")
@@ -153,8 +156,7 @@ async def test_suites_folder_and_pooling_are_passed_on_and_remembered(place: Pat
 async def test_a_file_of_ones_own_is_chosen_with_its_columns(place: Path, commands: Commands) -> None:
     roles = "anchor=title,positive=body"
     app = ContrastApp(place)
-    async with show(app) as pilot:
-        await ready(pilot)
+    async with opened(app) as pilot:
         assert "Own data" not in screen_text(pilot.app)
         own = pilot.app.screen.query_one("#own", Checkbox)
         own.value = True
@@ -179,8 +181,7 @@ async def test_a_file_of_ones_own_is_chosen_with_its_columns(place: Path, comman
 async def test_a_path_of_a_user_who_is_not_known_is_passed_on_as_it_is(place: Path, commands: Commands) -> None:
     app = ContrastApp(place)
     app.project.data_dir, app.project.own_data, app.project.suites = "~nobody-here/x", "~nobody-here/y", ("own",)
-    async with show(app) as pilot:
-        await ready(pilot)
+    async with opened(app) as pilot:
         await pilot.press("s")
         await until(pilot, lambda: commands.calls)
     paths = ("--data-dir", "~nobody-here/x", "--data", "~nobody-here/y")
@@ -189,8 +190,7 @@ async def test_a_path_of_a_user_who_is_not_known_is_passed_on_as_it_is(place: Pa
 
 async def test_the_model_is_chosen_from_a_list_or_typed(place: Path, commands: Commands) -> None:
     recorded(place, "stopped", "a-simace-run").scores_path.write_text(json.dumps({"suites": {"sts": STS}}))
-    async with show(ContrastApp(place)) as pilot:
-        await ready(pilot)
+    async with opened(ContrastApp(place)) as pilot:
         for typed, chosen in (("simace", "a-simace-run"), ("some/encoder", "some/encoder"), ("starter", "starter")):
             await pilot.press("m")
             await until(pilot, lambda: "Enter  choose" in screen_text(pilot.app))
@@ -201,8 +201,7 @@ async def test_the_model_is_chosen_from_a_list_or_typed(place: Path, commands: C
 
 async def test_another_default_model_is_told(place: Path, commands: Commands) -> None:
     app = ContrastApp(place)
-    async with show(app) as pilot:
-        await ready(pilot)
+    async with opened(app) as pilot:
         recorded(place, "finished", "two-run")
         await pilot.press("3", "4")
         await until(pilot, lambda: "two-run (default)" in screen_text(pilot.app))
@@ -210,8 +209,7 @@ async def test_another_default_model_is_told(place: Path, commands: Commands) ->
 
 
 async def test_arrows_go_from_suite_to_suite(place: Path, commands: Commands) -> None:
-    async with show(ContrastApp(place)) as pilot:
-        await ready(pilot)
+    async with opened(ContrastApp(place)) as pilot:
         await pilot.press("t", "down", "space", "down", "up", "up", "space")
         screen = pilot.app.screen
         ticked = [box.id for box in screen.query(Checkbox) if box.value]
@@ -221,8 +219,7 @@ async def test_arrows_go_from_suite_to_suite(place: Path, commands: Commands) ->
 
 
 async def test_x_stops_the_evaluation(place: Path, commands: Commands) -> None:
-    async with show(ContrastApp(place)) as pilot:
-        await ready(pilot)
+    async with opened(ContrastApp(place)) as pilot:
         assert "x stop" not in screen_text(pilot.app)
         commands.held.clear()
         await pilot.press("s")
@@ -238,8 +235,7 @@ async def test_rows_appear_as_they_are_measured_also_by_another_process_and_stay
 ) -> None:
     measured = {"STS12": STS["STS12"], "STS13": {"all": {"spearman": 70.188}, "pairs": 1500}}
     head: dict[str, object] = {"average": None, "partial": True, "missing": {}, "protocol": "p"}
-    async with show(ContrastApp(place)) as pilot:
-        await ready(pilot)
+    async with opened(ContrastApp(place)) as pilot:
         commands.held.clear()
         await pilot.press("s")
         await until(pilot, lambda: "A row appears here as soon as a task is measured" in texts(pilot))
@@ -255,8 +251,7 @@ async def test_rows_appear_as_they_are_measured_also_by_another_process_and_stay
 
 
 async def test_rows_are_announced_of_the_model_alone_that_is_measured(place: Path, commands: Commands) -> None:
-    async with show(ContrastApp(place)) as pilot:
-        await ready(pilot)
+    async with opened(ContrastApp(place)) as pilot:
         commands.held.clear()
         await pilot.press("s")
         for name, said in (("starter", "has not been evaluated here"), ("one-run", "A row appears here")):
@@ -267,8 +262,7 @@ async def test_rows_are_announced_of_the_model_alone_that_is_measured(place: Pat
 @SIZES
 async def test_the_results_are_scrolled_by_keys(place: Path, commands: Commands, size: tuple[int, int]) -> None:
     write(place / "one-run", sts=STS, geometry=GEOMETRY)
-    async with show(ContrastApp(place), size) as pilot:
-        await ready(pilot)
+    async with opened(ContrastApp(place), size) as pilot:
         await until(pilot, lambda: "-2.50" in texts(pilot))
         assert pilot.app.focused is None
         await pilot.press("end")
@@ -284,8 +278,7 @@ async def test_a_mark_at_the_end_of_a_wide_table_is_read_with_a_key(
 ) -> None:
     task = STS["STS12"] | {"pairs": 300, "partial": True}
     write(place / "one-run", sts=STS | {"STS12": task})
-    async with show(ContrastApp(place), size) as pilot:
-        await ready(pilot)
+    async with opened(ContrastApp(place), size) as pilot:
         await until(pilot, lambda: "63.81" in texts(pilot))
         await pilot.press("end")
         await until(pilot, lambda: "STS13" in screen_text(pilot.app))
@@ -302,8 +295,7 @@ async def test_scores_of_a_folder_and_of_another_pooling_are_kept_apart(place: P
     assert len(paths) == 4 and other.scores_path() == other.run.scores_path  # type: ignore[union-attr]
     ref.scores_path("cls").parent.mkdir(parents=True)
     ref.scores_path("cls").write_text(json.dumps({"suites": {"sts": STS}}))
-    async with show(ContrastApp(place)) as pilot:
-        await ready(pilot)
+    async with opened(ContrastApp(place)) as pilot:
         await pilot.press("m", *str(tmp_path), "enter")
         await pilot.press("p", *"cls", "enter")
         results = pilot.app.screen.query_one("#results")
@@ -314,8 +306,7 @@ async def test_scores_of_a_folder_and_of_another_pooling_are_kept_apart(place: P
 async def test_what_is_missing_is_named_next_to_what_was_measured(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     error = "not measured: STS13\nhint: unpack the archive"
     answer_commands(monkeypatch, measuring(error, sts=STS))
-    async with show(ContrastApp(place)) as pilot:
-        await ready(pilot)
+    async with opened(ContrastApp(place)) as pilot:
         await pilot.press("s")
         await until(pilot, lambda: "63.81" in texts(pilot))
         assert error in texts(pilot)
@@ -325,8 +316,7 @@ async def test_what_is_missing_is_named_next_to_what_was_measured(place: Path, m
 async def test_an_error_is_shown_in_words_and_one_can_start_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     error = "the package mteb is missing\npip install it"
     commands = answer_commands(monkeypatch, measuring(error))
-    async with show(ContrastApp(place)) as pilot:
-        await ready(pilot)
+    async with opened(ContrastApp(place)) as pilot:
         await pilot.press("s")
         await until(pilot, lambda: "the package mteb is missing" in texts(pilot))
         await pilot.press("s")
@@ -338,8 +328,7 @@ async def test_what_was_measured_before_shows_at_once_with_its_pictures(
     place: Path, commands: Commands, size: tuple[int, int]
 ) -> None:
     (place / "one-run" / "scores.json").write_text(json.dumps({"suites": {"geometry": GEOMETRY, "sts": STS}}))
-    async with show(ContrastApp(place), size) as pilot:
-        await ready(pilot)
+    async with opened(ContrastApp(place), size) as pilot:
         await until(pilot, lambda: "-2.50" in texts(pilot))
         assert texts(pilot).index("63.81") < texts(pilot).index("-2.50"), "suites in their usual order"
         pilot.app.screen.query_one("#plane").scroll_visible(animate=False)
@@ -407,8 +396,7 @@ async def test_a_run_is_chosen_by_its_path_where_its_name_means_another(
 async def test_without_a_suite_or_a_model_it_says_what_is_needed(
     tmp_path: Path, place: Path, commands: Commands
 ) -> None:
-    async with show(ContrastApp(place), NARROW) as pilot:
-        await ready(pilot)
+    async with opened(ContrastApp(place), NARROW) as pilot:
         await pilot.press("t", "space", "s")
         await until(pilot, lambda: "Tick a suite first" in texts(pilot))
     async with show(ContrastApp(tmp_path / "none"), NARROW) as pilot:
