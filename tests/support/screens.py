@@ -44,6 +44,12 @@ async def until(pilot: Pilot[None], condition: Callable[[], object], seconds: fl
         await pilot.pause(0.05)
 
 
+async def press(pilot: Pilot[None], *keys: str, shows: str) -> None:
+    """Press keys, and let the app run until the screen shows this, wherever its lines end."""
+    await pilot.press(*keys)
+    await until(pilot, lambda: says(pilot, shows))
+
+
 async def settled(pilot: Pilot[None]) -> str:
     """What the screen shows, once it stays the same."""
     before = ""

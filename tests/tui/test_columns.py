@@ -19,7 +19,7 @@ from contrastcli.tui.setup.form import SettingRow
 from contrastcli.tui.setup.screen import SetupScreen
 from support.command import Contrast
 from support.commands import Commands, answer_commands
-from support.screens import NARROW, SIZES, Page, says, screen_text, settled, show, until
+from support.screens import NARROW, SIZES, Page, press, says, screen_text, settled, show, until
 
 ODD = ["Frage, lang", "[b]=a", "", 'say "x"', "Antwort", *(f"c{n}" for n in range(195))]
 """Names of columns that a value such as a=1,b=2, or a terminal, may take for something else."""
@@ -87,8 +87,7 @@ async def test_an_error_about_columns_leads_to_their_table_and_to_a_run(
         await until(
             pilot, lambda: says(pilot, "Frage anchor", "Antwort positive", "Quelle –", "pairs (anchor, positive)")
         )
-        await pilot.press("enter")
-        await until(pilot, lambda: says(pilot, "ready: 48 steps of 8 sentences"))
+        await press(pilot, "enter", shows="ready: 48 steps of 8 sentences")
         assert screen.draft.typed["data.columns"] == "anchor=Frage,positive=Antwort"
         assert row(screen, "data.columns").display and says(pilot, "columns", "anchor=Frage,positive")
 
@@ -139,8 +138,7 @@ async def test_a_role_is_taken_from_the_column_that_had_it(commands: Commands) -
         assert says(pilot, "cannot start: columns")
         await opened(pilot)
         assert says(pilot, "question anchor", "query anchor", "answer positive")
-        await pilot.press("down", "a", "enter")
-        await until(pilot, lambda: says(pilot, "ready:"))
+        await press(pilot, "down", "a", "enter", shows="ready:")
         assert screen.draft.typed["data.columns"] == "anchor=query,positive=answer"
 
 

@@ -22,7 +22,7 @@ from contrastcli.tui.fields.model_field import NO_MODEL, ModelField, list_models
 from contrastcli.tui.processes import Finished
 from support.commands import Answer, Commands, answer_commands
 from support.recorded import recorded
-from support.screens import NARROW, SIZES, WIDE, check_golden, screen_text, settled, show, until
+from support.screens import NARROW, SIZES, WIDE, check_golden, press, screen_text, settled, show, until
 
 STS_TASKS = STS_SUITE.tasks
 STS: dict[str, Any] = {
@@ -139,10 +139,8 @@ async def test_suites_folder_and_pooling_are_passed_on_and_remembered(place: Pat
         await pilot.press("space", "tab", "space")
         assert not pilot.app.screen.query_one("#sts", Checkbox).value
         pilot.app.screen.query_one("#geometry", Checkbox).value = True
-        await pilot.press("d")
-        await until(pilot, lambda: "the hub" in screen_text(pilot.app))
-        await pilot.press(*"/data dir", "enter", "escape", "p")
-        await until(pilot, lambda: "mean-no-cls" in screen_text(pilot.app))
+        await press(pilot, "d", shows="the hub")
+        await press(pilot, *"/data dir", "enter", "escape", "p", shows="mean-no-cls")
         await pilot.press(*"cls", "enter")
         await until(pilot, lambda: "Pooling   cls ▾" in screen_text(pilot.app))
         await pilot.press("s")
@@ -203,8 +201,7 @@ async def test_another_default_model_is_told(place: Path, commands: Commands) ->
     app = ContrastApp(place)
     async with opened(app) as pilot:
         recorded(place, "finished", "two-run")
-        await pilot.press("3", "4")
-        await until(pilot, lambda: "two-run (default)" in screen_text(pilot.app))
+        await press(pilot, "3", "4", shows="two-run (default)")
         assert [one.message for one in app._notifications] == ["the default model is two-run by now"]
 
 
@@ -222,8 +219,7 @@ async def test_x_stops_the_evaluation(place: Path, commands: Commands) -> None:
     async with opened(ContrastApp(place)) as pilot:
         assert "x stop" not in screen_text(pilot.app)
         commands.held.clear()
-        await pilot.press("s")
-        await until(pilot, lambda: "x stop" in screen_text(pilot.app))
+        await press(pilot, "s", shows="x stop")
         await pilot.press("x")
         await until(pilot, lambda: "Stopped." in texts(pilot))
         await until(pilot, lambda: "s start" in screen_text(pilot.app))
@@ -280,11 +276,9 @@ async def test_a_mark_at_the_end_of_a_wide_table_is_read_with_a_key(
     write(place / "one-run", sts=STS | {"STS12": task})
     async with opened(ContrastApp(place), size) as pilot:
         await until(pilot, lambda: "63.81" in texts(pilot))
-        await pilot.press("end")
-        await until(pilot, lambda: "STS13" in screen_text(pilot.app))
+        await press(pilot, "end", shows="STS13")
         assert "partial, of 3,108" not in screen_text(pilot.app), "else this shows nothing"
-        await pilot.press("right")
-        await until(pilot, lambda: "partial, of 3,108" in screen_text(pilot.app))
+        await press(pilot, "right", shows="partial, of 3,108")
         await pilot.press("left")
         await until(pilot, lambda: "partial, of 3,108" not in screen_text(pilot.app))
 
@@ -356,8 +350,7 @@ async def test_the_pictures_open_in_the_viewer_of_the_system_or_their_path_is_sa
     monkeypatch.setenv("SSH_CONNECTION", "there") if ssh else monkeypatch.delenv("SSH_CONNECTION", raising=False)
     folder = tools / "pictures" / "one-run"
     async with show(ContrastApp(place), WIDE) as pilot:
-        await pilot.press("4")
-        await until(pilot, lambda: "PCA, 38 %" in screen_text(pilot.app))
+        await press(pilot, "4", shows="PCA, 38 %")
         await pilot.press("o")
         await until(pilot, lambda: str(folder) in texts(pilot))
         assert ("Opened" in texts(pilot)) != ssh

@@ -25,7 +25,7 @@ from contrastcli.tui.setup import form
 from contrastcli.tui.setup import screen as setup
 from support.commands import Commands, answer_commands
 from support.recorded import recorded
-from support.screens import screen_text, show, until
+from support.screens import press, screen_text, show, until
 
 
 @pytest.fixture
@@ -73,8 +73,7 @@ async def test_what_is_typed_ahead_reaches_the_field_that_its_first_key_opens(
 async def test_text_does_not_answer_a_question(tmp_path: Path, commands: Commands) -> None:
     run = recorded(tmp_path, "stopped")
     async with opened(tmp_path) as pilot:
-        await pilot.press("3")
-        await until(pilot, lambda: "stopped" in screen_text(pilot.app))
+        await press(pilot, "3", shows="stopped")
         await pilot.press("D")
         await until(pilot, lambda: isinstance(pilot.app.screen, Question))
         send(pilot, "odd")
@@ -89,8 +88,7 @@ async def test_what_is_typed_behind_q_answers_what_it_asks(
     held = Held(has_ended)
     monkeypatch.setattr("contrastcli.tui.app.has_ended", held)
     async with opened(tmp_path, recorded(tmp_path, "running")) as pilot:
-        await pilot.press("1")
-        await until(pilot, lambda: "no dry run" in screen_text(pilot.app))
+        await press(pilot, "1", shows="no dry run")
         type_ahead(pilot, "qs", 0.15)
         await held.let_go()
         await until(pilot, lambda: any("stop" in words for words in commands.calls))
@@ -101,8 +99,7 @@ async def test_a_key_that_is_held_down_repeats_its_command(tmp_path: Path, comma
     for kind in ("stopped", "finished"):
         recorded(tmp_path, kind)
     async with opened(tmp_path) as pilot:
-        await pilot.press("3")
-        await until(pilot, lambda: "newest first" in screen_text(pilot.app))
+        await press(pilot, "3", shows="newest first")
         send(pilot, "oo")
         await until(pilot, lambda: "by state" in screen_text(pilot.app))
 
@@ -190,8 +187,7 @@ async def test_space_and_an_arrow_in_one_packet_are_two_keys(tmp_path: Path, com
     for kind in ("stopped", "finished"):
         recorded(tmp_path, kind)
     async with opened(tmp_path) as pilot:
-        await pilot.press("3")
-        await until(pilot, lambda: "newest first" in screen_text(pilot.app))
+        await press(pilot, "3", shows="newest first")
         send(pilot, " ↓")
         await until(pilot, lambda: "A  starter-stopped" in screen_text(pilot.app))
 

@@ -28,7 +28,7 @@ from contrastcli.tui.live import screen as live
 from contrastcli.tui.live.panels import Panel
 from contrastcli.tui.widgets import KeyBar
 from support.recorded import Kind, angles, append, evaluated, recorded, started, stepped, training
-from support.screens import NARROW, SIZES, Page, check_golden, footer, says, settled, show, until
+from support.screens import NARROW, SIZES, Page, check_golden, footer, press, says, settled, show, until
 
 TEXTS: dict[Kind, tuple[str, ...]] = {
     "finished": ("✔ finished", "step 600 of 600", "100 %", "u queries it"),
@@ -129,8 +129,7 @@ async def test_a_run_that_was_killed_looks_as_it_did(tmp_path: Path) -> None:
 
 async def test_without_a_run_it_says_how_to_get_one(tmp_path: Path) -> None:
     async with show(ContrastApp(tmp_path), NARROW) as page:
-        await page.press("2")
-        await until(page, lambda: says(page, "No run is shown. Press 1 to set up and start a run, or 3 to choose one."))
+        await press(page, "2", shows="No run is shown. Press 1 to set up and start a run, or 3 to choose one.")
         await page.press("z", "p", "s", "l", "tab", "y")
         assert says(page, "No run is shown.")
 
@@ -141,8 +140,7 @@ async def test_without_a_run_live_opens_where_the_disk_fails(tmp_path: Path, mon
 
     monkeypatch.setattr("contrastcli.tui.app.list_runs", fail)
     async with show(ContrastApp(tmp_path), NARROW) as page:
-        await page.press("2")
-        await until(page, lambda: says(page, "No run is shown."))
+        await press(page, "2", shows="No run is shown.")
 
 
 @pytest.mark.parametrize("shown", ["starter-running", "starter-stopped"])
@@ -171,8 +169,7 @@ async def test_the_panel_of_the_machine_has_a_row_for_what_it_tells(size: tuple[
         await page.press("c", *["down"] * 8, "space", "escape", *["tab"] * 7)
         await until(page, lambda: says(page, "System", "GPU 88 %", "GPU power 312 W", "memory 2.3 GB"))
         assert says(page, "CPU 99 %") and not says(page, "GPU clock") and not says(page, "disk free")
-        await page.press(*["left_square_bracket"] * 20)
-        await until(page, lambda: says(page, "GPU 42 %"))
+        await press(page, *["left_square_bracket"] * 20, shows="GPU 42 %")
 
 
 async def test_shorter_embeddings_have_their_scores_and_angles_in_words(tmp_path: Path) -> None:
@@ -214,8 +211,7 @@ async def test_z_lets_a_panel_fill_the_screen_and_that_is_remembered(size: tuple
         await until(page, lambda: charts(page) == {"angles"})
         await page.press("tab")
         await until(page, lambda: says(page, "dev Spearman · starter", "◆") and not says(page, "Angles · 3"))
-        await page.press("escape")
-        await until(page, lambda: says(page, "─ Loss"))
+        await press(page, "escape", shows="─ Loss")
         assert page.app.focused is None
 
 
@@ -286,8 +282,7 @@ async def test_the_gap_between_positives_and_hardest_negatives_is_shown_with_the
         panel = page.app.screen.query_one("#angles", Panel)
         red, green = (ground(panel, x) for x in (12, panel.size.width - 4))
         assert red.red > red.green and green.green > green.red
-        await page.press(*["left_square_bracket"] * 24)
-        await until(page, lambda: says(page, "Angles · 75 % violated"))
+        await press(page, *["left_square_bracket"] * 24, shows="Angles · 75 % violated")
 
 
 def ground(panel: Panel, x: int) -> ColorTriplet:
@@ -316,8 +311,7 @@ async def test_the_waterfall_shows_pairs_by_angle_over_all_steps_and_w_those_of_
         await page.press("w")
         await until(page, lambda: says(page, "% of pairs, step 600", "w all steps") and panel.picture.heat is None)
     async with show(opened(run), size) as page:
-        await page.press(*["tab"] * 5)
-        await until(page, lambda: says(page, "% of pairs, step 600"))
+        await press(page, *["tab"] * 5, shows="% of pairs, step 600")
 
 
 def counted(kind: str, steps: Sequence[int]) -> int:
@@ -339,8 +333,7 @@ async def test_curves_are_drawn_over_time_sentences_or_epochs_and_smoothed(tmp_p
             await page.press("h")
             await until(page, lambda: chart.picture.x_label == label)  # noqa: B023
             assert chart.picture.x_range and chart.picture.x_range[1] == pytest.approx(last)
-        await page.press("a")
-        await until(page, lambda: says(page, "smoothed over 5 %"))
+        await press(page, "a", shows="smoothed over 5 %")
         smooth = chart.picture.series[0].y
         assert sum(abs(b - a) for a, b in pairwise(smooth)) < sum(abs(b - a) for a, b in pairwise(raw))
     assert state.load().smoothing == "smoothed over 5 %" and state.load().axis == "step"
@@ -369,8 +362,7 @@ async def test_a_baseline_is_compared_at_the_step_of_the_value_wherever_the_curs
     app.project.baseline = str(twin.path)
     async with show(app) as page:
         await until(page, lambda: says(page, "Δ to twin", "(Δ+0)"))
-        await page.press(*["left_square_bracket"] * back)
-        await until(page, lambda: says(page, "values at step"))
+        await press(page, *["left_square_bracket"] * back, shows="values at step")
         assert set(re.findall(r"\(Δ(.*?)\)", await settled(page))) == {"+0"}
 
 
@@ -398,8 +390,7 @@ async def test_a_run_is_not_offered_as_its_own_baseline(tmp_path: Path, monkeypa
     run = recorded(Path("runs"), "finished")
     async with show(ContrastApp(Path("runs"), Run(run.path.resolve()))) as page:
         await until(page, lambda: says(page, "✔ finished"))
-        await page.press("b")
-        await until(page, lambda: says(page, "Compare every chart with"))
+        await press(page, "b", shows="Compare every chart with")
         assert page.app.screen.query_one(OptionList).option_count == 1  # none
 
 
@@ -466,8 +457,7 @@ async def test_the_hardest_negatives_and_the_worst_dev_pairs_are_read_at_any_ste
         assert says(page, "too close score 0 (rank 480), cosine 0.96 (rank 20)")
         await page.press(*["left_square_bracket"] * 20)
         await until(page, lambda: says(page, "Worst dev pairs, step 300", "cosine 0.93 (rank 20)"))
-        await page.press("shift+tab")
-        await until(page, lambda: says(page, "Hardest negatives, step 300"))
+        await press(page, "shift+tab", shows="Hardest negatives, step 300")
 
 
 @SIZES
@@ -535,8 +525,7 @@ async def test_a_paused_view_answers_keys_and_goes_on_where_the_run_ends(tmp_pat
     async with show(opened(run), NARROW) as page:
         chart = page.app.screen.query_one("#loss", Panel)
         await until(page, lambda: chart.picture.x_range == (0, 350))
-        await page.press("p", "left_square_bracket")
-        await until(page, lambda: says(page, "view paused, p continues"))
+        await press(page, "p", "left_square_bracket", shows="view paused, p continues")
         await page.press("escape", "plus")
         await until(page, lambda: chart.picture.x_range != (0, 350))
         append(run, *training(351, 400), Done(step=400, status="finished", code=0))
@@ -562,8 +551,7 @@ async def test_a_paused_view_draws_what_is_looked_at_otherwise(tmp_path: Path) -
 async def test_panels_that_were_looked_at_and_not_chosen_are_not_remembered(tmp_path: Path) -> None:
     async with show(opened(recorded(tmp_path, "finished"))) as page:
         await until(page, lambda: "loss" in charts(page))
-        await page.press("c", "escape", "left_square_bracket")
-        await until(page, lambda: says(page, "values at step"))
+        await press(page, "c", "escape", "left_square_bracket", shows="values at step")
     assert not state.load().panels
 
 
@@ -605,11 +593,9 @@ async def test_the_footer_holds_at_most_eight_keys_and_help_names_them_all(tmp_p
 async def test_help_scrolls_by_keys_where_it_is_longer_than_the_screen(tmp_path: Path) -> None:
     async with show(opened(recorded(tmp_path, "running")), NARROW) as page:
         await until(page, lambda: "s stop" in footer(page))
-        await page.press("question_mark")
-        await until(page, lambda: says(page, "finish the step, save and stop"))
+        await press(page, "question_mark", shows="finish the step, save and stop")
         assert not says(page, "A run as it trains")
-        await page.press("end")
-        await until(page, lambda: says(page, "Training is a process of its own"))
+        await press(page, "end", shows="Training is a process of its own")
 
 
 async def test_the_palette_names_each_action_once(tmp_path: Path) -> None:

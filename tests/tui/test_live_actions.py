@@ -26,7 +26,7 @@ from contrastcli.tui.live.screen import notices
 from contrastcli.tui.processes import Finished
 from support.commands import answer_commands
 from support.recorded import append, recorded, started, stepped
-from support.screens import NARROW, footer, says, show, until
+from support.screens import NARROW, footer, press, says, show, until
 
 pytestmark = pytest.mark.usefixtures("quick_live")
 
@@ -117,8 +117,7 @@ async def test_s_asks_before_it_stops(tmp_path: Path) -> None:
         await page.press("k")
         await until(page, lambda: not says(page, "Stop starter-running?"))
         assert not run.stop_path.exists()
-        await page.press("s")
-        await until(page, lambda: says(page, "Stop starter-running?"))
+        await press(page, "s", shows="Stop starter-running?")
         await page.press("s")
         await until(page, lambda: run.stop_path.exists() and says(page, "● running, stopping"))
 
@@ -127,11 +126,9 @@ async def test_a_run_that_ended_while_the_question_stood_there_is_not_stopped(tm
     run = recorded(tmp_path, "running")
     async with show(opened(run)) as page:
         await until(page, lambda: "s stop" in footer(page))
-        await page.press("s")
-        await until(page, lambda: says(page, "Stop starter-running?"))
+        await press(page, "s", shows="Stop starter-running?")
         append(run, Done(step=350, status="stopped", code=0))
-        await page.press("s")
-        await until(page, lambda: says(page, "starter-running has ended already"))
+        await press(page, "s", shows="starter-running has ended already")
         assert not run.stop_path.exists()
 
 
@@ -142,10 +139,8 @@ async def test_leaving_stays_where_the_run_is_not_stopped_and_needs_no_run_that_
     answer_commands(monkeypatch, Finished("", "the disk is full"))
     async with show(opened(run)) as page:
         await until(page, lambda: says(page, "● running"))
-        await page.press("q")
-        await until(page, lambda: says(page, "is still training"))
-        await page.press("s")
-        await until(page, lambda: says(page, "the disk is full"))
+        await press(page, "q", shows="is still training")
+        await press(page, "s", shows="the disk is full")
         assert page.app.return_code is None
         run.events_path.unlink()
         run.events_path.mkdir()
@@ -184,8 +179,7 @@ async def test_leaving_waits_for_a_run_that_is_resumed_and_stays_where_it_is_not
     commands.held.clear()
     async with show(opened(recorded(tmp_path, "killed"))) as page:
         await until(page, lambda: "r resume" in footer(page))
-        await page.press("r", "q", "q", "r")
-        await until(page, lambda: says(page, "a training starts; then"))
+        await press(page, "r", "q", "q", "r", shows="a training starts; then")
         commands.held.set()
         await until(page, lambda: says(page, "could not be resumed") if error else page.app.return_code == 0)
         assert len(commands.calls) == 1 and not commands.cancelled
@@ -199,13 +193,11 @@ async def test_leaving_asks_about_an_export_and_a_merge(
     commands.held.clear()
     async with show(opened(recorded(tmp_path, "finished"))) as page:
         await until(page, lambda: "x export" in footer(page))
-        await page.press(key)
-        await until(page, lambda: says(page, "which new folder"))
+        await press(page, key, shows="which new folder")
         await page.press("enter")
         await page.press(*["enter"] * (what == "export"))
         await until(page, lambda: commands.calls)
-        await page.press("q")
-        await until(page, lambda: says(page, f"The {what} is not done yet: leaving ends it."))
+        await press(page, "q", shows=f"The {what} is not done yet: leaving ends it.")
         await page.press("l")
         await until(page, lambda: page.app.return_code == 0)
 
@@ -325,10 +317,8 @@ async def test_deleting_asks_and_leaves_no_run_on_the_screen(tmp_path: Path) -> 
     run = recorded(tmp_path, "finished")
     async with show(opened(run)) as page:
         await until(page, lambda: says(page, "✔ finished"))
-        await page.press("D")
-        await until(page, lambda: says(page, "Delete starter-finished?"))
-        await page.press("d")
-        await until(page, lambda: says(page, "No run is shown."))
+        await press(page, "D", shows="Delete starter-finished?")
+        await press(page, "d", shows="No run is shown.")
         assert not run.path.exists() and not says(page, "no longer exists") and not says(page, "queries it")
 
 
@@ -339,9 +329,7 @@ async def test_a_run_that_could_not_be_deleted_and_is_gone_later_is_missed(
     answer_commands(monkeypatch, Finished("", "not writable"))
     async with show(opened(run)) as page:
         await until(page, lambda: says(page, "✔ finished"))
-        await page.press("D")
-        await until(page, lambda: says(page, "Delete starter-finished?"))
-        await page.press("d")
-        await until(page, lambda: says(page, "not writable"))
+        await press(page, "D", shows="Delete starter-finished?")
+        await press(page, "d", shows="not writable")
         shutil.rmtree(run.path)
         await until(page, lambda: says(page, "No run is shown.", "no longer exists"))

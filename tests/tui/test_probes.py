@@ -14,7 +14,7 @@ from contrastcli.tui.setup.draft import Draft
 from contrastcli.tui.widgets import PlainText
 from support.commands import answer_commands
 from support.recorded import append, evaluated, recorded, started
-from support.screens import SIZES, Page, says, show, until
+from support.screens import SIZES, Page, press, says, show, until
 
 PAIR, OTHER = "a dog runs | a puppy sprints", "a [b]man[/b] plays | a woman sings"
 
@@ -27,11 +27,9 @@ async def test_the_panel_appears_by_itself_and_tells_what_was_and_is(size: tuple
     async with show(ContrastApp(tmp_path, run), size) as page:
         await until(page, lambda: page.app.screen.query_one("#probes").display)
         append(run, Probed(step=100, angles={PAIR: 31.44, OTHER: 61.52}), evaluated(100, best=True))
-        await page.press(*["tab"] * 7, "z")
-        await until(page, lambda: says(page, f"{PAIR} 48.0° → 31.4°"))
+        await press(page, *["tab"] * 7, "z", shows=f"{PAIR} 48.0° → 31.4°")
         assert says(page, " | a woman sings 30.0° → 61.5°")
-        await page.press("left_square_bracket")
-        await until(page, lambda: says(page, f"{PAIR} 48.0° → 48.0°"))
+        await press(page, "left_square_bracket", shows=f"{PAIR} 48.0° → 48.0°")
 
 
 def command(page: Page) -> str:
@@ -90,6 +88,5 @@ async def test_a_text_that_would_be_two_is_no_probe(tmp_path: Path) -> None:
     app = ContrastApp(tmp_path)
     app.project.sentences = "hi", "a; b | c"
     async with show(app) as page:
-        await page.press("5", "P")
-        await until(page, lambda: says(page, "these are no probe: a ; begins the next pair"))
+        await press(page, "5", "P", shows="these are no probe: a ; begins the next pair")
     assert "dev.probes" not in app.project.draft[1]

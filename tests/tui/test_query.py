@@ -24,7 +24,7 @@ from contrastcli.tui.query.similarity_panel import SimilarityPanel, draw_dial
 from contrastcli.tui.widgets import PlainText
 from support import fake_query
 from support.recorded import recorded
-from support.screens import NARROW, SIZES, WIDE, check_golden, screen_text, settled, show, until
+from support.screens import NARROW, SIZES, WIDE, check_golden, press, screen_text, settled, show, until
 from support.waiting import wait_until
 
 
@@ -88,8 +88,7 @@ async def write(pilot: Pilot[None], name: str, text: str) -> None:
 
 async def choose_model(pilot: Pilot[None], typed: str) -> None:
     """Choose from the list of models by typing."""
-    await pilot.press("m")
-    await until(pilot, lambda: "type to narrow" in screen_text(pilot.app))
+    await press(pilot, "m", shows="type to narrow")
     await pilot.press(*typed, "enter")
 
 
@@ -98,8 +97,7 @@ async def test_a_run_that_has_saved_again_is_another_model(place: Path, models: 
         await pilot.press("5")
         await until(pilot, lambda: "best, step 300" in screen_text(pilot.app) and "0.3333" in screen_text(pilot.app))
         (place / "one-run" / "checkpoints.json").write_text('{"last": "000400", "best": "000400"}')
-        await pilot.press("1", "5")
-        await until(pilot, lambda: "best, step 400" in screen_text(pilot.app))
+        await press(pilot, "1", "5", shows="best, step 400")
         await until(pilot, lambda: len(models.list()) == 2 and bool(models.list()[1].asked))
         assert models.list()[0].closed
 
@@ -109,8 +107,7 @@ async def test_the_remembered_sentences_are_answered_by_the_newest_run(
     place: Path, models: Models, size: tuple[int, int]
 ) -> None:
     async with show(ContrastApp(place), size) as pilot:
-        await pilot.press("5")
-        await until(pilot, lambda: "0.3333" in screen_text(pilot.app))
+        await press(pilot, "5", shows="0.3333")
         assert "70.5°" in screen_text(pilot.app)
         if size == NARROW:
             check_golden("query-narrow", await settled(pilot))
@@ -125,8 +122,7 @@ async def test_the_log_has_the_commands_that_run_and_copies_one(place: Path, mod
     async with show(app, NARROW) as pilot:
         await pilot.press("5")
         await until(pilot, lambda: models.list() and models.list()[0].asked)
-        await pilot.press("semicolon")
-        await until(pilot, lambda: "Commands that the app ran" in screen_text(pilot.app))
+        await press(pilot, "semicolon", shows="Commands that the app ran")
         assert "● running" in screen_text(pilot.app)
         await pilot.press("enter")
         await until(pilot, lambda: app.clipboard)
@@ -211,8 +207,7 @@ async def test_a_name_that_is_not_in_the_list_may_be_typed_and_corrected(place: 
         await pilot.press("5")
         await choose_model(pilot, "some/encode")
         await until(pilot, lambda: models.list() and models.list()[-1].name == "some/encode")
-        await pilot.press("m")
-        await until(pilot, lambda: "not on this machine" in screen_text(pilot.app))
+        await press(pilot, "m", shows="not on this machine")
         await pilot.press("end", "r", "enter")
         await until(pilot, lambda: models.list()[-1].name == "some/encoder")
     assert state.load().project(place).model == "some/encoder"
@@ -234,8 +229,7 @@ async def test_a_model_that_cannot_be_loaded_says_why_and_is_asked_again_by_ente
 
 async def test_without_any_model_it_says_how_to_get_one(tmp_path: Path, models: Models) -> None:
     async with show(ContrastApp(tmp_path / "empty"), NARROW) as pilot:
-        await pilot.press("5")
-        await until(pilot, lambda: "No model to use" in screen_text(pilot.app))
+        await press(pilot, "5", shows="No model to use")
         assert "none yet" in screen_text(pilot.app) and "Press 1, then s" in screen_text(pilot.app)
         await choose_model(pilot, "starter")
         await until(pilot, lambda: "0.3958" in screen_text(pilot.app))
@@ -260,14 +254,12 @@ async def test_enter_goes_to_the_second_sentence_and_pasted_lines_are_one(place:
 async def test_the_nearest_sentences_of_a_corpus(place: Path, models: Models, size: tuple[int, int]) -> None:
     app = ContrastApp(place)
     async with show(app, size) as pilot:
-        await pilot.press("5", "c")
-        await until(pilot, lambda: "type to narrow" in screen_text(pilot.app))
+        await press(pilot, "5", "c", shows="type to narrow")
         await pilot.press(*"texts.txt", "enter")
         await until(pilot, lambda: "File      texts.txt ▾" in screen_text(pilot.app))
         await write(pilot, "k", "2")
         await write(pilot, "question", "a puppy")
-        await pilot.press("enter")
-        await until(pilot, lambda: "over the grass" in screen_text(pilot.app))
+        await press(pilot, "enter", shows="over the grass")
         # As it stands in the file.
         await until(pilot, lambda: "[red]chess[/red]" in screen_text(pilot.app))
         await pilot.press("escape")
@@ -296,11 +288,9 @@ async def test_a_corpus_without_a_file_says_what_to_type(place: Path, models: Mo
     async with show(ContrastApp(place)) as pilot:
         await pilot.press("5")
         await until(pilot, lambda: models.list() and models.list()[0].asked)
-        await pilot.press("n", "enter")
-        await until(pilot, lambda: "Choose a file of sentences with c" in screen_text(pilot.app))
+        await press(pilot, "n", "enter", shows="Choose a file of sentences with c")
         assert pilot.app.focused is pilot.app.screen.query_one("#file"), "and is where to choose it"
-        await pilot.press("enter")
-        await until(pilot, lambda: "type to narrow" in screen_text(pilot.app))
+        await press(pilot, "enter", shows="type to narrow")
         await pilot.press(*"a.txt", "enter")
         await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#question"))
     assert len(models.list()) == 1
@@ -341,12 +331,10 @@ async def test_a_second_question_is_typed_over_the_first_and_x_stops_a_search(
     place: Path, models: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with show(ContrastApp(place)) as pilot:
-        await pilot.press("5", "c")
-        await until(pilot, lambda: "type to narrow" in screen_text(pilot.app))
+        await press(pilot, "5", "c", shows="type to narrow")
         await pilot.press(*"texts.txt", "enter")
         await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#question"))
-        await pilot.press(*"a puppy", "enter")
-        await until(pilot, lambda: "over the grass" in screen_text(pilot.app))
+        await press(pilot, *"a puppy", "enter", shows="over the grass")
         await pilot.press(*"interest rates", "enter")
         await until(pilot, lambda: any("interest rates" in model.asked for model in models.list()))
         await until(pilot, lambda: "rates rose" in screen_text(pilot.app).split("rank")[-1].splitlines()[1])
@@ -354,8 +342,7 @@ async def test_a_second_question_is_typed_over_the_first_and_x_stops_a_search(
         await write(pilot, "question", "slow")
         await pilot.press("enter")
         await until(pilot, lambda: any("slow" in model.asked for model in models.list()))
-        await pilot.press("escape")
-        await until(pilot, lambda: "x stop" in screen_text(pilot.app))
+        await press(pilot, "escape", shows="x stop")
         await pilot.press("x")
         await until(pilot, lambda: models.list()[-1].closed)
         await until(pilot, lambda: "x stop" not in screen_text(pilot.app))

@@ -12,7 +12,7 @@ from contrastcli.tui.processes import Finished
 from contrastcli.tui.setup import dry_run_panel
 from support.commands import answer_commands
 from support.recorded import append, recorded
-from support.screens import NARROW, screen_text, show, until
+from support.screens import NARROW, press, screen_text, show, until
 
 
 async def test_a_queued_run_is_shown_and_another_is_put_behind_it(
@@ -28,8 +28,7 @@ async def test_a_queued_run_is_shown_and_another_is_put_behind_it(
         await until(pilot, lambda: "waits for the end of first" in screen_text(pilot.app))
         await until(pilot, lambda: "s stop" in screen_text(pilot.app))
         assert "◔ queued  waiting" in screen_text(pilot.app)
-        await pilot.press("1")
-        await until(pilot, lambda: "starter ▾" in screen_text(pilot.app))
+        await press(pilot, "1", shows="starter ▾")
         await pilot.press("a")
         await until(pilot, lambda: commands.calls)
     assert commands.calls == [("train", "--preset", "starter", "--detach", "--after", "last")]

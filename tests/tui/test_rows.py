@@ -17,7 +17,7 @@ from contrastcli.tui.setup.rows import Rows
 from contrastcli.tui.setup.screen import SetupScreen
 from support.command import Contrast
 from support.commands import answer_commands
-from support.screens import NARROW, SIZES, Page, check_golden, says, screen_text, show, until
+from support.screens import NARROW, SIZES, Page, check_golden, press, says, screen_text, show, until
 
 ROWS = [
     ("where is the tram", "at the harbour"),
@@ -68,8 +68,7 @@ def remaining(path: str = "rows-clean.csv") -> list[str]:
 async def test_each_row_is_shown_with_why_and_what_it_equals(size: tuple[int, int]) -> None:
     async with inspecting(size) as (pilot, _):
         assert says(pilot, "rows.csv: 5 pairs (anchor, positive)", "blank 1, same 1, repeated 1")
-        await pilot.press("down", "down")
-        await until(pilot, lambda: says(pilot, "repeated: equal"))
+        await press(pilot, "down", "down", shows="repeated: equal")
         check_golden(f"rows-{size[0]}", screen_text(pilot.app))
 
 
@@ -86,8 +85,7 @@ async def test_what_remains_is_written_and_becomes_the_data() -> None:
 
 async def test_a_kind_is_kept_by_one_key_and_rows_by_another() -> None:
     async with inspecting() as (pilot, _):
-        await pilot.press("k", "down", "k", "down", "k", "space", "w")
-        await until(pilot, lambda: says(pilot, "to which new file?"))
+        await press(pilot, "k", "down", "k", "down", "k", "space", "w", shows="to which new file?")
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, SetupScreen))
         assert remaining() == [ROWS[n][0] for n in (0, 2, 3, 4)]
@@ -95,8 +93,7 @@ async def test_a_kind_is_kept_by_one_key_and_rows_by_another() -> None:
 
 async def test_what_was_marked_is_not_forgotten_unasked() -> None:
     async with inspecting() as (pilot, rows):
-        await pilot.press("space", "escape")
-        await until(pilot, lambda: says(pilot, "Leave? What was marked is forgotten"))
+        await press(pilot, "space", "escape", shows="Leave? What was marked is forgotten")
         await pilot.press("escape")
         await until(pilot, lambda: pilot.app.screen is rows)
         await pilot.press("escape", "l")
@@ -107,28 +104,22 @@ async def test_what_was_marked_is_not_forgotten_unasked() -> None:
 async def test_a_file_that_is_left_while_it_is_written_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     async with inspecting() as (pilot, _):
         answer_commands(monkeypatch, Finished("")).held.clear()
-        await pilot.press("w")
-        await until(pilot, lambda: says(pilot, "to which new file?"))
-        await pilot.press("enter", "escape")
-        await until(pilot, lambda: says(pilot, "rows-clean.csv was not written"))
+        await press(pilot, "w", shows="to which new file?")
+        await press(pilot, "enter", "escape", shows="rows-clean.csv was not written")
         assert isinstance(pilot.app.screen, SetupScreen)
 
 
 async def test_the_backbone_adds_what_only_a_model_sees() -> None:
     async with inspecting() as (pilot, _):
-        await pilot.press("b")
-        await until(pilot, lambda: says(pilot, "false-negative"))
-        await pilot.press("down")
-        await until(pilot, lambda: says(pilot, "the nearest positives of other anchors"))
+        await press(pilot, "b", shows="false-negative")
+        await press(pilot, "down", shows="the nearest positives of other anchors")
 
 
 async def test_a_backbone_that_cannot_be_loaded_leaves_the_rows_to_be_written() -> None:
     async with inspecting() as (pilot, rows):
         rows._backbone = "no/such-model"
-        await pilot.press("b")
-        await until(pilot, lambda: says(pilot, "no/such-model"))
-        await pilot.press("w")
-        await until(pilot, lambda: says(pilot, "to which new file?"))
+        await press(pilot, "b", shows="no/such-model")
+        await press(pilot, "w", shows="to which new file?")
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, SetupScreen))
         assert Path("rows-clean.csv").exists()
@@ -138,8 +129,7 @@ async def test_the_backbone_is_not_asked_while_the_file_is_written(monkeypatch: 
     async with inspecting() as (pilot, _):
         commands = answer_commands(monkeypatch, lambda _, words: Finished("", "no" * (words[0] == "train")))
         commands.held.clear()
-        await pilot.press("w")
-        await until(pilot, lambda: says(pilot, "to which new file?"))
+        await press(pilot, "w", shows="to which new file?")
         await pilot.press("enter")
         await until(pilot, lambda: commands.calls)
         await pilot.press("b")

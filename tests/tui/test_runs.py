@@ -31,7 +31,7 @@ from contrastcli.tui.widgets import PlainText
 from support.commands import answer_commands
 from support.recorded import Kind, append, end, evaluated, recorded, stepped
 from support.runs_screen import at, names, opened
-from support.screens import NARROW, SIZES, WIDE, check_golden, says, screen_text, settled, show, until
+from support.screens import NARROW, SIZES, WIDE, check_golden, press, says, screen_text, settled, show, until
 
 KINDS: tuple[Kind, ...] = ("finished", "running", "stopped", "diverged", "killed", "silent")
 
@@ -83,8 +83,7 @@ async def test_selected_runs_are_overlaid_and_compared(tmp_path: Path, size: tup
         assert "train.batch_size" not in str(text.content), "only settings that differ"
         if size == WIDE:
             check_golden("runs-overlaid-wide", timeless(await settled(pilot)))
-        await pilot.press("space")
-        await until(pilot, lambda: "━━ one" in screen_text(pilot.app))
+        await press(pilot, "space", shows="━━ one")
 
 
 async def test_scores_of_other_dev_sets_are_told_apart_in_the_legend(tmp_path: Path) -> None:
@@ -285,17 +284,13 @@ async def test_an_export_asks_for_a_folder_and_a_format(place: Path, monkeypatch
     commands = answer_commands(monkeypatch, Finished("out\n"))
     async with opened(ContrastApp(place), NARROW) as (pilot, table):
         at(table, "starter-finished")
-        await pilot.press("x")
-        await until(pilot, lambda: "which new folder" in screen_text(pilot.app))
+        await press(pilot, "x", shows="which new folder")
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(pilot.app.screen, RunsScreen))
         assert not commands.calls
-        await pilot.press("x")
-        await until(pilot, lambda: "which new folder" in screen_text(pilot.app))
-        await pilot.press("ctrl+u", *"out", "enter")
-        await until(pilot, lambda: "In which format?" in screen_text(pilot.app))
-        await pilot.press(*"int8", "enter")
-        await until(pilot, lambda: "exported starter-finished to out" in screen_text(pilot.app))
+        await press(pilot, "x", shows="which new folder")
+        await press(pilot, "ctrl+u", *"out", "enter", shows="In which format?")
+        await press(pilot, *"int8", "enter", shows="exported starter-finished to out")
     path = str((place / "starter-finished").resolve())
     assert commands.calls == [("export", path, "out", "--format", "onnx-int8")]
 
@@ -312,12 +307,9 @@ async def test_an_earlier_export_is_overwritten_where_that_is_wanted(
     async with opened(ContrastApp(place), NARROW) as (pilot, table):
         at(table, "starter-finished")
         for answer, said in (("k", "finished"), ("o", "exported starter-finished to out")):
-            await pilot.press("x")
-            await until(pilot, lambda: "which new folder" in screen_text(pilot.app))
-            await pilot.press("ctrl+u", *"out", "enter")
-            await until(pilot, lambda: "In which format?" in screen_text(pilot.app))
-            await pilot.press("enter")
-            await until(pilot, lambda: "out exists" in screen_text(pilot.app))
+            await press(pilot, "x", shows="which new folder")
+            await press(pilot, "ctrl+u", *"out", "enter", shows="In which format?")
+            await press(pilot, "enter", shows="out exists")
             await pilot.press("o", "escape")  # typed before it was read
             question = pilot.app.screen
             assert isinstance(question, Question)
@@ -331,13 +323,11 @@ async def test_an_earlier_export_is_overwritten_where_that_is_wanted(
 async def test_deleting_asks_and_deletes(place: Path) -> None:
     async with opened(ContrastApp(place)) as (pilot, table):
         at(table, "starter-stopped")
-        await pilot.press("D")
-        await until(pilot, lambda: "Delete starter-stopped?" in screen_text(pilot.app))
+        await press(pilot, "D", shows="Delete starter-stopped?")
         await pilot.press("k")
         await until(pilot, lambda: isinstance(pilot.app.screen, RunsScreen))
         assert (place / "starter-stopped").exists()
-        await pilot.press("delete")
-        await until(pilot, lambda: "Delete starter-stopped?" in screen_text(pilot.app))
+        await press(pilot, "delete", shows="Delete starter-stopped?")
         await pilot.press("d")
         await until(pilot, lambda: "starter-stopped" not in names(table))
     assert not (place / "starter-stopped").exists()
@@ -357,8 +347,7 @@ async def test_a_run_that_was_opened_by_its_whole_path_is_the_one_in_its_row(
 async def test_a_run_in_progress_is_not_deleted(place: Path) -> None:
     async with opened(ContrastApp(place)) as (pilot, table):
         at(table, "starter-running")
-        await pilot.press("D")
-        await until(pilot, lambda: "stop it first" in screen_text(pilot.app))
+        await press(pilot, "D", shows="stop it first")
     assert (place / "starter-running").exists()
 
 
@@ -378,8 +367,7 @@ async def test_a_broken_run_is_a_row_that_says_so(place: Path) -> None:
 
 async def test_an_empty_directory_says_how_to_make_the_first_run(tmp_path: Path) -> None:
     async with show(ContrastApp(tmp_path / "nothing"), NARROW) as pilot:
-        await pilot.press("3")
-        await until(pilot, lambda: "There is no run" in screen_text(pilot.app))
+        await press(pilot, "3", shows="There is no run")
         assert "Press 1" in screen_text(pilot.app)
         assert "open" not in screen_text(pilot.app).splitlines()[-1], "there is nothing to do with no run"
 
@@ -390,12 +378,10 @@ async def test_columns_are_chosen_and_sorted_by_and_that_is_remembered(place: Pa
     at = len(columns.USUAL)  # the first that is not shown
     title = titles[at]
     async with opened(ContrastApp(place)) as (pilot, table):
-        await pilot.press("c")
-        await until(pilot, lambda: "● name" in screen_text(pilot.app))
+        await press(pilot, "c", shows="● name")
         await pilot.press(*["down"] * at, "space", *["u"] * (at - 1), "escape")
         await until(pilot, lambda: str(table.ordered_columns[2].label) == title)
-        await pilot.press("o", "o")
-        await until(pilot, lambda: f"by {title}" in screen_text(pilot.app))
+        await press(pilot, "o", "o", shows=f"by {title}")
     async with opened(ContrastApp(place)) as (pilot, table):
         assert str(table.ordered_columns[2].label) == title and f"by {title}" in screen_text(pilot.app)
 
@@ -404,8 +390,7 @@ async def test_columns_that_no_run_here_has_stay_remembered(place: Path) -> None
     app = ContrastApp(place)
     app.remembered.columns = ("name", "lambda", "state")
     async with opened(app) as (pilot, _):
-        await pilot.press("c")
-        await until(pilot, lambda: "● name" in screen_text(pilot.app))
+        await press(pilot, "c", shows="● name")
         await pilot.press("escape")
         await until(pilot, lambda: not app.screen.is_modal)
         assert app.remembered.columns == ("name", "lambda", "state")
@@ -438,10 +423,8 @@ async def test_the_name_stays_where_it_is_the_last_column(place: Path) -> None:
 async def test_a_note_is_written_on_a_run_and_found_by(place: Path) -> None:
     async with opened(ContrastApp(place)) as (pilot, table):
         at(table, "starter-killed")
-        await pilot.press("n")
-        await until(pilot, lambda: "A note on starter-killed" in screen_text(pilot.app))
-        await pilot.press(*"#odd", "enter")
-        await until(pilot, lambda: "starter-killed: #odd" in screen_text(pilot.app))
+        await press(pilot, "n", shows="A note on starter-killed")
+        await press(pilot, *"#odd", "enter", shows="starter-killed: #odd")
         await pilot.press("slash", *"#odd")
         await until(pilot, lambda: names(table) == ["starter-killed"])
     assert (place / "starter-killed" / "note.txt").read_text() == "#odd\n"
@@ -501,14 +484,11 @@ async def test_what_is_selected_is_exported_and_deleted_together(place: Path, mo
         for name in ("starter-stopped", "starter-finished"):
             at(table, name)
             await pilot.press("space")
-        await pilot.press("x")
-        await until(pilot, lambda: "Write the best model of 2 runs" in screen_text(pilot.app))
-        await pilot.press("enter")
-        await until(pilot, lambda: "In which format?" in screen_text(pilot.app))
+        await press(pilot, "x", shows="Write the best model of 2 runs")
+        await press(pilot, "enter", shows="In which format?")
         await pilot.press("enter")
         await until(pilot, lambda: len(commands.calls) == 2)
-        await pilot.press("D")
-        await until(pilot, lambda: "Delete 2 runs (starter-stopped, starter-finished)?" in screen_text(pilot.app))
+        await press(pilot, "D", shows="Delete 2 runs (starter-stopped, starter-finished)?")
         await pilot.press("d")
         await until(pilot, lambda: len(commands.calls) == 3)
     *exports, deletion = commands.calls
@@ -540,8 +520,7 @@ async def test_of_many_runs_the_first_are_compared(tmp_path: Path) -> None:
     for number in range(len(LETTERS) + 1):
         recorded(tmp_path, "empty", f"run-{number}")
     async with opened(ContrastApp(tmp_path)) as (pilot, _):
-        await pilot.press("a")
-        await until(pilot, lambda: "Differences, 26 of 27 runs" in screen_text(pilot.app))
+        await press(pilot, "a", shows="Differences, 26 of 27 runs")
         table = pilot.app.screen.query_one(RunsTable)
         assert [str(table.get_row_at(row)[0]) for row in range(27)] == [*LETTERS, "●"], "no letter is given twice"
 
@@ -553,8 +532,7 @@ async def test_b_tests_two_selected_runs(place: Path, monkeypatch: pytest.Monkey
     async with opened(ContrastApp(place)) as (pilot, _):
         await pilot.press("b")
         assert not commands.calls, "one run cannot be tested"
-        await pilot.press("space", "down", "space")
-        await until(pilot, lambda: "b test · / filter" in screen_text(pilot.app))
+        await press(pilot, "space", "down", "space", shows="b test · / filter")
         await pilot.press("b")
         words = "a is not different from b: nDCG@10 80.07 → 80.32 (+0.25, 95 % -0.30 … +0.78)"
         await until(pilot, lambda: words in " ".join(screen_text(pilot.app).split()))
@@ -569,8 +547,7 @@ async def test_a_test_says_nothing_of_a_run_that_has_a_better_model_since(
     monkeypatch.setattr(screen, "READ_SECONDS", 0.1)
     async with opened(ContrastApp(place)) as (pilot, table):
         at(table, "starter-stopped")
-        await pilot.press("space", "down", "space", "b")
-        await until(pilot, lambda: says(pilot, "no dev pairs"))
+        await press(pilot, "space", "down", "space", "b", shows="no dev pairs")
         append(runs.Run(place / "starter-stopped"), msgspec.structs.replace(evaluated(400, best=True), score=0.99))
         await until(pilot, lambda: not says(pilot, "no dev pairs"))
 
@@ -579,8 +556,7 @@ async def test_b_on_another_pair_ends_the_test_before_it(place: Path, monkeypatc
     commands = answer_commands(monkeypatch, Finished("", "no dev pairs"))
     commands.held.clear()
     async with opened(ContrastApp(place)) as (pilot, _):
-        await pilot.press("space", "down", "space", "b")
-        await until(pilot, lambda: says(pilot, "comparing …"))
+        await press(pilot, "space", "down", "space", "b", shows="comparing …")
         await pilot.press("space", "down", "space", "b")
         await until(pilot, lambda: len(commands.calls) == 2)
         commands.held.set()

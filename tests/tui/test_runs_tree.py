@@ -19,7 +19,7 @@ from contrastcli.tui.widgets import PlainText
 from support.commands import answer_commands
 from support.recorded import Kind, end, recorded
 from support.runs_screen import at, names, opened
-from support.screens import NARROW, says, screen_text, until
+from support.screens import NARROW, press, says, screen_text, until
 from support.settings import preset
 from support.sweeps import make_sweep
 
@@ -151,13 +151,11 @@ async def test_the_keys_for_several_runs_take_all_of_a_heading(swept: Path) -> N
     async with opened(ContrastApp(swept)) as (pilot, table):
         await pilot.press("o", "g")
         assert names(table) == ["other", "▸ tau=0.05 lr=5e-05  2 of 2", "s-tau=0.1-seed=42"]
-        await pilot.press("down")
-        await until(pilot, lambda: "B s-tau=0.05-seed=43" in screen_text(pilot.app))
+        await press(pilot, "down", shows="B s-tau=0.05-seed=43")
         footer = screen_text(pilot.app).splitlines()[-1]
         assert "evaluate" not in footer and "resume" not in footer, "they take one run"
         await pilot.press("space", "up")
         assert [str(table.get_row_at(row)[0]) for row in range(3)] == [" ", "●", " "]
-        await pilot.press("D")
-        await until(pilot, lambda: "Delete 2 runs (s-tau=0.05-seed=42, s-tau=0.05-seed=43)?" in screen_text(pilot.app))
+        await press(pilot, "D", shows="Delete 2 runs (s-tau=0.05-seed=42, s-tau=0.05-seed=43)?")
         await pilot.press("d")
         await until(pilot, lambda: names(table) == ["other", "s-tau=0.1-seed=42"])

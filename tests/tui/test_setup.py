@@ -31,7 +31,7 @@ from contrastcli.tui.widgets import PlainText
 from support.command import Contrast
 from support.commands import Commands, answer_commands
 from support.recorded import recorded
-from support.screens import NARROW, WIDE, check_golden, says, screen_text, show, until
+from support.screens import NARROW, WIDE, check_golden, press, says, screen_text, show, until
 
 PREVIEW: dict[str, Any] = {
     "rows": [
@@ -153,10 +153,8 @@ async def test_leaving_waits_for_a_training_that_starts_and_asks_what_becomes_of
     monkeypatch.setattr("contrastcli.tui.dialogs.LATE_SECONDS", 0.0)
     async with shown() as (pilot, _):
         commands.held.clear()
-        await pilot.press("s")
-        await until(pilot, lambda: "starting…" in screen_text(pilot.app))
-        await pilot.press("q")
-        await until(pilot, lambda: "a training starts; then it is asked" in screen_text(pilot.app))
+        await press(pilot, "s", shows="starting…")
+        await press(pilot, "q", shows="a training starts; then it is asked")
         commands.held.set()
         await until(pilot, lambda: "starter-running is still training" in screen_text(pilot.app))
         await pilot.press("k")
@@ -172,14 +170,12 @@ async def test_leaving_again_asks_also_where_a_field_has_the_focus(
         commands.held.clear()
         await pilot.press("s", "5")
         await until(pilot, lambda: pilot.app.current_mode == "query")
-        await pilot.press("s", "ctrl+q")
-        await until(pilot, lambda: "a training starts; then it is asked" in screen_text(pilot.app))
+        await press(pilot, "s", "ctrl+q", shows="a training starts; then it is asked")
         commands.held.set()
         await until(pilot, lambda: "started starter-running" in screen_text(pilot.app))
         await pilot.pause(0.3)
         assert isinstance(pilot.app.focused, Input) and not pilot.app.screen.is_modal
-        await pilot.press("ctrl+q")
-        await until(pilot, lambda: "starter-running is still training" in screen_text(pilot.app))
+        await press(pilot, "ctrl+q", shows="starter-running is still training")
 
 
 async def test_a_start_leaves_a_dialog_as_it_is_and_leaving_asks_about_its_run(
@@ -199,8 +195,7 @@ async def test_a_start_leaves_a_dialog_as_it_is_and_leaving_asks_about_its_run(
         )
         await pilot.press("s", "k")
         assert pilot.app.screen.query_one(Input).value == "sk", "letters of the note are no answer"
-        await pilot.press("escape")
-        await until(pilot, lambda: "starter-running is still training" in screen_text(pilot.app))
+        await press(pilot, "escape", shows="starter-running is still training")
         await pilot.press("s", "k", "escape")
         assert "starter-running is still training" in screen_text(pilot.app), "nor is what is typed as it appears"
 
@@ -209,8 +204,7 @@ async def test_what_a_start_says_is_of_its_own_draft_and_keeps_one_from_leaving(
     async with shown() as (pilot, screen):
         fail(commands, "the disk is full")
         commands.held.clear()
-        await pilot.press("s", "q", "q")
-        await until(pilot, lambda: "a training starts" in screen_text(pilot.app))
+        await press(pilot, "s", "q", "q", shows="a training starts")
         await write(pilot, screen, "train.epochs", "x")
         commands.held.set()
         await until(pilot, lambda: any("the disk is full" in one.message for one in pilot.app._notifications))
@@ -234,12 +228,10 @@ async def test_errors_of_the_dry_run_and_of_the_start_are_shown_and_s_tries_agai
         assert "cannot start: texts.txt is missing" in screen_text(pilot.app)
         assert screen.query_one("#start", Button).disabled
         commands.answer = answer
-        await pilot.press("s")
-        await until(pilot, lambda: "ready: 138 steps" in screen_text(pilot.app))
+        await press(pilot, "s", shows="ready: 138 steps")
         assert not started(commands)
         fail(commands, "runs cannot be written")
-        await pilot.press("s")
-        await until(pilot, lambda: "runs cannot be written" in screen_text(pilot.app))
+        await press(pilot, "s", shows="runs cannot be written")
         assert "hint: fix it" in screen_text(pilot.app) and pilot.app.current_mode == "setup"
 
 
@@ -319,8 +311,7 @@ async def test_summary_and_command_are_below_the_curve_where_it_is_narrow(comman
         assert says(pilot, "contrast train --preset", "Summary")
         await pilot.press("pagedown", "pagedown")
         await until(pilot, lambda: says(pilot, "positive", "a puppy", "[sprints]"))
-        await pilot.press("pageup", "pageup")
-        await until(pilot, lambda: "━━ cosine" in screen_text(pilot.app))
+        await press(pilot, "pageup", "pageup", shows="━━ cosine")
 
 
 async def test_a_bad_value_is_shown_next_to_its_field_and_nothing_starts(commands: Commands) -> None:
@@ -381,10 +372,8 @@ async def test_names_are_offered_completed_and_checked_as_they_are_typed(
         row(screen, "model.backbone").value.focus()
         await open_list(pilot, "enter")
         await until(pilot, lambda: "starter" in screen_text(pilot.app))
-        await pilot.press(*"./no-model")
-        await until(pilot, lambda: "folder without a model" in screen_text(pilot.app))
-        await pilot.press("ctrl+u", *"no/such-model")
-        await until(pilot, lambda: "not on this machine" in screen_text(pilot.app))
+        await press(pilot, *"./no-model", shows="folder without a model")
+        await press(pilot, "ctrl+u", *"no/such-model", shows="not on this machine")
 
 
 async def test_it_is_not_ready_while_the_backbone_is_not_on_this_machine(commands: Commands) -> None:
@@ -470,12 +459,10 @@ async def test_without_data_or_where_they_cannot_be_read_it_says_what_to_do(comm
         await write(pilot, screen, "data.train", "")
         await pilot.press("escape", "p", *"nothing", "enter")
         await until(pilot, lambda: screen.draft.preset == "")
-        await pilot.press("e")
-        await until(pilot, lambda: "choose some: d" in screen_text(pilot.app))
+        await press(pilot, "e", shows="choose some: d")
         fail(commands, "rows.csv: its columns make neither sentences nor pairs")
         await write(pilot, screen, "data.train", "rows.csv")
-        await pilot.press("escape", "e")
-        await until(pilot, lambda: "neither sentences nor pairs" in screen_text(pilot.app))
+        await press(pilot, "escape", "e", shows="neither sentences nor pairs")
         assert commands.calls[-1] == ("suggest", "rows.csv", "--no-trial", "--json")
 
 
@@ -517,8 +504,7 @@ async def test_presets_are_listed_with_what_they_are_and_nothing_is_one_of_them(
 
 async def test_more_shows_every_setting_of_the_objective(commands: Commands) -> None:
     async with shown() as (pilot, screen):
-        await pilot.press("m")
-        await until(pilot, lambda: "mask duplicates" in screen_text(pilot.app))
+        await press(pilot, "m", shows="mask duplicates")
         assert "hard negatives" in screen_text(pilot.app)
         headings = [str(heading.content) for heading in screen.query(".section .heading").results(PlainText)]
         assert headings[:3] == ["Encoder", "Objective", "Training data"]
@@ -618,8 +604,7 @@ async def test_arrows_go_through_the_fields_and_the_footer_keeps_within_eight_ke
         preset = screen.query_one(SettingsForm).preset
         await pilot.press("down")
         await until(pilot, lambda: screen.focused is preset)
-        await pilot.press("down")
-        await until(pilot, lambda: "model.backbone (preset" in screen_text(pilot.app))
+        await press(pilot, "down", shows="model.backbone (preset")
         assert screen_text(pilot.app).count("≠ paper bert-base-uncased") == 1, "only the field with the focus says more"
         await pilot.press("up")
         await until(pilot, lambda: screen.focused is preset)

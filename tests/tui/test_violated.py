@@ -13,7 +13,7 @@ from contrastcli.tui.live.lines import NegativesPanel
 from contrastcli.tui.processes import Finished
 from support.commands import answer_commands
 from support.recorded import append, recorded, started
-from support.screens import NARROW, SIZES, Page, footer, says, show, until
+from support.screens import NARROW, SIZES, Page, footer, press, says, show, until
 
 pytestmark = pytest.mark.usefixtures("quick_live")
 
@@ -39,8 +39,7 @@ async def listed(page: Page) -> NegativesPanel:
     """Show the list."""
     panel = page.app.screen.query_one(NegativesPanel)
     panel.focus()
-    await page.press("z")
-    await until(page, lambda: says(page, "Violated again and again · 1 of 3"))
+    await press(page, "z", shows="Violated again and again · 1 of 3")
     return panel
 
 
@@ -70,8 +69,7 @@ async def test_z_lists_every_anchor_as_last_told_with_its_angles_and_the_words_t
         await until(page, lambda: says(page, "· 3 of 3, the worst of 1,310", "▶ 4 times"))
         append(run, started(this_process(), resumed_from=200))
         await until(page, lambda: says(page, "· 2 of 2", "▶ 4 times"))
-        await page.press("z")
-        await until(page, lambda: says(page, "▲ closer than the positive"))
+        await press(page, "z", shows="▲ closer than the positive")
 
 
 async def test_x_leaves_the_pair_out_by_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,8 +80,7 @@ async def test_x_leaves_the_pair_out_by_a_command(tmp_path: Path, monkeypatch: p
     async with show(app, NARROW) as page:
         await until(page, lambda: says(page, "✔ finished"))
         await listed(page)
-        await page.press("down", "x")
-        await until(page, lambda: says(page, "▶ 4 times in 2.0 epochs -8.5° left out"))
+        await press(page, "down", "x", shows="▶ 4 times in 2.0 epochs -8.5° left out")
         pair = violated(3, 4).anchor, violated(3, 4).negative
         assert commands.calls == [("runs", "exclude", "--", str(run.path.resolve()), *pair)]
         await page.press("x")
@@ -129,8 +126,7 @@ async def test_y_writes_the_list_and_both_keys_are_those_of_the_screen_elsewhere
         await until(page, lambda: any(one.message == told for one in app._notifications))
         await page.press("z", "y")
         await until(page, lambda: "✔ finished" in app.clipboard)
-        await page.press("x")
-        await until(page, lambda: says(page, "Write the best model of mine to which new folder?"))
+        await press(page, "x", shows="Write the best model of mine to which new folder?")
     assert earlier.read_text() == "edited"
     first, *others = csv.DictReader(path.read_text("utf-8").splitlines())
     texts = {"anchor": "a man 2 plays [b]the[/b] guitar", "positive": "a person 2 plays"}
