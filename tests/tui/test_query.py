@@ -11,7 +11,6 @@ import pytest
 from textual.app import App
 from textual.events import Paste
 from textual.pilot import Pilot
-from textual.screen import Screen
 from textual.widgets import Input
 
 from contrastcli.tui import processes, state
@@ -63,11 +62,10 @@ class Models:
 
 
 @pytest.fixture(autouse=True)
-def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Models:
-    """The processes that the screen has started; Setup has tests of its own, and takes its time."""
+def models(without_setup: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Models:
+    """The processes that the screen has started."""
     monkeypatch.setenv(fake_query.LOG, str(tmp_path / "asked.jsonl"))
     monkeypatch.setattr(processes, "CONTRAST", (sys.executable, fake_query.__file__))
-    monkeypatch.setitem(ContrastApp.MODES, "setup", Screen)
     return Models(tmp_path / "asked.jsonl")
 
 
