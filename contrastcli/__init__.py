@@ -4,11 +4,12 @@ In Python there is `load`; everything else is the command line. A run directory 
 and checkpoints into it, and whatever shows, compares or uses a model reads it.
 
 cli.py        every command, in one file: words into calls
-options.py    click's types and decorators; the options that are made from the settings
+options.py    click's types, and the options of every command
 api.py        what an objective of another package may import
 boundary.py   the edge of the process: its streams, its version, an exception as two lines
 files.py      writing a file whole or not at all, locks, caches on disk; the user's folders
 errors.py     the one error type, its exit codes, and a hint's remedies
+parsing/      the words of a command line to a command and its options, and what is meant by other words
 tui/          the full-screen app: a client of the command line
 commands/     what each command does
 training/     the loop, a step's gradient, checkpoints, and the auxiliaries that train beside the encoder
@@ -24,8 +25,8 @@ starter/      a small encoder and texts, for the first minute offline
 
 Imports point down, inside functions too:
 
-    cli → tui, options → commands → training, show → evaluation → model → api → data, objectives, runs → settings
-        → boundary, files → errors
+    cli → tui, options → parsing → commands → training, show → evaluation → model → api → data, objectives, runs
+        → settings → boundary, files → errors
 """
 
 from __future__ import annotations

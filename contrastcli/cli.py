@@ -15,6 +15,7 @@ from contrastcli.commands import train as training
 from contrastcli.commands.job import Job, check_training, resolve, run_and_config
 from contrastcli.errors import UsageError
 from contrastcli.files import user_file
+from contrastcli.parsing.command import Group, SettingsCommand
 from contrastcli.runs import directory as runs
 from contrastcli.runs import process
 from contrastcli.runs.directory import Run
@@ -22,7 +23,7 @@ from contrastcli.settings import presets
 from contrastcli.show.format import as_json, size, table
 
 
-@click.group(cls=options.Group, context_settings=options.CONTEXT)
+@click.group(cls=Group, context_settings=options.CONTEXT)
 @click.version_option(__version__, prog_name="contrast")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.option("--runs-dir", metavar="DIR", help="The runs directory. Default: CONTRAST_RUNS, else ./runs.")
@@ -49,7 +50,7 @@ def _open_app(directory: Path, run: Run | None, *, mouse: bool = True) -> None:
     app.show(directory, run, mouse=mouse)
 
 
-@cli.command(cls=options.SettingsCommand, params=[*options.TRAINING])
+@cli.command(cls=SettingsCommand, params=[*options.TRAINING])
 @click.pass_obj
 def train(directory: Path, job: Job, no_ui: bool, detach: bool, after: Run | None) -> int:
     """Train a sentence encoder."""
@@ -73,7 +74,7 @@ def train(directory: Path, job: Job, no_ui: bool, detach: bool, after: Run | Non
     return training.start(config, run, directory, job.run_name, after=after, json=job.json, detach=detach, show=show)
 
 
-@cli.command(cls=options.SettingsCommand, params=[*options.SWEEPING])
+@cli.command(cls=SettingsCommand, params=[*options.SWEEPING])
 @click.pass_obj
 def sweep(directory: Path, job: Job, axes: Sequence[str], worker: bool, workers: int) -> int:
     """Train a grid of settings, with several seeds."""
@@ -384,7 +385,7 @@ def config_group() -> None:
     """Show the settings that a run would use, and their sources."""
 
 
-@config_group.command("show", cls=options.SettingsCommand, params=[*options.SETTINGS])
+@config_group.command("show", cls=SettingsCommand, params=[*options.SETTINGS])
 def show_config(job: Job) -> None:
     """Show each setting with its value and the source of the value."""
     from contrastcli.show.settings import settings

@@ -1,32 +1,18 @@
-"""Click's types and decorators: what commands share, and options that are made from the settings."""
+"""Click's types, and the options of every command but those that are made from the settings."""
 
 import math
 import os
-import shlex
-from collections.abc import Sequence
-from dataclasses import fields
-from functools import partial
-from itertools import dropwhile
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import click
-from click.core import augment_usage_errors
 from click.shell_completion import CompletionItem, shell_complete
 
 from contrastcli import boundary
-from contrastcli.commands import mistyped
-from contrastcli.commands.job import Job, flag_layer
-from contrastcli.data.downloads import shown_by
 from contrastcli.errors import DataError, UsageError
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.runs import directory as runs
 from contrastcli.settings import presets, sections
-from contrastcli.settings.setting import Setting
-from contrastcli.show.console import progress
-
-OPTIONS, WORDS = "contrastcli.options", "contrastcli.words"
-"""Where the `meta` of click's context has the options of the command that was last read, and the words after it."""
 
 COMPLETE, SHELLS = "_CONTRAST_COMPLETE", ("bash", "fish", "zsh")
 """The variable by which a shell asks for completions, and the shells that click knows."""
@@ -336,113 +322,3 @@ DELETING = (
     click.Argument(["chosen"], type=RunName(whole=True), nargs=-1, required=True, metavar="RUN..."),
     _option("--yes", "Do not ask.", is_flag=True),
 )
-
-
-class Command(click.Command):
-    """A command whose help ends in examples, each on a line of its own."""
-
-    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        super().format_help_text(ctx, formatter)
-        formatter.write_paragraph()
-        with formatter.indentation():
-            for line in mistyped.examples(ctx.command_path):
-                formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Answer options of other software, such as --learning-rate, and words without an option with ours."""
-        known = ctx.meta[OPTIONS] = {name for param in self.get_params(ctx) for name in param.opts}
-        ctx.allow_extra_args = True
-        words = ctx.meta[WORDS] = list(args)
-        try:
-            with augment_usage_errors(ctx):
-                rest = super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            fits = partial(self._takes, ctx)
-            unknown, hint = mistyped.our_options(words, known, ctx.command_path, fits)
-            if error.option_name not in unknown:
-                raise
-            kind, names = "is no option" if len(unknown) == 1 else "are no options", "', '".join(unknown)
-            raise UsageError(f"there {kind} '{names}'", hint) from None
-        if rest and not (isinstance(self, click.Group) or ctx.resilient_parsing):
-            data = ",".join(ctx.params.get("data__train") or ())
-            place = mistyped.in_its_place(words, rest, known, data, ctx.find_object(Path) or Path())
-            is_one = sum(isinstance(param, click.Argument) for param in self.params) == 1
-            with_options = [rest[0], *dropwhile(lambda word: not word.startswith("-"), words)]
-            alone = f"one at a time: {ctx.command_path} {shlex.join(with_options)}"
-            usual = alone if is_one else mistyped.usage(ctx.command_path)
-            raise UsageError(f"'{rest[0]}' was not expected", f"did you mean {place}?" if place else usual)
-        return rest
-
-    def _takes(self, ctx: click.Context, words: Sequence[str]) -> bool:
-        """Whether a command line without options that it lacks has no more words than the command takes."""
-        try:
-            return not self.make_parser(ctx).parse_args([*words])[1]
-        except click.ClickException:
-            return True
-
-    def invoke(self, ctx: click.Context) -> Any:
-        with shown_by(progress):
-            return super().invoke(ctx)
-
-
-class Group(Command, click.Group):
-    """A group that without a command lists, if it can, or shows its help. An error names the nearest known command."""
-
-    command_class = Command
-    group_class = type
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        usual = next((name for name in ("list", "show") if name in self.commands), "--help")
-        return super().parse_args(ctx, args or [usual])
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        is_known = not args or args[0].startswith("-") or args[0] in self.commands
-        if not (is_known or ctx.resilient_parsing):
-            directory = runs.runs_dir(ctx.find_root().params.get("runs_dir"))
-            hint = mistyped.command(args, ctx.command_path, self.commands, directory)
-            raise UsageError(f"there is no command '{args[0]}'", hint)
-        return super().resolve_command(ctx, args)
-
-
-class SettingsCommand(Command):
-    """A command with an option for each setting of a run. Its callback gets a `Job`."""
-
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        if not any(isinstance(p, SettingOption) for p in self.params):
-            self.params += [SettingOption(setting) for setting in sections.all_settings().values() if setting.flag]
-        return super().get_params(ctx)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        settings = [(p.setting, ctx.params.pop(p.name)) for p in self.params if isinstance(p, SettingOption)]
-        typed = [(one, text) for one, text in settings if text not in (None, ())]
-        flags = [(one, ",".join(text) if isinstance(text, tuple) else text) for one, text in typed]
-        ctx.params["typed"] = flag_layer(ctx.params["typed"], flags)
-        words = {field.name: ctx.params.pop(field.name) for field in fields(Job) if field.name in ctx.params}
-        ctx.params["job"] = Job(**words)
-        return super().invoke(ctx)
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
-            if (record := param.get_help_record(ctx)) is not None:
-                section = param.setting.section if isinstance(param, SettingOption) else "options"
-                sections.setdefault(section, []).append(record)
-        for section, records in sections.items():
-            with formatter.section(section.capitalize()):
-                formatter.write_dl(records)
-
-
-class SettingOption(click.Option):
-    """The option of one setting. The setting parses the text, so that errors are the same for flags and variables."""
-
-    def __init__(self, setting: Setting) -> None:
-        self.setting = setting
-        metavar = "|".join(setting.choices) or ("BOOL" if setting.kind is bool else setting.kind.__name__.upper())
-        help = f"{setting.symbol}: {setting.help}" if setting.symbol else setting.help
-        names = [setting.flag, setting.key.replace(".", "__")]
-        super().__init__(names, metavar=metavar, help=help, multiple=setting.key == "data.train")
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        return [CompletionItem(choice) for choice in self.setting.choices if choice.startswith(incomplete)]

@@ -28,6 +28,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("__init__", "__main__"),
     ("cli",),
     ("tui", "options"),
+    ("parsing",),
     ("commands",),
     ("training", "show"),
     ("api",),

@@ -1,7 +1,6 @@
-"""What the commands do: a file for each verb. Their names and options are in `cli.py`, their examples in examples.txt.
+"""What the commands do: a file for each verb. Their names and options are in `cli.py`.
 
 job.py          from typed words to the settings of a run or to a sweep
-mistyped.py     what is meant by words that a command does not know, and examples of each command
 train.py        preview, start, resume and watch a run
 sweep.py        train cells in turn; those of a sweep, and their scores
 papers.py       the papers' tables and figures: train their cells, measure and print

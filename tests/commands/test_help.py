@@ -9,7 +9,7 @@ import pytest
 
 from contrastcli import options
 from contrastcli.cli import cli
-from contrastcli.commands import mistyped
+from contrastcli.parsing import mistyped
 from contrastcli.settings import presets
 from support.command import Contrast
 
