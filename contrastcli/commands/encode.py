@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -58,9 +58,8 @@ def encode_file(
     check_unread(output, source)
     number, parts = _parse_shard(shard)
     if " " in source and not format_of(Path(source)) and not os.path.exists(source):
-        options = {"--model": model, "--dim": dim, "--as": kind, "--dtype": dtype, "--precision": precision}
-        options |= {"--normalize": normalize}
-        raise DataError(f"there is no file {source}", _echoed(source, output, options))
+        again = shlex.join(["contrast", *("-" if word == source else word for word in sys.argv[1:])])
+        raise DataError(f"there is no file {source}", f"echo {shlex.quote(source)} | {again}")
     ref = resolve(model, runs_dir)
     rows = load_sentences(source, columns, blank) if source != "-" else _read_stdin(columns, blank)
     texts = rows.views["anchor"]
@@ -92,13 +91,6 @@ def _remarks(
         yield f"{encoder.name} has no prompts, and --as {kind} changes nothing"
     if unit in ("int8", "binary"):
         yield f"--dtype {unit} keeps no length, and --normalize changes nothing"
-
-
-def _echoed(text: str, output: Path, options: Mapping[str, object]) -> str:
-    """The command that encodes a text, with the options that have a value."""
-    words = [word for option, value in options.items() if value for word in (option, value) if word is not True]
-    command = shlex.join(map(str, ("contrast", "encode", "-", "-o", output, *words)))
-    return f"echo {shlex.quote(text)} | {command}"
 
 
 def _read_stdin(columns: str, blank: Blank) -> Examples:
