@@ -65,13 +65,11 @@ def train(directory: Path, job: Job, no_ui: bool, detach: bool, after: Run | Non
         return run_sweep(job, (), directory)
     run, config = run_and_config(job, directory)
     if job.dry_run:
-        if run is None or not run.exists():
-            runs.check_free(Run(directory / runs.run_name(job.run_name, config, directory)))
         print_text(dry_run(training.preview(config, directory), config, job.json))
         return 0
     in_app = not (no_ui or detach or job.json) and boundary.on_a_terminal()
     show = partial(_open_app, directory) if in_app else None
-    return training.start(config, run, directory, job.run_name, after=after, json=job.json, detach=detach, show=show)
+    return training.start(config, run, after=after, json=job.json, detach=detach, show=show)
 
 
 @cli.command(cls=SettingsCommand, params=[*options.SWEEPING])

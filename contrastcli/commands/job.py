@@ -32,11 +32,6 @@ class Job:
     seeds: int | None = None
     dry_run: bool = False
 
-    @property
-    def run_name(self) -> str | None:
-        """The name of a new run, if it was given one."""
-        return self.resume_or_start if self.name is None else self.name
-
 
 def flag_layer(assignments: Sequence[str], flags: Sequence[tuple[Setting, str]] = ()) -> config.Layer:
     """What was typed: the texts of settings by their flags, and assignments by `--set key=value`."""
@@ -64,8 +59,8 @@ def resolve(job: Job) -> config.Config:
     return config.resolve([*presets.stack(preset), job.typed])
 
 
-def run_and_config(job: Job, directory: Path) -> tuple[Run | None, config.Config]:
-    """The run to resume, if any, or to resume or start, and the settings. Raises UsageError and DataError."""
+def run_and_config(job: Job, directory: Path) -> tuple[Run, config.Config]:
+    """The run to resume, or one to start, which does not exist yet, and the settings. Raises ContrastError."""
     if job.resume is not None:
         # Only for its errors: the run has its settings.
         config.environment_layer(os.environ)
@@ -76,9 +71,10 @@ def run_and_config(job: Job, directory: Path) -> tuple[Run | None, config.Config
         return run, train.changed(run, job.typed)
     typed = resolve(job)
     settings, words = train.with_model_paths(typed, directory), typed.flat()
-    if not job.resume_or_start:
-        return None, settings
-    if not (run := Run(directory / job.resume_or_start)).exists():
+    if not job.resume_or_start or not (run := Run(directory / job.resume_or_start)).exists():
+        name = job.name if job.resume_or_start is None else job.resume_or_start
+        run = Run(directory / runs.run_name(name, settings, directory))
+        runs.check_free(run)
         return run, settings
     stated = {key: value for key, value in settings.flat().items() if settings.sources[key] != "default"}
     # The run has what `last` meant when it began; now that may be the run itself.

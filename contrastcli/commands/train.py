@@ -193,9 +193,7 @@ def with_model_paths(config: Config, runs_dir: Path) -> Config:
 
 def start(
     config: Config,
-    run: Run | None,
-    runs_dir: Path,
-    name: str | None,
+    run: Run,
     *,
     after: Run | None = None,
     json: bool = False,
@@ -207,9 +205,9 @@ def start(
     A `run` that does not exist is made, perhaps by another process first. It trains in this process; with `detach` or
     `show` in its own process, and `show` is called when that has started. It begins when the run `after` has ended.
     """
-    is_new = run is None or not run.exists()
+    is_new = not run.exists()
     with handle_signals(interrupt):
-        prepared = _prepare(config, run, runs_dir, name)
+        prepared = _prepare(config, run)
     if prepared is None:
         return 0
     run, plan = prepared
@@ -233,7 +231,7 @@ def start(
     return 0
 
 
-def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) -> tuple[Run, Plan] | None:
+def _prepare(config: Config, run: Run) -> tuple[Run, Plan] | None:
     """Check all that training needs, and write the run; None for one that has finished. Raises ContrastError."""
     from contrastcli.model.folder import load_encoder
     from contrastcli.training.distributed import world
@@ -243,26 +241,25 @@ def _prepare(config: Config, run: Run | None, runs_dir: Path, name: str | None) 
 
     processes = world()
     plan = make_plan(config)
-    status = run.status() if run and run.exists() else None
-    if run and status and status.state == "finished" and (text := _ended(run, plan, status)):
+    status = run.status() if run.exists() else None
+    if status and status.state == "finished" and (text := _ended(run, plan, status)):
         check_rows(run.environment_path, plan)
         narrate(text)
         return None
     processes.choose_device(config.train.device)
     if processes.is_main:
         # Errors of models come before a run is created.
-        if run and status:
+        if status:
             _check_resumable(run, plan)
-        folders = _folders(plan, runs_dir, run if status else None)
+        folders = _folders(plan, run)
         if status is None:
             encoder = load_untrained(plan.config.model)
             for auxiliary in plan.auxiliaries:
                 auxiliary.check(plan.config.model, encoder)
             for folder in folders[1:]:
                 load_encoder(folder)
-        run = _write(plan.config, run, runs_dir, name)
-    path = Path(processes.broadcast(str(run.path) if run else ""))
-    return Run(path, is_elsewhere=run is not None and run.is_elsewhere), plan
+        _write(plan.config, run)
+    return Run(Path(processes.broadcast(str(run.path))), run.is_elsewhere), plan
 
 
 def _ended(run: Run, plan: Plan, status: Status) -> str:
@@ -282,16 +279,16 @@ def _ended(run: Run, plan: Plan, status: Status) -> str:
     return f"{run.name} has finished its {status.steps:,} steps; {longer}" if plan.steps <= status.step else ""
 
 
-def _folders(plan: Plan, runs_dir: Path, resumed: Run | None) -> list[Path]:
+def _folders(plan: Plan, run: Run) -> list[Path]:
     """The folders of a plan's models. Raises DataError, which for a run to resume says to put a model back."""
     folders = []
     for model in plan.models:
         try:
-            folders.append(resolve(model, runs_dir).folder())
+            folders.append(resolve(model, run.path.parent).folder())
         except Absent as error:
             # A path such as runs/one could be a name on the hub too.
-            was = Environment.read(resumed.environment_path).backbone.get("folder") if resumed else ""
-            if resumed is None or (isinstance(error, Unreachable) and Path(was or "").parent.name != "checkpoints"):
+            was = Environment.read(run.environment_path).backbone.get("folder") or ""
+            if not run.exists() or (isinstance(error, Unreachable) and Path(was).parent.name != "checkpoints"):
                 raise
             link = f"put it back, or link to it: ln -s FOLDER {shlex.quote(model)}"
             raise DataError(f"there is no folder '{model}', which the run began from", link) from None
@@ -315,14 +312,14 @@ def _check_resumable(run: Run, plan: Plan) -> None:
         base_folder(last)
 
 
-def _write(config: Config, run: Run | None, runs_dir: Path, name: str | None) -> Run:
-    """The run, made or, if it is there, with its new settings."""
-    if run is None or not run.exists():
-        return create(config, runs_dir, name, shared=run is not None)
+def _write(config: Config, run: Run) -> None:
+    """Make a run, which another process may do first, or write the settings of one that is there."""
+    if not run.exists():
+        create(config, run.path.parent, run.name, shared=True)
+        return
     # A run in progress must not be changed.
     with run.locked(), writing_to(run.path):
         run.write_config(config)
-    return run
 
 
 def _report(run: Run) -> int:

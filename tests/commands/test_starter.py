@@ -84,8 +84,8 @@ def test_the_encoder_is_small_and_not_pickled() -> None:
 
 @pytest.mark.slow
 def test_training_the_starter_lifts_its_dev_score_and_does_not_lower_sts_b(tmp_path: Path) -> None:
-    assert start(preset("starter"), None, tmp_path, "first") == 0
     run = Run(tmp_path / "first")
+    assert start(preset("starter"), run) == 0
     evaluated = told(run, Evaluated)
     best = max(known(event.score for event in evaluated if event.best))
     assert best - known([evaluated[0].score])[0] >= 0.05
