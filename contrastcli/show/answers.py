@@ -49,7 +49,7 @@ def mined(result: results.Mined) -> str:
 def inspected(result: results.Inspected) -> str:
     """What is in training rows: tables of lengths, languages and kinds, and some rows of each kind; or of columns."""
     if result.columns:
-        listed = [(name, column["role"], _line(column["first"])) for name, column in result.columns.items()]
+        listed = [(name, column["role"], excerpt(column["first"], _WIDEST)) for name, column in result.columns.items()]
         return table(("column", "role", "first value"), listed)
     unit = "tokens" if result.model else "words"
     header = [unit, "p50", "p95", "longest", *(["% cut"] if result.model else [])]
@@ -67,10 +67,6 @@ def inspected(result: results.Inspected) -> str:
     return "\n\n".join(blocks)
 
 
-def _line(text: str) -> str:
-    return printable(excerpt(" ".join(text.split()), _WIDEST))
-
-
 def _kind(found: results.Found) -> str:
     lines = [f"{found.kind}: {found.about}"]
     for row in found.rows:
@@ -81,8 +77,8 @@ def _kind(found: results.Found) -> str:
         lines.append(f"  {place}{beside}{': ' if row.why else ''}{row.why}")
         texts = [*row.texts.items(), *(one for one in row.other_texts.items() if one not in row.texts.items())]
         width = max([_ROLE_WIDTH, *(len(printable(name)) for name, _ in texts)])
-        lines += [f"    {printable(name):<{width}} {_line(text)}" for name, text in texts]
-        lines += [f"    {n.cosine:9.4f} {_line(n.text)}" for n in row.neighbours]
+        lines += [f"    {printable(name):<{width}} {excerpt(text, _WIDEST)}" for name, text in texts]
+        lines += [f"    {n.cosine:9.4f} {excerpt(n.text, _WIDEST)}" for n in row.neighbours]
     return "\n".join(lines)
 
 
