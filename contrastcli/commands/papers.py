@@ -56,7 +56,7 @@ def item_and_request(
     folder = os.path.expanduser(data_dir or "")
     if folder and not os.path.isdir(folder):
         raise DataError(f"there is no folder {data_dir}", "give the folder that SentEval's data was unpacked to")
-    settings = dict(_assigned(item, assignment) for assignment in assignments)
+    settings = dict(_assigned(item, assignment, directory) for assignment in assignments)
     chosen, on = (tuple(re.split(r",(?! )", words)) if words else () for words in (rows, backbones))
     request = Request(chosen, on, seeds or 0, scale or 1.0, settings, folder)
     last = last_request(item, directory)
@@ -65,8 +65,11 @@ def item_and_request(
     return item, request
 
 
-def _assigned(item: Item, assignment: str) -> tuple[str, str]:
-    """The key and the value of `KEY=VALUE` or `ROW:KEY=VALUE`, the key with its row. Raises UsageError."""
+def _assigned(item: Item, assignment: str, directory: Path) -> tuple[str, str]:
+    """The key and the value of `KEY=VALUE` or `ROW:KEY=VALUE`, the key with its row. Raises UsageError and DataError.
+
+    A run that is the backbone is named by its path, since its name may mean another one later.
+    """
     methods = {system.method for system in item.systems}
     row = next((f"{method}:" for method in methods if assignment.startswith(f"{method}:")), "")
     ((key, value),) = flag_layer([assignment.removeprefix(row)]).values.items()
@@ -74,7 +77,7 @@ def _assigned(item: Item, assignment: str) -> tuple[str, str]:
     if colon:
         raise UsageError(f"{item.name} has no row '{unknown}'", nearest(unknown, methods))
     sections.find_setting(key, f"--set {row}{key}")
-    return row + key, str(value)
+    return row + key, resolve(str(value), directory).name if key == papers.BACKBONE else str(value)
 
 
 def last_request(item: Item, directory: Path) -> Request | None:
@@ -84,7 +87,7 @@ def last_request(item: Item, directory: Path) -> Request | None:
 
 
 def _save(item: Item, request: Request, directory: Path) -> None:
-    save_request(_file(item, directory), msgspec.to_builtins(_with_path(request, directory)), _command(item))
+    save_request(_file(item, directory), msgspec.to_builtins(request), _command(item))
 
 
 def _file(item: Item, directory: Path) -> Path:
@@ -97,16 +100,9 @@ def _command(item: Item) -> str:
 
 def find_trials(item: Item, request: Request, directory: Path, known: RunsBySettings | None = None) -> Trials:
     """What stands for each system that is asked for, with the runs that are there. Raises UsageError and DataError."""
-    request, known = _with_path(request, directory), runs_by_settings(directory) if known is None else known
+    known = runs_by_settings(directory) if known is None else known
     systems = papers.systems(item, request)
     return {system: reproduction.trials(item, system, request, directory, known) for system in systems}
-
-
-def _with_path(request: Request, directory: Path) -> Request:
-    """The request with the path of a run that is the backbone, since its name may mean another one later."""
-    named = {key: word for key, word in request.settings.items() if key.rpartition(":")[2] == papers.BACKBONE}
-    paths = {key: resolve(word, directory).name for key, word in named.items()}
-    return msgspec.structs.replace(request, settings=request.settings | paths)
 
 
 def overview(directory: Path, paper: str = "") -> list[tuple[Item, Request | None, Sequence[Trial]]]:
