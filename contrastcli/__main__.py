@@ -14,23 +14,24 @@ def main() -> int:
 
     It may be interrupted while it is imported.
     """
+    debug = "--debug" in sys.argv[1:]
     try:
-        return _run()
-    except KeyboardInterrupt as error:
-        return boundary.report(error, debug=False)
+        return _run(debug)
+    except BaseException as error:
+        return boundary.report(error, debug)
 
 
-def _run() -> int:
+def _run(debug: bool) -> int:
     import click
 
     from contrastcli import options
     from contrastcli.cli import cli
-    from contrastcli.errors import ContrastError
+    from contrastcli.errors import ContrastError, UsageError
+    from contrastcli.parsing import mistyped
     from contrastcli.parsing.command import OPTIONS
 
-    debug = "--debug" in sys.argv[1:]
+    boundary.prepare_process(sys.argv)
     try:
-        boundary.prepare_process(sys.argv)
         if instruction := os.environ.get(options.COMPLETE):
             return options.complete(cli, instruction)
         with cli.make_context("contrast", sys.argv[1:]) as context:
@@ -40,25 +41,14 @@ def _run() -> int:
                 return boundary.report(error, debug, context.meta[OPTIONS])
     except click.exceptions.Exit as end:
         return end.exit_code
-    except BaseException as error:
-        return boundary.report(_without_click(error), debug)
-
-
-def _without_click(error: BaseException) -> BaseException:
-    """An error of click as one of ours or of Python; others as they are."""
-    import click
-
-    from contrastcli.errors import UsageError
-    from contrastcli.parsing import mistyped
-
-    if isinstance(error, click.Abort):
+    except click.Abort as abort:
         click.echo(err=True)  # ends the line of the question
-        if isinstance(error.__context__, EOFError):
-            return UsageError("nobody is there to answer", f"{shlex.join(['contrast', *sys.argv[1:]])} --yes")
-        return KeyboardInterrupt()
-    if isinstance(error, click.UsageError) and error.ctx:
-        return mistyped.explained(error, error.ctx, ())
-    return error
+        if isinstance(abort.__context__, EOFError):
+            answered = f"{shlex.join(['contrast', *sys.argv[1:]])} --yes"
+            raise UsageError("nobody is there to answer", answered) from None
+        raise KeyboardInterrupt from None
+    except click.UsageError as error:
+        raise (mistyped.explained(error, error.ctx, ()) if error.ctx else error) from None
 
 
 if __name__ == "__main__":
