@@ -71,21 +71,19 @@ class Inspection:
         # Several positives in one row are no rows of their own.
         self.found[kind] = [one for one in placed if one.row != one.other]
 
-    def count(self, kind: str) -> int:
-        """The rows of a kind."""
-        return len({one.row for one in self.found[kind]})
-
-    def strangest(self, kind: str, count: int) -> list[Odd]:
-        """Some rows of a kind, the strangest first."""
-        by_row = {one.row: one for one in self.found[kind]}
-        return [self._odd(one) for one in sorted(by_row.values(), key=lambda one: -one.weight)[:count]]
+    def kind(self, name: str, most: int, drops: bool) -> Found:
+        """The rows of a kind, of which the strangest are described, at most so many."""
+        by_row = {one.row: one for one in self.found[name]}
+        strangest = sorted(by_row.values(), key=lambda one: -one.weight)[:most]
+        return Found(name, KINDS[name].about, len(by_row), drops, [self._odd(one) for one in strangest])
 
     def _odd(self, one: Finding) -> Odd:
-        odd = Odd(one.row + 1, self.where(one.row), self._texts(one.row), one.why)
-        if one.other >= 0:
-            other = {"other_where": self.where(one.other), "other_texts": self._texts(one.other)}
-            odd = msgspec.structs.replace(odd, other=one.other + 1, **other)
-        return msgspec.structs.replace(odd, neighbours=[*self._neighbours(one.row)])
+        row, neighbours = one.row, [*self._neighbours(one.row)]
+        odd = Odd(row + 1, self.where(row), self._texts(row), one.why, neighbours=neighbours)
+        if one.other < 0:
+            return odd
+        where, texts = self.where(one.other), self._texts(one.other)
+        return msgspec.structs.replace(odd, other=one.other + 1, other_where=where, other_texts=texts)
 
     def _neighbours(self, row: int) -> Iterator[Neighbour]:
         """The positives of other anchors that are nearest to a row's anchor, where a model was given."""
@@ -168,11 +166,7 @@ def inspect(
     if model:
         _ask(seen, resolve(model, runs_dir))
     narrate_all(seen.rows.notes)
-    found = [
-        Found(name, kind.about, seen.count(name), _drops(name, dropped, kept), seen.strangest(name, count))
-        for name, kind in KINDS.items()
-        if name in seen.found
-    ]
+    found = [seen.kind(name, count, _drops(name, dropped, kept)) for name in KINDS if name in seen.found]
     form = FORMS[seen.rows.form]
     result = Inspected(source, form, len(frame), model or "", seen.lengths, seen.languages, found, seen.rows.notes)
     if clean is None:
