@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from contrastcli.data.downloads import OnProgress
 from contrastcli.errors import DataError, InterruptedEarly, UsageError
 from contrastcli.evaluation.suites import GEOMETRY, OWN, STS, all_suites, check_suites, check_tasks
-from contrastcli.files import make_folder
 from contrastcli.model.locate import resolve
 from contrastcli.runs.scores import read_scores
 from contrastcli.settings import sections
@@ -57,7 +56,7 @@ def measure(
         check_model(name, directory)
     wanted = [Scores(name, (), dim) for name in names for dim in dict.fromkeys(dims or (None,))]
     if folder:
-        _make(folder, GEOMETRY in chosen)
+        plots.check(folder, draws=GEOMETRY in chosen)
     own = pictures.labels([one.title for one in wanted], None) if folder and len(wanted) > 1 else {}
     scores = []
     try:
@@ -69,12 +68,6 @@ def measure(
     except KeyboardInterrupt:
         hint = "the same command continues after the last completed task"
         raise InterruptedEarly("interrupted", hint) from None
-
-
-def _make(folder: Path, draws: bool) -> None:
-    """Make the folder of --out. Raises UsageError for the name of a file, and what making it may raise."""
-    plots.check_name(folder)
-    (plots.check if draws else make_folder)(folder)
 
 
 def _names(models: Sequence[str], directory: Path, suites: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,21 +30,17 @@ _MARKERS = "os^Dv*PX"
 _STYLE = Path(__file__).with_suffix(".mplstyle")
 
 
-def check_name(folder: Path) -> None:
-    """Raises UsageError where the folder of --out has the name of a file."""
+def check(folder: Path, draws: bool = True) -> None:
+    """Make the folder of --out, before long work, for pictures if it `draws`.
+
+    Raises UsageError for the name of a file, and without matplotlib; RunError where it cannot be made.
+    """
     if folder.suffix in (".json", ".csv", ".txt", ".md", ".tex", ".png", ".svg", ".pdf") and not folder.is_dir():
         raise UsageError(
             f"--out is a folder, and {folder} a file", f"--out {folder.with_suffix('')}, or --json > {folder}"
         )
-
-
-def check(folder: Path) -> None:
-    """Make a folder for pictures, before long work. Raises UsageError without matplotlib, RunError where it cannot."""
-    check_name(folder)
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise UsageError("pictures as files need matplotlib", 'pip install "contrastcli[plots]"') from None
+    if draws and find_spec("matplotlib") is None:
+        raise UsageError("pictures as files need matplotlib", 'pip install "contrastcli[plots]"')
     make_folder(folder)
 
 

@@ -1,12 +1,10 @@
 """Pictures as text and as files: what is in them can be read off them, with and without colour."""
 
-import builtins
 import csv
 import random
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -199,14 +197,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 
 
 def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    load = builtins.__import__
-
-    def absent(name: str, *args: Any) -> Any:
-        if name.partition(".")[0] == "matplotlib":
-            raise ImportError(name)
-        return load(name, *args)
-
-    monkeypatch.setattr(builtins, "__import__", absent)
+    monkeypatch.setattr("contrastcli.show.plots.find_spec", lambda name: None)
     with pytest.raises(UsageError) as caught:
         save(LINES, tmp_path)
     assert 'pip install "contrastcli[plots]"' in caught.value.hint and not list(tmp_path.iterdir())
