@@ -17,7 +17,6 @@ from contrastcli.runs.event_file import EventWriter, follow
 from contrastcli.runs.events import Done, Note, Progress, Saved, encode
 from contrastcli.runs.measured import Angles, Evaluated, HardNegative, Step
 from contrastcli.runs.text import duration, fixed
-from contrastcli.show import console as consoles
 from contrastcli.show.console import Bars, Console, IgnoreClosedStream, Json, Lines, console, notification
 from support.events import started
 
@@ -54,27 +53,10 @@ class Tty(io.StringIO):
         return True
 
 
-class Clock:
-    """Time that passes as the test says."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Tty:
     monkeypatch.setenv("TERM", "xterm")
     return Tty()
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(consoles, "time", made)
-    return made
 
 
 def show(events: Iterable[Event], shown: Console) -> None:
