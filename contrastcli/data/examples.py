@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, compress
-from typing import Any, ClassVar, Self, cast
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,7 +160,6 @@ def from_frame(
         used = {role: column for role, column in used.items() if role != "label" and "score" not in role}
     unused = [column for column in frame.columns if column not in used.values()]
     label, score, row_id = (used.pop(role, None) for role in ("label", "score", "id"))
-    frame = passages(frame, [*used.values()])
     taught = [used.pop(role) for role in list(used) if role.startswith("negative_score")]
     hard = [used.pop(role) for role in list(used) if role.startswith("negative")]
     # One is a text of each row as others are; of several a row may have fewer.
@@ -181,31 +180,20 @@ def from_frame(
 
 
 def are_lists(cells: Column[object]) -> bool:
-    """Whether a column has lists among its cells, but of the turns of a chat or other objects."""
+    """Whether a column has lists among its cells, of texts or of passages, not of the turns of a chat."""
     lists = (cell for cell in cells.take(~cells.is_text) if isinstance(cell, list))
-    return any(not any(isinstance(one, dict) for one in cell) for cell in lists)
+    return any(not any(isinstance(one, dict) for one in _values(cell)) for cell in lists)
 
 
-def passages(frame: Frame, columns: Sequence[str]) -> Frame:
-    """The rows with the texts of passages, each after its title, in columns that hold lists of them.
+def _values(cell: object) -> list[object]:
+    """A cell as a list of its values, a passage as its text after its title.
 
-    DPR and Tevatron write them so: [{"title": "…", "text": "…"}, …].
+    DPR and Tevatron write passages so: [{"title": "…", "text": "…"}, …].
     """
-    made: dict[str, Column[object]] = {}
-    for column in columns:
-        cells = frame.columns[column]
-        if any(map(_is_passages, cells[: roles.MOST_SEARCHED])):
-            made[column] = Column.of(_texts_of(cell) if _is_passages(cell) else cell for cell in cells)
-    return replace(frame, columns={**frame.columns, **made}) if made else frame
-
-
-def _is_passages(cell: object) -> bool:
-    of_objects = isinstance(cell, list) and all(isinstance(one, dict) for one in cell)
-    return of_objects and bool(cell) and all(isinstance(one.get("text"), str) for one in cast(list[Any], cell))
-
-
-def _texts_of(passages: Any) -> list[str]:
-    return [f"{one.get('title') or ''} {one['text']}".strip() for one in passages]
+    if not isinstance(cell, list):
+        return [cell]
+    are_passages = all(isinstance(one, dict) and isinstance(one.get("text"), str) for one in cell)
+    return [f"{one.get('title') or ''} {one['text']}".strip() for one in cell] if are_passages else cell
 
 
 def one_each(frame: Frame, columns: Sequence[str], score: str | None) -> Frame:
@@ -228,7 +216,7 @@ def one_each(frame: Frame, columns: Sequence[str], score: str | None) -> Frame:
         raise DataError(what, hint, key=roles.COLUMNS)
     if score and are_lists(frame.columns[score]):
         of_lists.append(score)
-    rows = [[cell if isinstance(cell, list) else [cell] for cell in frame.columns[column]] for column in of_lists]
+    rows = [[*map(_values, frame.columns[column])] for column in of_lists]
     counts = np.array([[len(cell) for cell in cells] for cells in rows])
     if bad := np.flatnonzero((counts != counts[0]).any(axis=0)).tolist():
         what = f"{roles.quoted(of_lists)} have lists of several lengths"
@@ -260,8 +248,8 @@ def several(frame: Frame, columns: Sequence[str], role: str) -> Frame:
 def _given(columns: Sequence[Column[object]]) -> Iterator[list[object]]:
     """The values of each row that are not blank; lists count as several."""
     for row in zip(*columns, strict=True):
-        flat = chain.from_iterable(cell if isinstance(cell, list) else [cell] for cell in row)
-        yield [cell for cell in flat if cell is not None and str(cell).strip()]
+        values = chain.from_iterable(map(_values, row))
+        yield [value for value in values if value is not None and str(value).strip()]
 
 
 def _with_scores(rows: Examples, frame: Frame, columns: Sequence[str], blank: Blank) -> Examples:
