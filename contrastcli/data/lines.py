@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, dropwhile, groupby, islice
+from itertools import chain, dropwhile
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,8 +16,6 @@ from contrastcli.errors import DataError
 BYTES_OF_A_ROW = 64
 """What a row takes besides its text."""
 
-_MOST_BLANK = 100_000
-"""Blank lines, one after the other; a small compressed file may hold millions."""
 # Letters of Western languages with accents do not follow each other; those of other scripts do.
 _OTHER_SCRIPT = re.compile(rb"[\x80-\xff]{5}")
 # Two letters of Western languages in UTF-16.
@@ -104,7 +102,7 @@ class Decoder:
     def all_lines(self, source: BinaryIO, memory: int = 0, longest: int = LONGEST) -> Lines:
         """The lines, but for blank ones at the end, which take at most that memory (0: any). Raises DataError."""
         lines = self.lines(source, longest=longest)
-        return _without_blank_end(limit_memory(lines, memory, self.name) if memory else lines, self.name)
+        return _without_blank_end(limit_memory(lines, memory, self.name) if memory else lines)
 
     def _decode(self, raw: bytes, number: int) -> str:
         """Raises DataError for bytes that are neither."""
@@ -236,17 +234,14 @@ def with_first(lines: Lines, suffix: str, name: str) -> tuple[str, Lines]:
     return first, chain([(number, first)], lines)
 
 
-def _without_blank_end(lines: Lines, name: str) -> Lines:
-    """The lines up to the last that is not blank. Raises DataError where very many in a row are."""
-    blank: list[tuple[int, str]] = []
-    for is_blank, some in groupby(lines, lambda line: line[1].isspace()):
-        if not is_blank:
-            yield from chain(blank, some)
-            continue
-        blank = [*islice(some, _MOST_BLANK + 1)]
-        if len(blank) > _MOST_BLANK:
-            what = f"{name}: more than {_MOST_BLANK:,} lines from line {blank[0][0]} on are blank"
-            raise DataError(what, "is it a text file? Delete them")
+def _without_blank_end(lines: Lines) -> Lines:
+    """The lines up to the last that is not blank."""
+    waiting: list[tuple[int, str]] = []
+    for line in lines:
+        waiting.append(line)
+        if not line[1].isspace():
+            yield from waiting
+            waiting.clear()
 
 
 def sentences(lines: Lines, notes: list[str]) -> Iterator[tuple[int, Sequence[str]]]:
