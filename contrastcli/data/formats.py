@@ -387,7 +387,7 @@ def _parquet(path: Path, name: str, limit: int, memory: int) -> Records:
         with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_PARQUET_BUFFER_BYTES) as file:
             size = min(limit or _PARQUET_ROWS_AT_ONCE, _PARQUET_ROWS_AT_ONCE)
             batches = _decoded(file.iter_batches(size), memory, name)
-            yield from of_batches(batches, file.schema_arrow.names, _class_names(file.schema_arrow))
+            yield from of_batches(batches, file.schema_arrow)
     except DataError:
         raise
     # Those of pyarrow, and of metadata of other types than datasets writes.
@@ -432,15 +432,13 @@ def _class_name(names: Sequence[str], label: object) -> str:
     return names[label]
 
 
-def of_batches(
-    batches: Iterable[Mapping[str, Sequence[object]]], names: Sequence[str], class_names: Mapping[str, Sequence[str]]
-) -> Records:
-    """The rows of batches of columns, class labels by their names and −1 as "-"."""
-    yield 0, names
-    numbers = count(1)
+def of_batches(batches: Iterable[Mapping[str, Sequence[object]]], schema: Any) -> Records:
+    """The rows of batches of columns with a schema of Arrow, class labels by their names and −1 as "-"."""
+    yield 0, schema.names
+    class_names, numbers = _class_names(schema), count(1)
     for batch in batches:
         columns = []
-        for name, cells in batch.items():
-            classes = class_names.get(name)
+        for name in schema.names:
+            cells, classes = batch[name], class_names.get(name)
             columns.append([_class_name(classes, cell) for cell in cells] if classes else cells)
         yield from ((next(numbers), row) for row in zip(*columns, strict=True))

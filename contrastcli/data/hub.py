@@ -106,11 +106,8 @@ def require_split(split: str, name: str, paths: Mapping[str, str]) -> None:
 
 
 def _frame(dataset: Any, name: str, limit: int) -> Frame:
-    """The first `limit` rows (0: all) of a `datasets.Dataset`, labels by the names of their classes."""
-    import datasets
-
-    classes = {column: kind.names for column, kind in dataset.features.items() if isinstance(kind, datasets.ClassLabel)}
-    return collect(of_batches(dataset.iter(_ROWS_AT_ONCE), dataset.column_names, classes), name, limit)
+    """The first `limit` rows (0: all) of a `datasets.Dataset`."""
+    return collect(of_batches(dataset.iter(_ROWS_AT_ONCE), dataset.features.arrow_schema), name, limit)
 
 
 def _fetch_files(builder: Any, repo: Reference) -> None:
