@@ -126,24 +126,20 @@ class Layer:
         return setting.parse(str(value), source) if self.text else setting.check(value, source)
 
 
+Stated = Sequence[tuple[str, Layer]]
+"""Keys with the layers that state them, the lowest first."""
+
+
 def resolve(layers: Sequence[Layer]) -> Config:
     """One config from layers, the lowest first. Raises UsageError for unknown keys and bad values."""
-    given = [Layer.of({OBJECTIVE.key: OBJECTIVE.default}, "default"), *layers]
-    layers = _apply_resets(given)
-    top = next(layer for layer in reversed(layers) if OBJECTIVE.key in layer.values)
+    stated, reset = _stack([Layer.of({OBJECTIVE.key: OBJECTIVE.default}, "default"), *layers])
+    top = dict(stated)[OBJECTIVE.key]
     spec = catalogue.find_objective(str(top.values[OBJECTIVE.key]), top.sources[OBJECTIVE.key])
     settings = sections.settings_of(spec)
-    chosen: dict[str, Value] = {}
-    sources = dict.fromkeys(settings, "default")
-    notes: list[str] = []
-    for layer in layers:
-        for key in layer.values:
-            if key not in settings:
-                notes.append(_unused(key, spec, layer))
-                continue
-            chosen[key] = layer.read(settings[key])
-            sources[key] = layer.sources[key]
-    grouped = by_section(chosen)
+    notes = [_unused(key, spec, layer) for key, layer in stated if key not in settings]
+    known = [(key, layer) for key, layer in stated if key in settings]
+    grouped = by_section({key: layer.read(settings[key]) for key, layer in known})
+    sources = dict.fromkeys(settings, "default") | {key: layer.sources[key] for key, layer in known}
     objective = {name: value for name, value in grouped["objective"].items() if name != OBJECTIVE.name}
     own = msgspec.convert(spec.settings.defaults(objective) | objective, spec.settings)
     others = {section: msgspec.convert(grouped.get(section, {}), struct) for section, struct in SECTIONS.items()}
@@ -155,7 +151,7 @@ def resolve(layers: Sequence[Layer]) -> Config:
         for key, setting in settings.items()
         if (doubt := setting.doubt(flat[key]))
     )
-    notes += [*_check_objective(config, layers), *_were_reset(given, layers, flat), *unusual]
+    notes += [*_check_objective(config, stated), *_were_reset(reset, flat), *unusual]
     return replace(config, notes=tuple(notes))
 
 
@@ -167,40 +163,38 @@ def _check_head(config: Config) -> None:
         raise UsageError(what, remedies, key="model.dims", source=config.sources["model.dims"])
 
 
-def _apply_resets(layers: Sequence[Layer]) -> list[Layer]:
-    """Drop from each layer what a higher one resets by choosing another objective or similarity."""
-    kept = [*layers[:1]]
-    before = _choices(kept)
-    for layer in layers[1:]:
-        after = _choices([*kept, layer])
+def _stack(layers: Sequence[Layer]) -> tuple[Stated, Stated]:
+    """What the layers state, and what of it a higher one resets by choosing another objective or similarity."""
+    stated: list[tuple[str, Layer]] = []
+    reset: list[tuple[str, Layer]] = []
+    before = _choices(stated)
+    for layer in layers:
+        after = _choices([*stated, *((key, layer) for key in layer.values)])
         # As text, in which a NaN equals itself.
         changed = [key for key in RESETS if str(after.get(key)) != str(before.get(key))]
         prefixes = tuple(prefix for key in changed for prefix in RESETS[key])
-        kept = [
-            replace(lower, values={key: value for key, value in lower.values.items() if not key.startswith(prefixes)})
-            for lower in kept
-        ]
-        kept.append(layer)
-        before = _choices(kept) if changed else after
-    return kept
+        reset += [(key, lower) for key, lower in stated if key.startswith(prefixes)]
+        stated = [(key, lower) for key, lower in stated if not key.startswith(prefixes)]
+        stated += [(key, layer) for key in layer.values]
+        before = _choices(stated) if changed else after
+    return stated, reset
 
 
-def _choices(layers: Sequence[Layer]) -> dict[str, object]:
-    """What the layers state, above what their objective, if there is such a one, has by default."""
-    stated = {key: value for layer in layers for key, value in layer.values.items()}
-    with suppress(UsageError):
-        defaults = catalogue.find_objective(str(stated[OBJECTIVE.key])).settings.defaults({})
-        return {f"objective.{name}": value for name, value in defaults.items()} | stated
-    return stated
+def _choices(stated: Stated) -> dict[str, object]:
+    """The values, above what their objective, if there is such a one, has by default."""
+    values = {key: layer.values[key] for key, layer in stated}
+    with suppress(KeyError, UsageError):
+        defaults = catalogue.find_objective(str(values[OBJECTIVE.key])).settings.defaults({})
+        return {f"objective.{name}": value for name, value in defaults.items()} | values
+    return values
 
 
-def _were_reset(given: Sequence[Layer], kept: Sequence[Layer], flat: Mapping[str, Value]) -> Iterator[str]:
+def _were_reset(reset: Stated, flat: Mapping[str, Value]) -> Iterator[str]:
     """A note on each value of a user's layer that a higher one has reset, and that is another now."""
-    for layer, left in zip(given, kept, strict=True):
-        for key in layer.values.keys() & flat.keys() - left.values.keys() - {OBJECTIVE.key}:
-            value, source = spell(cast(Value, layer.values[key])), layer.sources[key]
-            if layer.users and value != spell(flat[key]):
-                yield f"{key} = {value} of {source} was for another objective or similarity, and is {spell(flat[key])}"
+    for key, layer in reset:
+        value, source = spell(cast(Value, layer.values[key])), layer.sources[key]
+        if layer.users and key in flat and key != OBJECTIVE.key and value != spell(flat[key]):
+            yield f"{key} = {value} of {source} was for another objective or similarity, and is {spell(flat[key])}"
 
 
 def _unused(key: str, spec: Spec, layer: Layer) -> str:
@@ -223,7 +217,7 @@ def _unused(key: str, spec: Spec, layer: Layer) -> str:
     return f"{key} is not used: '{spec.name}' has no such setting ({source})"
 
 
-def _check_objective(config: Config, layers: Sequence[Layer]) -> Iterator[str]:
+def _check_objective(config: Config, stated: Stated) -> Iterator[str]:
     """Check the settings of the objective against each other; notes on values that others switch off.
 
     Defaults, which config.toml spells out, get no note. Raises UsageError for a flag that others switch off, and for a
@@ -241,7 +235,7 @@ def _check_objective(config: Config, layers: Sequence[Layer]) -> Iterator[str]:
     for name, reason in sorted(inactive.items()):
         key = f"objective.{name}"
         what, source = f"{key} has {reason}", config.sources[key]
-        if any(layer.strict and key in layer.values for layer in layers):
+        if any(one == key and layer.strict for one, layer in stated):
             raise UsageError(what, "leave it out, or change the setting that switches it off", key=key, source=source)
         if chosen[name] != defaults[name]:
             yield f"{what} ({source})"
