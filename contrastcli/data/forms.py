@@ -32,61 +32,19 @@ Role = Literal["sentence", "anchor", "positive", "negative", "label", "score", "
 GRADES = ("relevance", "relevance_score", "grade")
 """Names of scores that say how relevant a document is to a query, 0 for not at all."""
 
-_NAMES_OF_ROLES: Mapping[Role, tuple[str, ...]] = {
-    "sentence": ("sentence", "text"),
-    "anchor": (
-        "anchor",
-        "premise",
-        "sentence1",
-        "sent0",
-        "sentence_a",
-        "text_a",
-        "text1",
-        "question",
-        "question1",
-        "query",
-        "instruction",
-    ),
-    "positive": (
-        "positive",
-        "positives",
-        "hypothesis",
-        "sentence2",
-        "sent1",
-        "sentence_b",
-        "text_b",
-        "text2",
-        "text_pos",
-        "positive_passages",
-        "positive_ctxs",
-        "question2",
-        "answer",
-        "chosen",
-        "output",
-        "passage",
-        "doc",
-        "document",
-        "response",
-        "pos",
-    ),
-    "negative": (
-        "negative",
-        "negatives",
-        "hard_neg",
-        "hard_negatives",
-        "neg",
-        "text_neg",
-        "rejected",
-        "negative_passages",
-        "hard_negative_ctxs",
-    ),
-    "label": ("label", "gold_label", "is_duplicate"),
-    "score": ("score", "relatedness_score", "similarity", "similarity_score", "pos_scores", *GRADES),
-    "negative_score": ("negative_score", "negative_scores", "neg_score", "neg_scores"),
-    "id": ("id", "_id"),
+_NAMES_OF_ROLES: Mapping[Role, str] = {
+    "sentence": "sentence text",
+    "anchor": "anchor premise sentence1 sent0 sentence_a text_a text1 question question1 query instruction",
+    "positive": "positive positives hypothesis sentence2 sent1 sentence_b text_b text2 text_pos positive_passages "
+    "positive_ctxs question2 answer chosen output passage doc document response pos",
+    "negative": "negative negatives hard_neg hard_negatives neg text_neg rejected negative_passages hard_negative_ctxs",
+    "label": "label gold_label is_duplicate",
+    "score": "score relatedness_score similarity similarity_score pos_scores " + " ".join(GRADES),
+    "negative_score": "negative_score negative_scores neg_score neg_scores",
+    "id": "id _id",
 }
 
-NAMES: Mapping[str, Role] = {name: role for role, names in _NAMES_OF_ROLES.items() for name in names}
+NAMES: Mapping[str, Role] = {name: role for role, names in _NAMES_OF_ROLES.items() for name in names.split()}
 """The role of a column name in lower case. Negatives and their scores may be numbered: negative_1, negative_2 …"""
 
 LISTED = ("anchor", "positive", "negative", *(f"negative_{number}" for number in range(2, 100)))
