@@ -18,8 +18,11 @@ BYTES_OF_A_ROW = 64
 
 # Letters of Western languages with accents do not follow each other; those of other scripts do.
 _OTHER_SCRIPT = re.compile(rb"[\x80-\xff]{5}")
-# Two letters of Western languages in UTF-16.
-_UTF16 = re.compile(rb"(?P<little>[^\0]\0[^\0]\0)|\0[^\0]\0[^\0]")
+_MARK = re.compile(
+    rb"(?P<utf_8>\xef\xbb\xbf)|(?P<utf_32>\xff\xfe\0\0|\0\0\xfe\xff)|(?P<utf_16>\xff\xfe|\xfe\xff)"
+    rb"|(?P<utf_16_le>[^\0]\0[^\0]\0)|(?P<utf_16_be>\0[^\0]\0[^\0])"
+)
+"""What text in a codec begins with: a mark, or of UTF-16 without one two letters of Western languages."""
 _NOT_ASCII = re.compile(r".{,20}[^\0-\x7f].{,20}")
 _ENCODINGS = [
     "cp1252",
@@ -78,15 +81,10 @@ class Decoder:
         raws = iter(source) if isinstance(source, Sequence) else iter(partial(source.readline, longest + 1), b"")
         start = next(raws, b"")
         raws = chain([start] if start else [], raws)
-        if first == 1 and start.startswith(codecs.BOM_UTF8):
-            self._marked = "UTF-8 with its mark"
-        elif first == 1 and start.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
-            self._marked, raws = "UTF-32", self._recoded(raws, longest, "utf-32")
-        elif first == 1 and start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            self._marked, raws = "UTF-16", self._recoded(raws, longest)
-        elif first == 1 and (order := _UTF16.match(start)):
-            codec = "utf-16-le" if order["little"] else "utf-16-be"
-            self._marked, raws = f"{codec.upper()} without its mark", self._recoded(raws, longest, codec)
+        if first == 1 and (mark := _MARK.match(start)) and mark.lastgroup:
+            codec = mark.lastgroup.replace("_", "-")
+            self._marked = f"{codec.upper()} {'without' if codec.endswith('e') else 'with'} its mark"
+            raws = raws if codec == "utf-8" else self._recoded(raws, longest, codec)
         self._raws = raws
         for number, raw in enumerate(raws, first):
             if len(raw) > longest:
@@ -119,17 +117,16 @@ class Decoder:
         self._has_utf8 = self._has_utf8 or not text.isascii()
         return text
 
-    def _recoded(self, parts: Iterable[bytes], longest: int, codec: str = "utf-16") -> Iterator[bytes]:
+    def _recoded(self, parts: Iterable[bytes], longest: int, codec: str) -> Iterator[bytes]:
         """The lines in UTF-8. Raises DataError for what is no UTF-16."""
-        decoder, rest = codecs.getincrementaldecoder(codec)(), ""
+        rest = ""
         try:
-            for part in parts:
-                *whole, rest = (rest + decoder.decode(part)).split("\n")
+            for text in codecs.iterdecode(parts, codec):
+                *whole, rest = (rest + text).split("\n")
                 yield from (f"{line}\n".encode() for line in whole)
                 if len(rest) > longest:
                     break  # to be refused
             yield from [rest.encode()] if rest else []
-            decoder.decode(b"", final=True)
         except UnicodeError:
             raise DataError(f"{self.name}: damaged {codec.upper()}", "copy or save it again") from None
 
