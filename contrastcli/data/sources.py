@@ -77,14 +77,11 @@ def load_examples(data: sections.Data, needs: tuple[Form, ...], labels: tuple[in
     try:
         if not data.train:
             raise DataError("there is no training data", Use("--data", "FILE, hf:owner/name or starter", "give"))
-        names, sets, is_used = [name for name, _ in read_sets(data.train)], list[Examples](), False
-        for name in names:
-            frame = open_frame(name, "train", data.limit)
-            # Of several sets it is for those that have such columns.
-            is_meant = len(names) == 1 or named(data.columns) <= frame.columns.keys()
-            of_set = data if is_meant or (name == names[-1] and not is_used) else structs.replace(data, columns="")
-            sets.append(_load_set(frame, name, of_set, needs, labels))
-            is_used = is_used or is_meant
+        frames = [(name, open_frame(name, "train", data.limit)) for name, _ in read_sets(data.train)]
+        # Columns are for the sets that have them; where none has, the first is the error.
+        having = [name for name, frame in frames if named(data.columns) <= frame.columns.keys()]
+        others = structs.replace(data, columns="") if having else data
+        sets = [_load_set(frame, name, data if name in having else others, needs, labels) for name, frame in frames]
         return join(sets, data.train) if len(sets) > 1 else sets[0]
     except (DataError, UsageError) as error:
         error.key = error.key or "data.train"
