@@ -189,18 +189,16 @@ def _has_fractions(cells: Column[object]) -> bool:
 
 def _parse_columns(columns: str, frame: Frame, source: str) -> dict[str, str]:
     roles: dict[str, str] = {}
-    names = [name.strip() for name in split_items(columns)]
+    names, example = [name.strip() for name in split_items(columns)], "anchor=a,positive=b"
+    turned = columns.replace(":", "=")
     if len(names) < 4 and {*names} <= frame.columns.keys():
         roles_of_all = ("anchor", "positive", "negative") if names[1:] else ("text",)
-        written = join_items(map("=".join, zip(roles_of_all, names, strict=False)))
-        raise UsageError(f"data.columns is {columns!r}", Use("--columns", written, "write"), key=COLUMNS)
-    turned = columns.replace(":", "=")
-    with_colons = (
-        "=" not in columns and {item.partition("=")[2] for item in split_items(turned)} <= frame.columns.keys()
-    )
-    alone = len(names) == 1 and not re.search("[=:]", columns) and _role_of(columns) is None
-    usual = _spelled(text=next(iter(frame.columns))) if alone else "anchor=a,positive=b"
-    items = _parse_items(COLUMNS, columns, turned if with_colons else usual)
+        example = join_items(map("=".join, zip(roles_of_all, names, strict=False)))
+    elif "=" not in columns and named(turned) <= frame.columns.keys():
+        example = turned
+    elif len(names) == 1 and not re.search("[=:]", columns) and _role_of(columns) is None:
+        example = _spelled(text=next(iter(frame.columns)))
+    items = _parse_items(COLUMNS, columns, example)
     for key, column in items.items():
         role = _role_of(key)
         exchanged = key in frame.columns and column not in frame.columns and _role_of(column)

@@ -192,7 +192,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
             ("encode", "same.tsv", "-o", "v.npy"),
             "choose one: --columns text=premise, or --columns text=hypothesis",
         ),
-        (("encode", "titles.csv", "-o", "v.npy", "--columns", "body"), "write --columns text=body"),
+        (("encode", "titles.csv", "-o", "v.npy", "--columns", "body"), "write it as --columns text=body"),
         (("presets", "show", "bert-base"), "several have that: aoe-"),
         (("config", "show", "--preset", "my.toml"), "--config my.toml"),
         (("data", "same.tsv", "--output", "x.csv"), "did you mean --clean x.csv?"),
