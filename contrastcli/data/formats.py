@@ -35,6 +35,7 @@ from contrastcli.data.lines import (
     sentences,
     with_first,
     with_sed,
+    without_blank_end,
 )
 from contrastcli.data.texts import Column, read_columns
 from contrastcli.errors import DataError, error_text
@@ -145,8 +146,9 @@ def read_stream(
 ) -> Frame:
     """The first `limit` rows (0: all) of text in the format of a suffix, of at most that memory (0: any)."""
     decoder = Decoder(name, strict=strict)
-    lines = decoder.all_lines(stream, memory, LARGEST_JSON if suffix == ".json" else LONGEST)
-    frame = _read_text(suffix, lines, name, limit)
+    lines = decoder.lines(stream, longest=LARGEST_JSON if suffix == ".json" else LONGEST)
+    lines = limit_memory(lines, memory, name) if memory else lines
+    frame = _read_text(suffix, without_blank_end(lines), name, limit)
     form = "; ".join(filter(None, [*frame.notes, decoder.encoding]))
     return replace(frame, notes=(f"{name} was read as: {form}",) if form else ())
 

@@ -97,11 +97,6 @@ class Decoder:
                 raise DataError(what, "is it a text file? Delete the byte if so")
             yield number, text
 
-    def all_lines(self, source: BinaryIO, memory: int = 0, longest: int = LONGEST) -> Lines:
-        """The lines, but for blank ones at the end, which take at most that memory (0: any). Raises DataError."""
-        lines = self.lines(source, longest=longest)
-        return _without_blank_end(limit_memory(lines, memory, self.name) if memory else lines)
-
     def _decode(self, raw: bytes, number: int) -> str:
         """Raises DataError for bytes that are neither."""
         try:
@@ -231,7 +226,7 @@ def with_first(lines: Lines, suffix: str, name: str) -> tuple[str, Lines]:
     return first, chain([(number, first)], lines)
 
 
-def _without_blank_end(lines: Lines) -> Lines:
+def without_blank_end(lines: Lines) -> Lines:
     """The lines up to the last that is not blank."""
     waiting: list[tuple[int, str]] = []
     for line in lines:
