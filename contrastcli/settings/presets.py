@@ -71,10 +71,6 @@ class Preset:
         """The settings that it or its base states, by key."""
         return {key: value for key, value in self.config.flat().items() if self.config.sources[key] != "default"}
 
-    def stated(self, key: str) -> object:
-        """What it or its base writes for a setting, which is not checked; None where neither does."""
-        return next((layer.values[key] for layer in reversed(self.layers) if key in layer.values), None)
-
     def points(self) -> Iterator[Config]:
         """The run of each point of the grid, with one seed."""
         for values in itertools.product(*self.grid.values()):

@@ -353,11 +353,11 @@ def paper_values(preset: str, objective: str, backbone: str) -> Mapping[str, Val
     """What the closest published preset states: this one, else one of the same objective, backbone, plainest name."""
 
     def distance(other: Preset) -> tuple[bool, bool, bool, int, str]:
-        other_backbone = other.stated("model.backbone") != backbone
+        other_backbone = other.config.model.backbone != backbone
         return other.name != preset, other_backbone, not other.name.startswith(objective), len(other.name), other.name
 
     published = (other for other in map(presets.find, presets.names()) if other.about.paper)
-    alike = (other for other in published if other.stated(sections.OBJECTIVE.key) == objective)
+    alike = (other for other in published if other.config.spec.name == objective)
     closest = min(alike, key=distance, default=None)
     return closest.values if closest else {}
 
