@@ -41,7 +41,6 @@ BEAT_SECONDS = 5.0
 PATIENT_BEATS = 36
 """Signs of life that a process gives without one of another, before it takes that for dead: three minutes."""
 
-_BUCKET_NUMBERS = 2**20
 _LONGEST_WAIT = timedelta(hours=3)
 """The main process may mine for so long. One that is lost is noticed earlier."""
 _LONGEST_STEP = timedelta(minutes=10)
@@ -75,8 +74,7 @@ class World:
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Add up the gradients that each process's chunks left; a parameter that has none anywhere keeps none.
 
-        Many travel at once, while the next are put together. A sparse one, the word embedding's on a CPU, travels as
-        its rows.
+        Many travel at once. A sparse one, the word embedding's on a CPU, travels as its rows.
         """
         self._together(_sum_gradients, list(parameters))
 
@@ -156,24 +154,17 @@ def _sum_gradients(parameters: Sequence[nn.Parameter]) -> None:
     dist.all_reduce(kinds, dist.ReduceOp.MAX)
     for parameter, kind in zip(parameters, kinds.tolist(), strict=True):
         if kind == 2:
-            parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.to_dense()
+            gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.to_dense()
+            parameter.grad = gradient.contiguous()
         elif kind and parameter.grad is None:
             none = torch.zeros(1, 0, dtype=torch.int64), parameter.new_zeros(0, *parameter.shape[1:])
             parameter.grad = torch.sparse_coo_tensor(*none, parameter.shape)
-    dense = [p.grad for p in parameters if p.grad is not None and not p.grad.is_sparse]
-    travelling, bucket = [], list[Tensor]()
-    for gradient in dense:
-        bucket.append(gradient)
-        if gradient is dense[-1] or sum(some.numel() for some in bucket) >= _BUCKET_NUMBERS:
-            together = torch.cat([some.flatten() for some in bucket])
-            travelling.append((dist.all_reduce(together, async_op=True), together, bucket))
-            bucket = []
-    for sparse in [p.grad for p in parameters if p.grad is not None and p.grad.is_sparse]:
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    travelling = [dist.all_reduce(dense, async_op=True) for dense in gradients if not dense.is_sparse]
+    for sparse in [gradient for gradient in gradients if gradient.is_sparse]:
         dist.all_reduce(sparse)
-    for work, together, some in travelling:
+    for work in travelling:
         work.wait()
-        for gradient, part in zip(some, torch.split(together, [one.numel() for one in some]), strict=True):
-            gradient.copy_(part.view_as(gradient))
 
 
 def _nccl() -> Any:
