@@ -111,6 +111,8 @@ _NEEDED: Mapping[str, tuple[Callable[[Plan], object], Sequence[str]]] = {
     "several sets": (lambda plan: plan.examples.sets, ("data.mix", "data.mix_temperature")),
     "hard negatives": (lambda plan: plan.corpus.negatives_per_row, ("objective.hard_negative_weight",)),
     "a dev set": (lambda plan: plan.dev, ("dev.patience",)),
+    "dev.general": (lambda plan: plan.general, ("dev.keep_general",)),
+    "negatives": (lambda plan: plan.config.spec.negatives is not no_negatives, ("data.false_negatives",)),
 }
 """What some settings have no effect without, by its name, and whether a plan has it."""
 
@@ -141,10 +143,6 @@ def _without_effect(plan: Plan) -> Iterator[str]:
         typed = [key for key in settings_with_it if key in known and values[key] != known[key].default]
         if typed and not is_there(plan):
             yield f"without {needed} there is no effect of {', '.join(typed)}"
-    if plan.config.dev.keep_general and plan.general is None:
-        yield "dev.keep_general has no effect without dev.general"
-    if plan.config.data.false_negatives and plan.config.spec.negatives is no_negatives:
-        yield f"data.false_negatives has no effect: '{plan.config.spec.name}' has no negatives"
 
 
 def _count_steps(settings: Train, order: BatchOrder) -> int:
