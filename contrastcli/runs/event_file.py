@@ -22,9 +22,6 @@ BLOCK_BYTES = 1 << 18
 LONGEST_LINE_BYTES = 1 << 20
 """A longer line is no event."""
 
-_MOST_UNDECODABLE = 10_000
-"""Undecodable lines after which a status gives up."""
-
 
 class EventWriter:
     """Appends each event to a file at once; cuts an incomplete last line, which a killed writer may leave."""
@@ -119,16 +116,8 @@ def read_from_end(path: Path, patterns: Callable[[], list[bytes]]) -> Iterator[E
     """
     if path.exists():
         check_regular(path)
-        yield from current_from_end(_decoded(_lines_from_end(path, patterns)))
-
-
-def _decoded(lines: Iterable[bytes]) -> Iterator[Event]:
-    unknown = 0
-    for line in lines:
-        if (event := decode(line)) is not None:
-            yield event
-        elif (unknown := unknown + 1) > _MOST_UNDECODABLE:
-            return
+        events = map(decode, _lines_from_end(path, patterns))
+        yield from current_from_end(event for event in events if event is not None)
 
 
 def _lines_from_end(path: Path, patterns: Callable[[], list[bytes]]) -> Iterator[bytes]:

@@ -233,7 +233,7 @@ def test_a_file_of_settings_is_short(contrast: Contrast, text: str) -> None:
 
 
 EVENTS = {
-    "of kinds that are not known": b'{"event":"martian","step":1}\n' * 9_000 + b'{"step":1}\n' * 1_500_000,
+    "of kinds that are not known": b'{"event":"martian","step":1}\n' * 50_000 + b'{"step":1}\n' * 1_500_000,
     "in one line": b'{"event":"note","step":1,"text":"' + b"a" * 16_000_000 + b'"}\n',
     "of NUL bytes": bytes(16_000_000),
 }
