@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shlex
 import signal
 import socket
 import subprocess
@@ -29,8 +28,6 @@ HEARTBEAT = 1.0
 
 _ALIVE_BYTES = 512
 """Of a heartbeat file, filled up with blanks."""
-_MOST_EXCLUDED_BYTES = 1 << 20
-"""Of a run's file of pairs."""
 
 CONTRAST = (sys.executable, "-m", "contrastcli")
 """The command line, as a process is started with it."""
@@ -134,7 +131,7 @@ def left_out(run: Run) -> frozenset[tuple[str, str]]:
 def exclude(run: Run, anchor: str, negative: str, undo: bool = False) -> None:
     """Leave a pair of texts out of the negatives from the next step of training on, or with `undo` no longer.
 
-    Raises UsageError and RunError.
+    Raises UsageError, and RunError where it cannot be written.
     """
     import filelock
 
@@ -146,9 +143,6 @@ def exclude(run: Run, anchor: str, negative: str, undo: bool = False) -> None:
     line = msgspec.json.encode({"anchor": anchor, "negative": negative}) + b"\n"
     with writing_to(run.path), filelock.FileLock(path.with_name(f".{path.name}.lock")):
         known = path.read_bytes() if path.exists() else b""
-        if len(known) > _MOST_EXCLUDED_BYTES:
-            again = shlex.join(["contrast", "train", "--config", str(run.config_path), "--false-negatives", str(path)])
-            raise RunError(f"{path} has as many pairs as a run takes", f"start a run with them: {again}")
         if undo and line not in known:
             raise UsageError(f"these two were not left out in {run.name}", f"the pairs are in {path}")
         if undo and known == line:

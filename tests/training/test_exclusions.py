@@ -147,7 +147,5 @@ def test_the_command_adds_a_pair_once_and_refuses_what_makes_no_sense(
     failed(contrast("runs", "exclude", "--undo", "mine", "a", "d"), 2, "these two were not left out in mine", "jsonl")
     assert contrast("runs", "exclude", "--undo", "mine", "c", "d").code == 0 and not run.false_negatives_path.exists()
     assert contrast("runs", "exclude", "mine", "c", "d").code == 0
-    monkeypatch.setattr("contrastcli.runs.process._MOST_EXCLUDED_BYTES", 10)
-    failed(contrast("runs", "exclude", "mine", "e", "f"), 1, "as many pairs as a run takes", "--false-negatives")
     tiny.run(tmp_path / "scored", "mse", "scored")
     failed(contrast("runs", "exclude", "scored", "e", "f"), 2, "'mse', the objective of scored, has no negatives")
