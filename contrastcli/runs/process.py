@@ -20,7 +20,7 @@ from contrastcli.files import atomic_write, writing_to
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
 from contrastcli.runs.events import Queued, Started
-from contrastcli.runs.status import IN_PROGRESS, SILENT_AFTER, Status, Writer, read_writer, this_process
+from contrastcli.runs.status import IN_PROGRESS, Status, Writer, read_writer, this_process
 from contrastcli.settings.objective import no_negatives
 
 HEARTBEAT = 1.0
@@ -176,8 +176,8 @@ def wait_for_end(run: Run, timeout: float) -> Status:
         status = run.status()
         if status.state == "killed" or time.monotonic() >= deadline:
             return status
-        # A process writes its last event, then ends its heartbeat, then releases the lock, a moment each.
-        if status.ended and not _beats(run):
+        # A process writes its last event, and a moment later releases the lock.
+        if status.ended:
             try:
                 with run.locked():
                     return status
@@ -187,13 +187,6 @@ def wait_for_end(run: Run, timeout: float) -> Status:
             except RunError:
                 return status
         time.sleep(POLL_SECONDS)
-
-
-def _beats(run: Run) -> bool:
-    try:
-        return time.time() - run.alive_path.stat().st_mtime <= SILENT_AFTER
-    except FileNotFoundError:
-        return False
 
 
 def launch(run: Run, arguments: Sequence[str], command: Sequence[str] = CONTRAST) -> int:
