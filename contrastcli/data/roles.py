@@ -350,9 +350,11 @@ def _taken_out(frame: Frame, column: str) -> str:
     elif isinstance(inner, dict) and "qas" in inner:
         made = f'{place}[] | .["context"] as $text | .["qas"][] | {{anchor: .["question"], positive: $text}}'
     elif found:
-        key = max(found, key=lambda key: len(found[key]))
-        first, second, whole = (f'{place}{turn}["{key}"]' for turn in ("[0]", "[1]", ""))
-        made = f"{{anchor: {first}, positive: {second}}}" if isinstance(cell, list) else f"{place} = {whole}"
+        key = max(found, key=lambda key: (key in ("content", "value", "text"), len(found[key])))
+        who = "role" if "role" in found else "from"
+        spoken = (f" | map(select(.{who} | IN({names})))[0]" for names in ('"user", "human"', '"assistant", "gpt"'))
+        first, second = (f'{place}{turn}["{key}"]' for turn in (spoken if who in found else ("[0]", "[1]")))
+        made = f"{{anchor: {first}, positive: {second}}}" if isinstance(cell, list) else f'{place} = {place}["{key}"]'
     elif isinstance(cell, int | float) and format_of(Path(file)) in (".json", ".jsonl"):
         return f"write them as text: {as_jq(f'{place} |= tostring', file)}"
     else:

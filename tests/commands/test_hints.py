@@ -252,11 +252,8 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("simple",), "did you mean contrast runs show simple?"),
         (("mine", "a.csv", "-o", "b.jsonl", "--ranks", "50-10"), "the nearest and the farthest rank as 10-50"),
         (("query", "a", "b", "--model", "tiny/Backbone"), "did you mean 'tiny/backbone'?"),
-        (train("--data", "chat.jsonl"), 'jq -c \'{anchor: .["turns"][0]["content"], positive: .["turns"][1]['),
-        (
-            train("--data", "chat.jsonl", "--columns", "text=turns"),
-            'jq -c \'{anchor: .["turns"][0]["content"], positive',
-        ),
+        (train("--data", "chat.jsonl"), """jq -c '{anchor: .["turns"] | map(select(.role | IN("user", "human")))"""),
+        (train("--data", "chat.jsonl", "--columns", "text=turns"), """jq -c '{anchor: .["turns"] | map("""),
         (train("--data", "alike.jsonl"), """jq -c '.["set"] | .[0] as $first | .[1:][] | [$first, .]' alike.jsonl"""),
         (
             train("--data", "squad.json"),
@@ -383,9 +380,7 @@ def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, words: tuple[
     Path("titles.csv").write_text("title,body\na,b\nc,d\n")
     Path("python.jsonl").write_text("{'anchor': 'a', 'positive': 'b'}\n" * 3)
     Path("nested.jsonl").write_text('{"query": {"id": "1", "text": "a b"}, "positive": "c"}\n' * 3)
-    Path("chat.jsonl").write_text(
-        '{"turns": [{"role": "user", "content": "a b c"}, {"role": "x", "content": "d"}]}\n' * 3
-    )
+    Path("chat.jsonl").write_text('{"turns": [{"role": "user", "content": "a b c"}]}\n' * 3)
     Path("alike.jsonl").write_text('{"set": ["a b", "c d", "e f"]}\n' * 3)
     squad = {"title": "t", "paragraphs": [{"context": "c", "qas": [{"question": "q"}]}]}
     Path("squad.json").write_text(json.dumps({"data": [squad] * 3}))

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import shutil
+import subprocess
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -506,6 +508,28 @@ def test_the_command_of_a_hint_reads_a_file_whatever_holds_it(
     with pytest.raises(DataError) as caught:
         load_examples(Data(train=name.partition("/")[0]), ANY, ())
     assert command in caught.value.hint
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="there is no jq")
+@pytest.mark.parametrize(
+    "turns",
+    [
+        [("role", "content"), ("system", "be very kind"), ("user", "hi"), ("assistant", "yes")],
+        [("role", "content"), ("user", "hi"), ("assistant", "yes"), ("user", "why")],
+        [("from", "value"), ("gpt", "yes"), ("human", "hi")],
+        [("by", "text"), ("a person", "hi"), ("a machine", "yes")],
+    ],
+)
+def test_the_command_of_a_hint_pairs_a_question_with_its_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: list[tuple[str, str]]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    chat = [dict(zip(turns[0], turn, strict=True)) for turn in turns[1:]]
+    Path("chat.jsonl").write_text(f"{json.dumps({'chat': chat})}\n" * 2)
+    with pytest.raises(DataError) as caught:
+        load_examples(Data(train="chat.jsonl"), ANY, ())
+    subprocess.run(caught.value.hint.partition(": ")[2], shell=True, check=True)
+    assert json.loads(Path("texts.jsonl").read_text().splitlines()[0]) == {"anchor": "hi", "positive": "yes"}
 
 
 def test_columns_names_several_hard_negatives(load: Load) -> None:
