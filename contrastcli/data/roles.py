@@ -414,8 +414,8 @@ def labels(frame: Frame, column: str, names: Mapping[str, int], blank: Blank) ->
     words = [sys.intern(str(cell).strip().lower()) for cell in cells]
     known: dict[str, int | None] = {**dict.fromkeys(no_gold, None), **_LABEL_WORDS}
     letters = {word for word in {*words} if len(word) == 1 and word.isalpha()}
-    # Next to other letters they mean something else: Y and N are yes and no.
-    if not letters <= known.keys() | names.keys():
+    # Next to other letters, or to words, they mean something else: Y and N are yes and no.
+    if not letters <= known.keys() | names.keys() or {"yes", "no"} & {*words}:
         known = {word: label for word, label in known.items() if word not in letters}
     known |= names
     if bad := {row: word for row, word in enumerate(words) if word not in known}:

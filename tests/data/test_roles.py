@@ -258,6 +258,7 @@ UNNAMED = {
     "2 0 1": "0=entailment,1=neutral,2=",
     "yes no": "'no=…,yes=…'",
     "Y N": "'n=…,y=…'",
+    "yes N": "'n=…,yes=…'",
     "duplicate not_duplicate": "not_duplicate=contradiction,duplicate=entailment",
 }
 
