@@ -21,6 +21,9 @@ from contrastcli.errors import DataError, Hint, InUse, NoRoom, Remedy, RunError,
 
 T = TypeVar("T")
 
+OF_A_PIPE = "write what is piped to a file, such as rows.csv, and name that"
+"""What helps where a file cannot be read twice."""
+
 
 def user_file() -> Path:
     """The user's settings file, which every other source overrides."""
@@ -55,7 +58,9 @@ def check_regular(path: Path) -> None:
     if stat.S_ISDIR(mode):
         raise DataError(f"{path} is a folder", "give the name of a file")
     if not stat.S_ISREG(mode):
-        raise DataError(f"{path} is not a regular file", "remove it, or put the file there again")
+        is_device = path.parts[:2] in (("/", "dev"), ("/", "proc"))
+        remedy = OF_A_PIPE if is_device else "remove it, or put the file there again"
+        raise DataError(f"{path} is not a regular file", remedy)
     if not os.access(path, os.R_OK):
         raise DataError(f"{path} cannot be read: permission denied", f"chmod u+r {shlex.quote(str(path))}")
 

@@ -26,6 +26,7 @@ from contrastcli.data.relevance import documents_of
 from contrastcli.data.roles import COLUMNS, listed, named, shape
 from contrastcli.data.texts import Column
 from contrastcli.errors import DataError, UsageError, Use
+from contrastcli.files import OF_A_PIPE
 from contrastcli.settings import sections
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Blank
@@ -206,9 +207,13 @@ def _open_stsb(folder: Path, split: Split, limit: int = 0) -> Frame:
 
 
 def _meant(name: str, split: Split) -> str:
-    """A hint for what is no path: stdin, several files, a share of the rows; else ""."""
+    """A hint for what is no path: stdin, an address, several files, a share of the rows; else ""."""
     if name == "-":
-        return "write what is piped to a file, such as rows.csv, and name that"
+        return OF_A_PIPE
+    scheme, _, place = name.partition("://")
+    if place:
+        fetch = f"curl -LO {shlex.quote(name)}, and name the file" if scheme in ("http", "https") else ""
+        return fetch or (f"write {shlex.quote(place)}" if scheme == "file" else "copy it here, and name the file")
     if (several := name.split())[1:] and all(map(os.path.exists, several)):
         return f"write them with commas: {','.join(several)}"
     if split != "train" and (share := re.fullmatch(r"(0?\.\d+)|(\d+)%", name)):
