@@ -134,6 +134,7 @@ def test_several_positives_of_a_row_are_looked_at_and_stay_with_it(contrast: Con
     Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     answer = contrast("data", "rows.jsonl", "--clean", "clean.jsonl")
     assert answer.code == 0 and "9 rows with lists in 'pos' are 17 rows" in answer.err
+    assert answer.out.startswith("rows.jsonl: 9 rows that hold 17 triplets (")
     # A row repeats another, and is no repetition of itself.
     kept = [json.loads(line) for line in Path("clean.jsonl").read_text().splitlines()]
     assert kept == [row for number, row in enumerate(rows) if number != 7]
