@@ -34,7 +34,9 @@ CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u
 """Characters that control a terminal, or turn the direction of writing."""
 
 _ASCII = str.maketrans(
-    {"·": "-", "°": " deg", "–": "-", "−": "-", "—": "-", "…": "...", "≤": "<=", "≥": ">=", "τ": "tau", "λ": "lambda"}
+    {"·": "-", "°": " deg", "–": "-", "−": "-", "—": "-", "…": "...", "≤": "<=", "≥": ">=", "≠": "!=", "±": "+-"}
+    | {"←": "<-", "→": "->", "↑": "up", "↓": "down", "⇧": "shift+", "×": "x", "²": "^2", "✓": "+", "✗": "!"}
+    | {"α": "alpha", "β": "beta", "γ": "gamma", "θ": "theta", "κ": "kappa", "λ": "lambda", "σ": "sigma", "τ": "tau"}
     | {"│": "|", "┤": "|", "┊": ":", "◆": "#", "●": "*", "○": "o"}
 )
 
@@ -65,16 +67,19 @@ def prepare_process(words: Sequence[str]) -> None:
 
 
 def on_a_terminal() -> bool:
-    """Whether this process can show a screen."""
+    """Whether this process can show a screen, which needs UTF-8."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
-    return all(stream.isatty() for stream in streams) and os.environ.get("TERM") != "dumb"
+    return all(stream.isatty() for stream in streams) and os.environ.get("TERM") != "dumb" and _is_utf8()
 
 
 def has_braille() -> bool:
     """Whether the terminal is likely to show braille dots, as any but a console of Linux or a locale of ASCII does."""
     locale = os.environ.get("LC_ALL") or os.environ.get("LANG") or ""
-    encoding = getattr(sys.__stdout__, "encoding", None) or "utf-8"
-    return os.environ.get("TERM") != "linux" and locale not in ("C", "POSIX") and "utf" in encoding.lower()
+    return os.environ.get("TERM") != "linux" and locale not in ("C", "POSIX") and _is_utf8()
+
+
+def _is_utf8() -> bool:
+    return "utf" in (getattr(sys.__stdout__, "encoding", None) or "utf-8").lower()
 
 
 def run_on_host(host: str | None) -> None:

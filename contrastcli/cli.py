@@ -39,8 +39,8 @@ def cli(ctx: click.Context, debug: bool, runs_dir: str | None) -> None:
 def tui(directory: Path, run: Run | None, no_mouse: bool) -> None:
     """Open the full-screen app, on a run if one is named."""
     if not boundary.on_a_terminal():
-        hint = "contrast runs, contrast watch last, or contrast train --preset starter --no-ui"
-        raise UsageError("the app needs a terminal", hint)
+        hint = "contrast runs, contrast watch last, contrast train --preset starter --no-ui"
+        raise UsageError("the app needs a terminal in UTF-8", [hint, "LC_ALL=C.UTF-8 contrast tui"])
     _open_app(directory, run, mouse=not no_mouse)
 
 

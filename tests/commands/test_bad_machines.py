@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -28,6 +29,14 @@ def test_closed_streams_are_no_error() -> None:
     assert in_shell("CONTRAST presets list >&-") == Answer(0, "", "")
     answer = in_shell("CONTRAST runs path nope <&- 2>&-")
     assert (answer.code, answer.out, answer.err) == (3, "", "")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_the_app_is_for_terminals_in_utf8(monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    for name in ("stdin", "stdout", "stderr", "__stdout__"):
+        monkeypatch.setattr(sys, name, SimpleNamespace(isatty=lambda: True, encoding=encoding))
+    assert boundary.on_a_terminal() == (encoding == "utf-8")
 
 
 def test_no_file_gets_the_number_of_a_closed_stream(tmp_path: Path) -> None:

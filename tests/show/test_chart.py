@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -172,6 +173,12 @@ def test_bars_are_as_high_as_their_shares_to_an_eighth_of_a_row() -> None:
         assert eighths[FULL, FULL] * per_row / 8 == pytest.approx(10 * both, abs=0.07 * per_row * 8)
         kind = (FULL, 0) if bins[0] > bins[1] else (0, FULL)
         assert eighths[kind] * per_row / 8 == pytest.approx(10 * (max(bins) - both), abs=per_row)
+
+
+def test_symbols_have_words_where_they_cannot_be_shown() -> None:
+    pages = [page.read_text() for page in (Path(boundary.__file__).parent / "help").iterdir()]
+    shown = boundary.fitting("".join(["53.14 → 55.62, ✓ ok, 2.1 ± 0.3", *pages]), "ascii")
+    assert re.findall(r"\\u.{4}", shown) == []
 
 
 @pytest.mark.parametrize(("name", "value"), [("TERM", "linux"), ("LANG", "C"), ("LC_ALL", "POSIX")])
