@@ -1,17 +1,18 @@
 """Measure models by name, and write their scores to the directory of a run and to a folder."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from contrastcli.boundary import narrate
 from contrastcli.data.downloads import OnProgress
+from contrastcli.errors import RunError
 from contrastcli.evaluation import glove
 from contrastcli.evaluation.measure import Scores, SuiteResult, measure
 from contrastcli.evaluation.procedure import Options, Subject
 from contrastcli.evaluation.suites import Suite
-from contrastcli.files import is_writable
+from contrastcli.files import make_folder
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import is_word_vectors, resolve
 from contrastcli.model.prompts import PROMPT_NAMES
@@ -33,18 +34,16 @@ def evaluate(
     With `dim` the first numbers of its embeddings are measured.
 
     The scores of each task are written as soon as it is measured, next to those of other suites and, if only some tasks
-    are asked for, of its other tasks: in fp32 to `ModelRef.scores_path`, unless another user owns the run; and to
+    are asked for, of its other tasks: in fp32 to `ModelRef.scores_path`, where that can be written; and to
     `options.out`. Raises DataError if the model cannot be loaded, RunError if scores cannot be written.
     """
     subject = load_subject(model, pooling, options.on_progress, precision, dim)
     results = []
     path = resolve(model).scores_path(pooling, dim)
-    keeps = precision == "fp32" and is_writable(path.parent)
-    if precision == "fp32" and not keeps:
-        narrate(f"note: {path.parent} cannot be written, so that no scores are kept there; --out DIR keeps them")
-    paths = [*([options.out / "scores.json"] if options.out else []), *([path] if keeps else [])]
-    for place in paths:
-        forget_suites(place, subject.fingerprint)
+    paths = [*([options.out / "scores.json"] if options.out else []), *([path] if precision == "fp32" else [])]
+    keep = partial(_keep, paths, path)
+    keep(lambda place: make_folder(place.parent))
+    keep(partial(forget_suites, vectors=subject.fingerprint))
     for suite in suites:
         if suite.tasks and not suite.select(options.tasks):
             continue
@@ -52,16 +51,27 @@ def evaluate(
         adds = options.names(suite) and (suite.tasks or not suite.averages)
         known = read_scores(path).get("suites", {}).get(suite.name, {}) if adds else {}
         same = known.get("vectors") == subject.fingerprint
-        write = partial(_write, Scores(model, (), dim), paths)
+        write = partial(_write, Scores(model, (), dim), keep)
         results.append(measure(suite, subject, options, write, known if same else {}))
     return Scores(model, tuple(results), dim)
 
 
-def _write(scores: Scores, paths: Sequence[Path], result: SuiteResult) -> None:
+def _keep(paths: list[Path], own: Path, change: Callable[[Path], None]) -> None:
+    """Change files of scores. Raises RunError; the model's `own` is given up with a note."""
+    for path in [*paths]:
+        try:
+            change(path)
+        except RunError as error:
+            if path != own:
+                raise
+            paths.remove(own)
+            narrate(f"note: {error.what}, so that no scores are kept there; --out DIR keeps them")
+
+
+def _write(scores: Scores, keep: Callable[[Callable[[Path], None]], None], result: SuiteResult) -> None:
     """Put the result of a suite into files of scores. Raises RunError."""
-    measured = replace(scores, results=(result,)).to_json()
-    for path in paths if result.tasks else ():
-        add_scores(path, measured)
+    if result.tasks:
+        keep(partial(add_scores, more=replace(scores, results=(result,)).to_json()))
 
 
 def check_model(name: str, runs_dir: Path | None = None) -> None:

@@ -1,5 +1,6 @@
 """`contrast eval`: the scores as JSON, what is missing, and what is refused before anything is measured."""
 
+import errno
 import json
 import os
 import shutil
@@ -165,5 +166,18 @@ def test_scores_that_cannot_be_kept_are_said_in_one_note(
     # A disk that is read-only.
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK or "out" in str(path))
     answer = contrast("eval", model, "--suite", "sts,geometry", "--data-dir", "data", "--json", "--out", "out")
-    assert answer.err.count("cannot be written, so that no scores are kept there") == 1
+    assert answer.err.count("so that no scores are kept there") == 1
     assert json.loads(answer.out)["suites"].keys() == {"sts", "geometry"} and "suites" not in run.scores()
+
+
+def test_a_disk_that_is_full_is_a_note_but_for_the_folder_that_was_named(
+    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("contrastcli.runs.scores.atomic_write", full)
+    words = ("eval", "simple", "--data", "tiny/dev.jsonl")
+    answer = contrast(*words)
+    assert answer.code == 0 and answer.out.startswith("runs/simple\n") and "scores.json: No space left" in answer.err
+    failed(contrast(*words, "--out", "out"), 1, "cannot write out/scores.json: No space left", "make room")
