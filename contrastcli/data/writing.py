@@ -1,6 +1,7 @@
 """Rows of texts into files that `formats` reads again."""
 
 import csv
+import errno
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
@@ -14,7 +15,7 @@ from contrastcli.data.formats import format_of
 from contrastcli.data.forms import DELIMITERS
 from contrastcli.data.texts import Column, read_columns
 from contrastcli.errors import DataError, UsageError
-from contrastcli.files import check_output
+from contrastcli.files import check_output, is_writable, writing_to
 
 Records = Iterable[Sequence[Any]]
 
@@ -106,8 +107,11 @@ WRITERS: Mapping[str, Callable[[Path, Sequence[str], Records], None]] = {
 
 
 def check_rows_output(output: Path, *sources: str) -> None:
-    """Raise UsageError for a file that is read too, or of an unknown format; RunError without its folder."""
+    """Raise UsageError for a file that is read too, or of an unknown format; RunError without an open folder."""
     check_output(output, "rows", WRITERS)
+    if not is_writable(output.parent):
+        with writing_to(output):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     check_unread(output, *sources)
 
 

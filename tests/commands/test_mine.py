@@ -1,6 +1,7 @@
 """`contrast mine` turns pairs into triplets, and says how."""
 
 import json
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,18 @@ def test_what_cannot_be_mined_is_refused(
     words: tuple[str, ...], code: int, what: str, hint: str, contrast: Contrast
 ) -> None:
     refused(contrast("mine", *words, *MODEL), code, what, hint)
+
+
+@pytest.mark.parametrize(
+    "words", [("mine", PAIRS, "-o", "closed/t.csv", *MODEL), ("data", PAIRS, "--clean", "closed/t.csv")]
+)
+def test_a_folder_that_is_closed_is_told_before_the_work(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    Path("closed").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK or str(path) != "closed")
+    monkeypatch.setattr("contrastcli.data.sources.read_file", None)
+    refused(contrast(*words), 1, "cannot write closed/t.csv: Permission denied", "chmod u+w closed")
 
 
 def test_a_rule_that_leaves_nothing_is_an_error(contrast: Contrast) -> None:
