@@ -277,6 +277,10 @@ class AoE(Ordered, frozen=True, kw_only=True):
         off |= {} if self.angle_weight else {"angle_tau": "no effect while angle_weight is 0"}
         return super().inactive() | off
 
+    def bounds(self) -> dict[str, Bounds]:
+        is_alone = not self.order_weight and not self.contrast_weight
+        return super().bounds() | ({"angle_weight": Bounds(0.001, 1000)} if is_alone else {})
+
 
 class Regression(ObjectiveSettings, frozen=True, kw_only=True):
     """Cosines that equal the scores (SBERT)."""

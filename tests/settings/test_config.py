@@ -222,6 +222,12 @@ def test_the_margins_default_limits_and_unit_are_the_similaritys(
         assert "-2 and 2 cosine" in hint
 
 
+def test_weights_that_are_all_0_are_refused() -> None:
+    weights = {f"objective__{term}_weight": "0" for term in ("order", "contrast", "angle")}
+    what, hint = complaint(flags(objective__name="aoe", **weights))
+    assert what == "objective.angle_weight is 0.0 (--angle_weight)" and "0.001 and 1000" in hint
+
+
 def test_a_presets_margin_in_degrees_is_not_taken_for_a_cosine() -> None:
     preset = file("[objective]\nname = 'simace'\nsimilarity = 'angle'\nmargin = 1.5")
     assert objective(preset, flags(objective__similarity="cosine"))["margin"] == 0.0
