@@ -1,6 +1,7 @@
 """The runs of the screen Runs below headings: methods, sweeps and the papers' tables."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -8,13 +9,18 @@ from textual.pilot import Pilot
 
 from contrastcli.runs import directory as runs
 from contrastcli.runs import sweeps
+from contrastcli.runs.directory import Run
 from contrastcli.runs.methods import Member
 from contrastcli.runs.results import ScoreName
+from contrastcli.runs.status import Status
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.processes import Finished
+from contrastcli.tui.runs.columns import all_columns, row_text
 from contrastcli.tui.runs.heat_map import heat_map
+from contrastcli.tui.runs.listing import Entry
 from contrastcli.tui.runs.runs_table import RunsTable
+from contrastcli.tui.runs.tree import TreeItem
 from contrastcli.tui.widgets import PlainText
 from support.commands import answer_commands
 from support.recorded import Kind, end, recorded
@@ -91,6 +97,12 @@ async def test_g_shows_the_runs_of_a_sweep_below_a_heading_which_unfolds_and_is_
         await pilot.press("slash", *"tau=0.1")
         await until(pilot, lambda: names(table) == ["▾ s  1 of 1", "  s-tau=0.1-seed=42"])
     assert state.load().grouping == "sweeps" and state.load().unfolded == {("s",)}
+
+
+def test_a_heading_was_updated_when_the_newest_of_its_runs_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1000.0)
+    several = [Entry(Run(Path(x)), Status(name=x, state="finished", updated=at)) for x, at in (("a", 900), ("b", 946))]
+    assert row_text(TreeItem(("s",), several, 2), all_columns(several)["updated"]) == "54s ago"
 
 
 async def test_the_heading_of_a_sweep_says_that_one_of_its_runs_is_in_progress(swept: Path) -> None:

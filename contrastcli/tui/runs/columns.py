@@ -98,11 +98,13 @@ _MORE = (
 
 
 def row_text(row: TreeItem, column: RunColumn) -> str:
-    """The cell of a run; of a heading, the mean of its best method, its size, that one runs, or what all have."""
+    """The cell of a run; of a heading its best method's mean, its size, its newest, that one runs, or what all have."""
     if not row.entry and column.title == "best dev":
         return row.best[0] if row.best else ""
     if not row.entry and column.title == "size":
         return size(sum(entry.size for entry in row.entries))
+    if column.title == "updated":
+        return column.text(min(row.entries, key=column.rank))
     texts = {column.text(entry) for entry in row.entries}
     if column.title == "state":
         texts = {column.text(entry) for entry in row.entries if entry.state in IN_PROGRESS} or texts
