@@ -38,8 +38,6 @@ def check(
     """
     refs = [resolve(word, directory) for word in words]
     chosen = list({ref.name: ref.run or ref for ref in refs}.values())
-    if len(chosen) < 2:
-        raise UsageError("there is only one run to compare", "name two or more runs: see contrast runs")
     if require and len(chosen) > 2:
         raise UsageError("--require is for two models, the one before and the one after", "name two")
     if how["columns"] and not dev:
@@ -47,6 +45,8 @@ def check(
     for ref in refs:
         if not ref.run and not is_word_vectors(ref.name):
             ref.folder()
+    if len(chosen) < 2:
+        raise UsageError("there is only one run to compare", "name two or more runs: see contrast runs")
     if out:
         plots.check(out)
     return chosen

@@ -374,6 +374,10 @@ def test_one_run_cannot_be_compared(contrast: Contrast, run: Run, names: tuple[s
     refused(contrast("compare", *names), 2, "only one run to compare")
 
 
+def test_a_name_alone_that_is_no_run_is_said_to_be_none(contrast: Contrast, run: Run) -> None:
+    refused(contrast("compare", "simpel"), 3, "simpel", "did you mean the run 'simple'?")
+
+
 def test_data_are_for_a_test(contrast: Contrast, other: Run) -> None:
     answer = contrast("compare", "simple", "other", "--dev", "tiny/dev.jsonl")
     assert answer.code == 0 and "other is not different from simple: Spearman " in answer.out
