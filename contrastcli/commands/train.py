@@ -263,14 +263,16 @@ def _prepare(config: Config, run: Run) -> tuple[Run, Plan] | None:
 
 
 def _ended(run: Run, plan: Plan, status: Status) -> str:
-    """That a run that has finished has no step left, and what extends it; empty if it has one."""
+    """That a run that has finished has no step left, and what extends it; empty if it has one, or no checkpoint."""
     from contrastcli.training.checkpoint import read_position, to_resume
 
     patience = waited = plan.config.dev.patience
     by = "--max-steps" if plan.steps == plan.config.train.max_steps else "--epochs"
     on, longer = f"to go on: contrast train --resume {run.word} --set dev.patience=0", f"to extend it: {by} N"
     try:
-        waited = read_position(last).evaluations_without_best if (last := to_resume(run)) else 0
+        if (last := to_resume(run)) is None:
+            return ""
+        waited = read_position(last).evaluations_without_best
     # Of a pruned run this is not known.
     except DataError as error:
         on = longer = error.hint

@@ -137,6 +137,13 @@ def test_a_finished_run_says_so_and_is_extended_by_more_steps(contrast: Contrast
     assert run.config().train.max_steps == 6
 
 
+def test_a_finished_run_that_has_lost_its_checkpoints_is_trained_again(contrast: Contrast, run: Run) -> None:
+    shutil.rmtree(run.checkpoints_dir)
+    run.checkpoints_path.unlink()
+    assert contrast("train", "--resume", "simple").code == 0
+    assert run.status().step == 4 and run.checkpoint().is_dir()
+
+
 def test_a_resume_takes_what_it_may_change(contrast: Contrast, run: Run) -> None:
     words = ("--max-steps", "5", "--token-budget", "64", "--log-every", "2", "--save-every", "1", "--device", "cpu")
     assert contrast("train", "--resume", "last", *words).code == 0
