@@ -95,12 +95,12 @@ def check(sweep: Sweep, runs_dir: Path) -> None:
 
 
 def check_cells(every: Sequence[Cell]) -> None:
-    """Check the data, backbone and device of each cell that is to be trained. Raises ContrastError."""
+    """Check the data, backbone and device of each cell to train, unless it failed before. Raises ContrastError."""
     from contrastcli.model.devices import choose_device
     from contrastcli.training.plan import make_plan
     from contrastcli.training.setup import load_untrained
 
-    untrained = [cell.config for cell in every if not cell.is_final]
+    untrained = [cell.config for cell in every if not cell.is_final and cell.state != "failed"]
     for device in dict.fromkeys(config.train.device for config in untrained):
         choose_device(device)
     for model in {(config.model.backbone, config.model.pooling): config.model for config in untrained}.values():

@@ -30,7 +30,7 @@ from contrastcli.runs.events import Saved, Verdict
 from contrastcli.runs.measured import Evaluated, Step
 from contrastcli.runs.process import handle_signals, interrupt, launch
 from contrastcli.runs.results import Lengths, Preview, sourced
-from contrastcli.runs.status import Environment, Status, digest
+from contrastcli.runs.status import Environment, Status, digest, read_writer, this_process
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections
 from contrastcli.settings.config import Config, Layer
@@ -206,7 +206,7 @@ def start(
     `show` in its own process, and `show` is called when that has started. It begins when the run `after` has ended.
     """
     is_new = not run.exists()
-    with handle_signals(interrupt):
+    with handle_signals(interrupt), _reporting(run):
         prepared = _prepare(config, run)
     if prepared is None:
         return 0
@@ -229,6 +229,15 @@ def start(
     print_path(run.path)
     narrate(f"{f'queued behind {after.name}' if after else 'training in the background'}: contrast watch {run.word}")
     return 0
+
+
+def _reporting(run: Run) -> contextlib.AbstractContextManager[None]:
+    """Where this process was launched to train a run, nobody sees an error but in the run."""
+    if not this_process().same_as(read_writer(run.alive_path)):
+        return contextlib.nullcontext()
+    from contrastcli.training.process import reporting
+
+    return reporting(run)
 
 
 def _prepare(config: Config, run: Run) -> tuple[Run, Plan] | None:

@@ -93,6 +93,18 @@ def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | Non
         return done
 
 
+@contextmanager
+def reporting(run: Run) -> Iterator[None]:
+    """Before `supervise`, in a process that was launched for a run: an error is the run's last event."""
+    try:
+        with _Record(run, run.config(), lambda event: None).ending(_Interrupts()):
+            yield
+    except BaseException:
+        # The launch wrote it for this process.
+        run.alive_path.unlink(missing_ok=True)
+        raise
+
+
 def _merge(run: Run, config: Config) -> str:
     """The command that mends what a run has forgotten; empty where its model is no other weights of its backbone."""
     backbone, merged = resolve(config.model.backbone), shlex.quote(f"{run.name}-merged")
@@ -196,7 +208,7 @@ class _Record:
 
     def __init__(self, run: Run, config: Config, watch: Watch) -> None:
         self._run, self._config, self._watch = run, config, watch
-        self._step = 0
+        self._step = run.status().step
         with writing_to(run.events_path):
             self._file = EventWriter(run.events_path)
 

@@ -181,6 +181,14 @@ def test_data_backbone_and_batch_are_checked_before_anything_is_trained(tiny: Ti
     check(make_sweep(tmp_path, below, "train.batch_size=8,16"), tmp_path)
 
 
+def test_a_cell_that_failed_keeps_no_other_from_training(tiny: Tiny, tmp_path: Path) -> None:
+    grid = f"data.train={tiny.data['pairs']},nothing.txt"
+    sweep = make_sweep(tmp_path, tiny.settings("simcse", "sentences"), grid)
+    failed = sweep.cells(tmp_path)[1]
+    end(runs.create(failed.config, tmp_path, failed.name), 0.5, "failed", 3)
+    check(sweep, tmp_path)
+
+
 def test_a_cell_that_was_trained_with_other_settings_is_an_error(small: Small, tmp_path: Path) -> None:
     sweep = small()
     changed = Sweep("s", sweep.seeds, {"objective.tau": (0.05, 0.08)}, sweep.settings)

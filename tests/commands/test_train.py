@@ -17,9 +17,10 @@ from contrastcli.commands import train as start
 from contrastcli.runs import process
 from contrastcli.runs.directory import Run, create
 from contrastcli.runs.measured import Step
+from contrastcli.runs.status import this_process
 from contrastcli.settings.config import Config
 from contrastcli.tui import app
-from support.command import COMMAND, LABELLED, SENTENCES, Contrast, refused, sentences, train
+from support.command import COMMAND, LABELLED, SENTENCES, Contrast, failed, refused, sentences, train
 from support.recorded import append
 from support.settings import config, preset
 from support.tiny import told
@@ -142,6 +143,17 @@ def test_a_finished_run_that_has_lost_its_checkpoints_is_trained_again(contrast:
     run.checkpoints_path.unlink()
     assert contrast("train", "--resume", "simple").code == 0
     assert run.status().step == 4 and run.checkpoint().is_dir()
+
+
+def test_an_error_before_training_is_the_end_of_a_run_that_was_launched(contrast: Contrast) -> None:
+    shutil.copy("tiny/labelled.jsonl", "own.jsonl")
+    assert contrast(*train("--data", "own.jsonl", "--name", "mine")).code == 0
+    run = Run(Path("runs/mine"))
+    Path("own.jsonl").unlink()
+    run.alive_path.write_bytes(msgspec.json.encode(this_process()))
+    failed(contrast("train", "--resume", "mine", "--max-steps", "3", "--no-ui"), 3, "own.jsonl")
+    status = run.status()
+    assert (status.state, status.step, status.code) == ("failed", 2, 3) and "own.jsonl" in status.message
 
 
 def test_a_resume_takes_what_it_may_change(contrast: Contrast, run: Run) -> None:
