@@ -25,6 +25,8 @@ from contrastcli.settings import config as configs
 from contrastcli.training.plan import Plan
 
 _PACKAGES = ("torch", "numpy", "tokenizers", "safetensors", "transformers", "datasets", "scipy")
+_TOLD = ("contrast", "torch", "device_name", "threads")
+"""What a resume tells of where it is not as before."""
 _WEIGHTS = ("*.safetensors", PICKLED, "[0-9]_*/*.safetensors", f"[0-9]_*/{PICKLED}")
 
 _Model = dict[str, str | None]
@@ -63,11 +65,14 @@ def _changed(path: Path, plan: Plan, what: str) -> DataError:
     return DataError(what, f"restore them, or start a new run: {again}")
 
 
-def write_environment(path: Path, plan: Plan, device: torch.device, processes: int) -> None:
-    """Write versions, device, revisions and fingerprints as JSON. Raises DataError as the checks do, and RunError."""
+def write_environment(path: Path, plan: Plan, device: torch.device, processes: int) -> list[str]:
+    """Write versions, device, revisions and fingerprints as JSON, and return a note if a resume has others.
+
+    Raises DataError as the checks do, and RunError.
+    """
     check_rows(path, plan)
     teachers = check_teachers(path, plan)
-    record = {
+    record: dict[str, Any] = {
         "contrast": __version__,
         "commit": _commit(),
         "python": platform.python_version(),
@@ -95,8 +100,12 @@ def write_environment(path: Path, plan: Plan, device: torch.device, processes: i
         },
         "command": [plan.config.masked(word) for word in sys.argv],
     }
+    before = read_json(path, dict[str, Any]) or {}
+    was, now = ({**one.get("packages", {}), **one} for one in (before, record))
+    others = [f"{name} {now[name]} (was {was[name]})" for name in _TOLD if was.get(name) not in (None, now[name])]
     with writing_to(path):
         atomic_write(path, json_bytes(record))
+    return [f"resumed with {', '.join(others)}"] if others else []
 
 
 def _model(name: str) -> _Model:

@@ -1,5 +1,6 @@
 """A run that was killed and resumed equals one that was not, bit for bit. See test_kills.py for kills at any moment."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from contrastcli.objectives.functional import Result, Views
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Done, Started
+from contrastcli.runs.events import Done, Note, Started
 from contrastcli.runs.measured import Step
 from contrastcli.training import checkpoint
 from support import train_runs
@@ -233,6 +234,16 @@ def test_the_last_checkpoints_are_kept_and_a_run_can_continue_from_each(tiny: Ti
     assert run.full_checkpoints() == []
     for folder in run.checkpoints_dir.iterdir():
         load_encoder(folder)  # the checksums of the model are still right
+
+
+def test_a_resume_notes_that_it_is_not_by_the_version_before(tiny: Tiny, tmp_path: Path) -> None:
+    run = tiny.run(tmp_path, train__max_steps=2)
+    train(run)
+    before = json.loads(run.environment_path.read_bytes())
+    run.environment_path.write_text(json.dumps(before | {"contrast": "0.0.1", "threads": 3}))
+    train(run)
+    note = f"resumed with contrast {before['contrast']} (was 0.0.1), threads {before['threads']} (was 3)"
+    assert [event.text for event in told(run, Note)].count(note) == 1
 
 
 def test_resuming_a_finished_run_takes_no_step(tiny: Tiny, tmp_path: Path) -> None:
