@@ -310,9 +310,10 @@ def _check_resumable(run: Run, plan: Plan) -> None:
     """Raises ContrastError where the run cannot go on from its last checkpoint, if it has one, as planned."""
     from contrastcli.model.adapters import base_folder
     from contrastcli.training.checkpoint import read_position, to_resume
-    from contrastcli.training.environment import check_rows, check_teachers
+    from contrastcli.training.environment import check_rows, check_settings, check_teachers
 
     if last := to_resume(run):
+        check_settings(run.environment_path, plan.config)
         check_rows(run.environment_path, plan)
         check_teachers(run.environment_path, plan)
         done, length = read_position(last).step, attrgetter("epochs", "max_steps")

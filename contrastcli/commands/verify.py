@@ -14,6 +14,7 @@ from contrastcli.runs.results import Check
 from contrastcli.runs.status import Environment
 from contrastcli.settings.config import FORMAT, read_toml
 from contrastcli.training.checkpoint import read_position
+from contrastcli.training.environment import check_settings
 
 _RESTORE = "restore the file from a copy"
 _ALWAYS = "objective.name", "model.backbone", "data.train", "dev.data", "train.seed"
@@ -56,14 +57,15 @@ def _check(what: str, examine: Callable[[], str]) -> Check:
 
 
 def _settings(run: Run) -> str:
-    sources = run.config().sources
+    config = run.config()
     is_of_now = read_toml(run.config_path).get("format") == FORMAT
-    for key, source in sources.items():
+    for key, source in config.sources.items():
         # An objective of another package may have got settings since.
         is_stated = key in _ALWAYS or (is_of_now and not key.startswith("objective."))
         if is_stated and source == "default":
             raise DataError(f"{run.config_path} has no {key}", _RESTORE)
-    return f"{len(sources)} settings"
+    check_settings(run.environment_path, config)
+    return f"{len(config.sources)} settings"
 
 
 def _environment(run: Run) -> str:

@@ -88,6 +88,7 @@ class Environment(msgspec.Struct, frozen=True):
     precision: str = ""
     backbone: dict[str, str | None] = {}
     data: dict[str, Any] = {}
+    settings: dict[str, str] = {}
 
     @classmethod
     def read(cls, path: Path) -> Environment:

@@ -261,6 +261,12 @@ def conflicts(before: Config, after: Config) -> list[str]:
     return [key for key, value in after.flat().items() if value != old.get(key) and not settings[key].resumable]
 
 
+def fixed(config: Config) -> dict[str, str]:
+    """The settings that a resume may not change, as they are written."""
+    settings = sections.settings_of(config.spec)
+    return {key: spell(value) for key, value in config.flat().items() if not settings[key].resumable}
+
+
 def changes(before: Config, after: Config) -> list[str]:
     """The words of a command line that make the first settings the second, which have the same objective."""
     old, new, settings = before.flat(), after.flat(), sections.settings_of(after.spec)

@@ -22,6 +22,7 @@ from contrastcli.model.devices import choose_precision, device_name
 from contrastcli.model.locate import PICKLED, resolve, revision
 from contrastcli.runs.status import Environment
 from contrastcli.settings import config as configs
+from contrastcli.settings.config import Config
 from contrastcli.training.plan import Plan
 
 _PACKAGES = ("torch", "numpy", "tokenizers", "safetensors", "transformers", "datasets", "scipy")
@@ -33,12 +34,20 @@ _Model = dict[str, str | None]
 """The record of a model."""
 
 
+def check_settings(path: Path, config: Config) -> None:
+    """Raises DataError if a run, whose environment is recorded there, began with other settings than it may change."""
+    began = Environment.read(path).settings
+    if edited := [key for key, value in configs.fixed(config).items() if began.get(key, value) != value]:
+        before = ", ".join(f"{key} = {began[key]}" for key in edited)
+        raise _changed(path, config, f"{path.with_name('config.toml')} was edited: the run began with {before}")
+
+
 def check_rows(path: Path, plan: Plan) -> None:
     """Raises DataError if a run, whose environment is recorded there, began with other rows of any of its sets."""
     known, dev = Environment.read(path).data, {"dev_fingerprint": plan.dev, "general_fingerprint": plan.general}
     for key, rows in {"fingerprint": plan.examples, **dev}.items():
         if rows and known.get(key) not in (None, rows.fingerprint):
-            raise _changed(path, plan, f"the rows of {rows.source} are not those that the run began with")
+            raise _changed(path, plan.config, f"the rows of {rows.source} are not those that the run began with")
 
 
 def check_teachers(path: Path, plan: Plan) -> dict[str, list[_Model]]:
@@ -53,14 +62,15 @@ def check_teachers(path: Path, plan: Plan) -> dict[str, list[_Model]]:
             is_checked = "checksum" in was or not resolve(now["name"]).run
             is_other = not is_checked and Path(was.get("folder") or "").name != Path(now["folder"] or "").name
             if is_other or any(was.get(key) not in (None, now[key]) for key in ("revision", "checksum")):
-                raise _changed(path, plan, f"{now['name']} has other weights than those with which the run began")
+                what = f"{now['name']} has other weights than those with which the run began"
+                raise _changed(path, plan.config, what)
     return {name: models for name, models in teachers.items() if models}
 
 
-def _changed(path: Path, plan: Plan, what: str) -> DataError:
+def _changed(path: Path, config: Config, what: str) -> DataError:
     """The error of a run that cannot go on as it began."""
     file = path.with_name("config.toml")
-    changed = configs.changes(configs.resolve([configs.file_layer(file)]), plan.config)
+    changed = configs.changes(configs.resolve([configs.file_layer(file)]), config)
     again = shlex.join(["contrast", "train", "--config", str(file), *changed])
     return DataError(what, f"restore them, or start a new run: {again}")
 
@@ -98,6 +108,7 @@ def write_environment(path: Path, plan: Plan, device: torch.device, processes: i
             "dev_fingerprint": plan.dev.fingerprint if plan.dev else None,
             "general_fingerprint": plan.general.fingerprint if plan.general else None,
         },
+        "settings": configs.fixed(plan.config),
         "command": [plan.config.masked(word) for word in sys.argv],
     }
     before = read_json(path, dict[str, Any]) or {}

@@ -1,6 +1,7 @@
 """`contrast runs verify`: every kind of damage is named."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,7 +16,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
 from contrastcli.runs.events import Saved
 from contrastcli.runs.measured import Step
-from support.command import Answer, Contrast
+from support.command import Answer, Contrast, refused
 from support.damage import flip_bit
 from support.kills import contents
 from support.resuming import Killed
@@ -131,6 +132,13 @@ def test_checkpoints_without_the_record_of_what_trained_them_are_a_fault(contras
 def test_settings_that_are_cut_off_are_a_fault(contrast: Contrast, run: Run, at: str) -> None:
     edit(run.config_path, lambda text: text.partition(at)[0])
     named(contrast(*VERIFY), 3, f"config.toml has no {'objective.name' if at == 'format' else 'train.'}")
+
+
+def test_settings_that_were_edited_are_a_fault_and_keep_a_run_from_resuming(contrast: Contrast, run: Run) -> None:
+    edit(run.config_path, lambda text: re.sub("(?m)^(lr|log_every) = .*", r"\1 = 1", text))
+    named(contrast(*VERIFY), 3, "config.toml was edited: the run began with train.lr = ")
+    again = contrast("train", "--resume", "simple", "--max-steps", "6", "--no-ui")
+    refused(again, 3, "config.toml was edited", "contrast train --no-ui --config runs/simple/config.toml --max-steps 6")
 
 
 @pytest.mark.parametrize(
