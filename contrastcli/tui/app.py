@@ -195,6 +195,8 @@ class ContrastApp(App[None]):
 
     def on_mount(self) -> None:
         self.run_worker(self.keys.run(super().on_event), group="keys")
+        # After ctrl+z and fg the terminal's screen is blank.
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
         # Scanning what exists by now would delay a frame or two.
         self.call_after_refresh(gc.freeze)
         self.call_after_refresh(gc.enable)

@@ -14,10 +14,12 @@ from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from contrastcli.tui import app
 from support.command import COMMAND
+from support.waiting import wait_until
 
 SECONDS = 30  # at most, on a slow machine
 
@@ -91,6 +93,16 @@ def test_a_signal_ends_the_app_and_restores_the_terminal(
     terminal.process.send_signal(number)
     terminal.read_until(b"\x1b[?1049l")  # the usual screen again
     assert terminal.process.wait(SECONDS) == 0
+
+
+def test_the_app_is_drawn_anew_when_it_continues(open_terminal: Callable[..., Terminal]) -> None:
+    terminal = open_terminal("tui")
+    terminal.read_until(b"ready:")
+    terminal.process.send_signal(signal.SIGTSTP)
+    terminal.read_until(b"\x1b[?1049l")
+    wait_until(lambda: psutil.Process(terminal.process.pid).status() == psutil.STATUS_STOPPED)
+    terminal.process.send_signal(signal.SIGCONT)
+    terminal.read_until(b"5 Query")
 
 
 def test_a_tiny_terminal_shows_what_fits(open_terminal: Callable[..., Terminal]) -> None:
