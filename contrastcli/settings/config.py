@@ -262,9 +262,16 @@ def conflicts(before: Config, after: Config) -> list[str]:
 
 
 def fixed(config: Config) -> dict[str, str]:
-    """The settings that a resume may not change, as they are written."""
-    settings = sections.settings_of(config.spec)
-    return {key: spell(value) for key, value in config.flat().items() if not settings[key].resumable}
+    """The settings that a resume may not change, as they are written, but for names of what is recorded by its content.
+
+    Those are models, and the rows of dev sets, which may have moved.
+    """
+    settings = {
+        key: setting
+        for key, setting in sections.settings_of(config.spec).items()
+        if not (setting.resumable or setting.names_model or (setting.section == "dev" and setting.role == "data"))
+    }
+    return {key: spell(value) for key, value in config.flat().items() if key in settings}
 
 
 def changes(before: Config, after: Config) -> list[str]:

@@ -141,6 +141,12 @@ def test_settings_that_were_edited_are_a_fault_and_keep_a_run_from_resuming(cont
     refused(again, 3, "config.toml was edited", "contrast train --no-ui --config runs/simple/config.toml --max-steps 6")
 
 
+def test_a_run_whose_backbone_was_moved_goes_on_with_the_path_that_is_edited(contrast: Contrast, run: Run) -> None:
+    shutil.copytree("tiny/backbone", "moved")
+    edit(run.config_path, lambda text: re.sub("(?m)^backbone = .*", 'backbone = "moved"', text))
+    assert contrast("train", "--resume", "simple", "--max-steps", "6", "--no-ui").code == 0
+
+
 @pytest.mark.parametrize(
     ("file", "text", "words"),
     [
