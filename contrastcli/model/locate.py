@@ -75,7 +75,7 @@ class ModelRef:
             return f"the model {self.name} is the folder {folder.resolve()}, not the hub's model of that name"
         if any(folder.glob("model*.safetensors")) or not (folder / PICKLED).is_file():
             return ""
-        return f"the weights of {self.name} are read from its {PICKLED}, as tensors only, and copied to the cache"
+        return f"the weights of {self.name} are read from its {PICKLED}, as tensors only"
 
     def local_folder(self) -> Path | None:
         """The model folder; None if it would have to be downloaded or does not exist."""

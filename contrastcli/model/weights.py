@@ -1,4 +1,4 @@
-"""The weights of a model folder: safetensors, or a pytorch_model.bin read as nothing but tensors and copied to them."""
+"""The weights of a model folder: safetensors, or a pytorch_model.bin read as nothing but tensors."""
 
 import pickle
 import shlex
@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from contrastcli.errors import DataError, error_text
-from contrastcli.files import cached, check_regular, checksum_of, read_json
+from contrastcli.files import check_regular, read_json
 from contrastcli.model.locate import PICKLED
 
 CONFIG = "config.json"
@@ -34,15 +34,9 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
     """The tensors of a folder's safetensors, memory-mapped, else of its pytorch_model.bin. Raises DataError."""
     if files := _files(folder):
         return {name: tensor for file in files for name, tensor in _read_tensors(file).items()}
-    file = folder / PICKLED
-    if not file.is_file():
+    if not (folder / PICKLED).is_file():
         raise _no_weights(folder)
-    try:
-        name = f"weights/{checksum_of(file)}.safetensors"
-    except OSError as error:
-        raise DataError(f"{file} cannot be read: {error_text(error)}", DOWNLOAD) from None
-    copy = cached(name, load_file, lambda path: save_file(read_pickled(file), path, metadata={"format": "pt"}))
-    return read_pickled(file) if copy is None else copy
+    return _read_pickled(folder / PICKLED)
 
 
 class _Index(msgspec.Struct):
@@ -79,8 +73,9 @@ def _is_pointer(file: Path) -> bool:
     return False
 
 
-def read_pickled(file: Path) -> dict[str, Tensor]:
-    """The tensors of a file of torch.save, each in its own memory; no code is run. Raises DataError for all else."""
+def _read_pickled(file: Path) -> dict[str, Tensor]:
+    """The tensors of a file of torch.save; no code is run. Raises DataError for all else."""
+    check_regular(file)
     try:
         # It warns of pickles that torch did not write, which are refused.
         with warnings.catch_warnings(action="ignore"):
@@ -94,13 +89,12 @@ def read_pickled(file: Path) -> dict[str, Tensor]:
     for name, tensor in content.items() if isinstance(content, dict) else [(None, None)]:
         if not (isinstance(name, str) and isinstance(tensor, Tensor) and tensor.layout == torch.strided):
             raise _not_tensors(file)
-        # Tied tensors share their memory.
-        tensors[name] = tensor.detach().clone(memory_format=torch.contiguous_format)
+        tensors[name] = tensor.detach().contiguous()
     return tensors
 
 
 def count_parameters(folder: Path) -> int:
-    """The numbers in the weights of a folder, which are mapped and not read. Raises DataError if it has none.
+    """The numbers in the weights of a folder, mapped where they are safetensors. Raises DataError if it has none.
 
     Without those that write texts: T5's decoder, and the layer that makes words of a decoder's vectors.
     """
