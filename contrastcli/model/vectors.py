@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from functools import partial
 from io import BytesIO
 from itertools import accumulate
 from pathlib import Path
@@ -117,12 +118,6 @@ def cached_vectors(
 ) -> Vectors:
     """Embeddings (N, d) of texts of a kind, mapped from the cache; on the first call they are written to it."""
 
-    def load(path: Path) -> Vectors:
-        vectors: Vectors = np.load(path, mmap_mode="r")
-        if vectors.shape != (len(texts), encoder.width):
-            raise ValueError(f"{path} holds vectors of shape {vectors.shape}")
-        return vectors
-
     def write(path: Path) -> None:
         like = np.empty((1, encoder.width), np.float32)
         # Not through a memory map: there a full disk kills the process.
@@ -131,7 +126,7 @@ def cached_vectors(
             file.writelines(block.data for block in encoder.blocks(texts, kind, on_progress=on_progress))
 
     key = cache_key(fingerprint(encoder) + encoder.contract.prompt(kind), texts)
-    vectors = cached(f"vectors/{key}.npy", load, write)
+    vectors: Vectors | None = cached(f"vectors/{key}.npy", partial(np.load, mmap_mode="r"), write)
     return encoder.encode(texts, kind, on_progress=on_progress) if vectors is None else vectors
 
 
