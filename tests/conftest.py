@@ -8,18 +8,17 @@ import itertools
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 # Sums depend on the number of threads; processes that tests start inherit it.
 os.environ["OMP_NUM_THREADS"] = os.environ.get("CONTRAST_TEST_THREADS", "1")
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from contrastcli import files
+from contrastcli.data.tokens import TokenTable
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs import process
 from contrastcli.runs.directory import Run
@@ -197,19 +196,13 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every text that any model embeds during the test, in order."""
     embedded: list[str] = []
-    blocks = SentenceEncoder.blocks
+    tokenise = SentenceEncoder.tokenise
 
-    def counted(
-        self: SentenceEncoder,
-        texts: Sequence[str],
-        kind: Kind | None = None,
-        *,
-        on_progress: Callable[[int, int], None] | None = None,
-    ) -> Iterator[NDArray[np.float32]]:
+    def counted(self: SentenceEncoder, texts: Sequence[str], kind: Kind | None = None) -> TokenTable:
         embedded.extend(texts)
-        return blocks(self, texts, kind, on_progress=on_progress)
+        return tokenise(self, texts, kind)
 
-    monkeypatch.setattr(SentenceEncoder, "blocks", counted)
+    monkeypatch.setattr(SentenceEncoder, "tokenise", counted)
     return embedded
 
 

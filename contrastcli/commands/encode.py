@@ -20,7 +20,7 @@ from contrastcli.data.writing import check_unread
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.files import cache_key, check_output, replaced, resumed, writing_to
 from contrastcli.model.devices import is_int8_slower_than_bf16, limit_prepared_products
-from contrastcli.model.encoder import SentenceEncoder, blocks_of
+from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
 from contrastcli.model.metrics import cosine
@@ -126,7 +126,7 @@ def _write(
     like = quantise(np.zeros((1, encoder.width), np.float32), dtype)
 
     def blocks(rows: range) -> Iterable[Stored]:
-        return map(partial(quantise, dtype=dtype), blocks_of(encoder, texts, rows, kind, on_progress))
+        return map(partial(quantise, dtype=dtype), encoder.blocks(texts, kind, on_progress, rows))
 
     if output.suffix not in HEADERS:
         with writing_to(output, elsewhere), replaced(output) as path:

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from contrastcli.boundary import narrate
 from contrastcli.data.batching import Indices, chunks, even_chunks
-from contrastcli.data.texts import Texts
 from contrastcli.data.tokens import OnProgress, Tokenizer, TokenTable
 from contrastcli.errors import RunError, UsageError, Use
 from contrastcli.model.backbone import Backbone, BertBackbone
@@ -58,10 +57,8 @@ class SentenceEncoder(nn.Module):
         """Of `encode`; training sets its own."""
         self.usual_texts: Sequence[str] = ()
         """Texts from which int8 takes the ranges of activations, so that no embedding depends on the others."""
-        self.fills = np.zeros(0, dtype=bool)
-        """Which texts of the last of `blocks` fill max_length, or are cut there."""
         self.full = 0
-        """How many of the rows of `blocks_of` do so far."""
+        """How many of the texts of `blocks` so far fill max_length, or are cut there."""
         self.note: Callable[[str], object] = narrate
         self.reductions = 0
         """How many times memory ran out in encoding: each halved the tokens at once."""
@@ -213,31 +210,37 @@ class SentenceEncoder(nn.Module):
             raise ValueError(f"there is no kind of text {kind!r}, but {', '.join(PROMPT_NAMES)}")
         vectors = np.empty((len(texts), self.width), dtype=np.float32)
         done = 0
-        for block in self.blocks(texts, kind, on_progress=on_progress):
+        for block in self.blocks(texts, kind, on_progress):
             vectors[done : done + len(block)] = block
             done += len(block)
         return vectors
 
     def blocks(
-        self, texts: Sequence[str], kind: Kind | None = None, *, on_progress: OnProgress | None = None
+        self, texts: Sequence[str], kind: Kind | None, on_progress: OnProgress | None, rows: range | None = None
     ) -> Iterator[NDArray[np.float32]]:
-        """The embeddings of `encode` in blocks of rows, for texts whose embeddings do not fit into memory."""
-        done = 0
+        """The embeddings of `encode` in blocks, for texts whose embeddings do not fit into memory.
 
-        def advance(rows: int) -> None:
+        Those of some `rows` have the bits that they have among all: blocks begin and end at the same texts.
+        """
+        rows = range(len(texts)) if rows is None else rows
+        starts = range(rows.start // TEXTS_AT_ONCE * TEXTS_AT_ONCE, rows.stop if rows else 0, TEXTS_AT_ONCE)
+        done, total = 0, sum(min(TEXTS_AT_ONCE, len(texts) - start) for start in starts)
+
+        def advance(more: int) -> None:
             nonlocal done
-            done += rows
+            done += more
             if on_progress:
-                on_progress(done, len(texts))
+                on_progress(done, total)
 
         advance(0)
-        for start in range(0, len(texts), TEXTS_AT_ONCE):
+        for start in starts:
             some = texts[start : start + TEXTS_AT_ONCE]
             table = self.tokenise(some, kind)
-            self.fills = table.lengths >= self.max_length
+            own = slice(max(0, rows.start - start), rows.stop - start)
+            self.full += int((table.lengths[own] >= self.max_length).sum())
             vectors = self.encode_table(table, on_chunk=advance).numpy()
             require_finite(vectors, some, self.name)
-            yield vectors
+            yield vectors[own]
 
 
 def padded(encoder: SentenceEncoder, table: TokenTable, texts: Indices) -> tuple[Tensor, Tensor]:
@@ -258,19 +261,6 @@ def padded(encoder: SentenceEncoder, table: TokenTable, texts: Indices) -> tuple
     ids[: len(texts)][real[: len(texts)]] = np.where(flat < 0, ~flat, flat)
     real[: len(texts)][real[: len(texts)]] = flat >= 0
     return torch.from_numpy(ids), torch.from_numpy(real)
-
-
-def blocks_of(
-    encoder: SentenceEncoder, texts: Texts, rows: range, kind: Kind | None, on_progress: OnProgress
-) -> Iterator[NDArray[np.float32]]:
-    """The embeddings of some rows, with the bits that they have among all: blocks begin and end at the same texts."""
-    first = rows.start // TEXTS_AT_ONCE * TEXTS_AT_ONCE
-    end = -(-rows.stop // TEXTS_AT_ONCE) * TEXTS_AT_ONCE if rows else first
-    for block in encoder.blocks(Texts(texts.store, texts.rows[first:end]), kind, on_progress=on_progress):
-        own = slice(max(0, rows.start - first), rows.stop - first)
-        encoder.full += int(encoder.fills[own].sum())
-        yield block[own]
-        first += len(block)
 
 
 def _pool_packed(encoder: SentenceEncoder, packed: PackedBert, table: TokenTable, chunk: Indices) -> Tensor:

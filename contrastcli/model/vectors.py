@@ -123,7 +123,7 @@ def cached_vectors(
         # Not through a memory map: there a full disk kills the process.
         with open(path, "wb") as file:
             file.write(npy_header(like, len(texts)))
-            file.writelines(block.data for block in encoder.blocks(texts, kind, on_progress=on_progress))
+            file.writelines(block.data for block in encoder.blocks(texts, kind, on_progress))
 
     key = cache_key(fingerprint(encoder) + encoder.contract.prompt(kind), texts)
     vectors: Vectors | None = cached(f"vectors/{key}.npy", partial(np.load, mmap_mode="r"), write)
