@@ -126,34 +126,26 @@ class Draft:
     """A file that begins with a head and grows by parts; those that an earlier process wrote for its key are kept."""
 
     def __init__(self, file: BinaryIO, record: Path, key: str, head: bytes) -> None:
-        import xxhash
-
-        self._file, self._record, self._key, self._digest = file, record, key, xxhash.xxh3_64()
-        owner, size, checksum = "", 0, ""
+        self._file, self._record, self._key = file, record, key
+        owner, size = "", 0
         with contextlib.suppress(DataError):
-            owner, size, checksum = read_json(record, tuple[str, int, str]) or (owner, size, checksum)
-        # What follows may be half a part; where bytes are missing, the zeros in their place have another checksum.
-        file.truncate(size if owner == key else 0)
-        file.seek(0)
-        while part := file.read(1 << 20):
-            self._digest.update(part)
-        is_kept = self._digest.hexdigest() == checksum
+            owner, size = read_json(record, tuple[str, int]) or (owner, size)
+        is_kept = owner == key and size <= file.seek(0, os.SEEK_END)
         self.kept = size - len(head) if is_kept else 0
         """Bytes after the head that are there."""
         self.is_lost = record.exists() and not is_kept
-        """Whether what is there was damaged, or for another key."""
+        """Whether what is there was cut short, or for another key."""
+        # What follows may be half a part.
+        file.truncate(size if is_kept else 0)
         if not is_kept:
-            file.truncate(0)
             file.write(head)
-            self._digest = xxhash.xxh3_64(head)
 
     def append(self, part: memoryview) -> None:
         """Add a part, durably. Raises OSError."""
         self._file.write(part)
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._digest.update(part)
-        atomic_write(self._record, json_bytes((self._key, self._file.tell(), self._digest.hexdigest())))
+        atomic_write(self._record, json_bytes((self._key, self._file.tell())))
 
 
 @contextlib.contextmanager

@@ -189,17 +189,10 @@ def change_source() -> None:
     write(["go", *sentences()[1:]])
 
 
-def flip_a_byte() -> None:
-    data = bytearray(Path(".v.npy.part").read_bytes())
-    data[200] ^= 1
-    Path(".v.npy.part").write_bytes(data)
-
-
 @pytest.mark.parametrize(
     ("act", "words"),
     [
         (change_source, ()),
-        (flip_a_byte, ()),
         (lambda: os.truncate(".v.npy.part", 300), ()),
         (lambda: Path(".v.npy.part").unlink(), ()),
         (lambda: Path(".v.npy.part.json").write_text("[1]"), ()),
