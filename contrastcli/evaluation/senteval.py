@@ -15,7 +15,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Self
 
@@ -40,7 +39,6 @@ ARCHIVE = "hf:princeton-nlp/datasets-for-simcse/senteval.tar"
 
 _GET = "hf download --repo-type dataset --local-dir . princeton-nlp/datasets-for-simcse senteval.tar"
 _HINT = f"unpack what this fetches and give --data-dir DIR: {_GET}", Use("--data", "FILE", "measure your own pairs:")
-_MOST_PAIRS = 1_000_000
 _SETS = ("STS", "SICK", "MR", "CR", "SUBJ", "MPQA", "SST", "TREC", "MRPC")
 
 
@@ -108,37 +106,24 @@ def _columns(path: Path, *names: str) -> Iterator[tuple[str, ...]]:
     """The file and line of each row, and its cells in some columns."""
     if not path.is_file():
         raise DataError(f"there is no file {path}", _HINT)
-    table = read_file(path, str(path), _MOST_PAIRS, strict=True)
-    _check_count(len(table), path)
+    table = read_file(path, str(path), strict=True)
     if not table.columns.keys() >= set(names):
         raise DataError(f"{path} lacks the columns {', '.join(names)}", _HINT)
     for row, cells in enumerate(zip(*(table.columns[name] for name in names), strict=True)):
         yield table.where(row), *map(str, cells)
 
 
-def _check_count(lines: int, path: Path) -> None:
-    if lines == _MOST_PAIRS:
-        raise DataError(f"{path} has {_MOST_PAIRS:,} lines or more, which no set of SentEval has", _HINT)
-
-
-def _numbered(path: Path) -> list[tuple[str, str]]:
-    """The file and line of each line, also of blank ones at the end, and its text."""
-    lines = [(f"{path}, line {n}", text) for n, text in islice(read_lines(path, blank=True), _MOST_PAIRS)]
-    _check_count(len(lines), path)
-    return lines
-
-
 def _subset(folder: Path, name: str) -> ScoredPairs:
     paths = [folder / f"STS.{kind}.{name}.txt" for kind in ("input", "gs")]
-    pairs, scores = map(_numbered, paths)
+    pairs, scores = ([*read_lines(path, blank=True)] for path in paths)
     if len(pairs) != len(scores):
         raise DataError(f"{paths[0]} has {len(pairs)} lines, its {paths[1].name} has {len(scores)}", _HINT)
     rows = []
-    for (place, line), (where, score) in zip(pairs, scores, strict=True):
+    for (number, line), (_, score) in zip(pairs, scores, strict=True):
         cells = line.split("\t")
         if len(cells) < 2:
-            raise DataError(f"{place}: no tab between two sentences", _HINT)
-        rows.append((where, cells[0], cells[1], score))
+            raise DataError(f"{paths[0]}, line {number}: no tab between two sentences", _HINT)
+        rows.append((f"{paths[1]}, line {number}", cells[0], cells[1], score))
     return _scored(paths[1], rows)
 
 
