@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from contrastcli.data import hub
 from contrastcli.data.examples import ScoredPairs
@@ -78,28 +78,58 @@ def _from_hub(folder: Path) -> Path:
     return folder
 
 
-class Subsets(dict[str, ScoredPairs]):
-    """The scored pairs of a task's test set, by subset; a task without parts has one subset, "test"."""
+@dataclass(frozen=True)
+class Labelled:
+    """Texts, or pairs of texts where `second` is not empty, each with its class, counted from 0."""
+
+    first: list[str]
+    second: list[str]
+    labels: list[int]
+
+    def __len__(self) -> int:
+        return len(self.labels)
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of all pairs, in hexadecimal."""
-        return hashlib.sha256(repr([pairs.fingerprint for pairs in self.values()]).encode()).hexdigest()
+        """SHA-256 of texts and classes, in hexadecimal."""
+        return hashlib.sha256(repr((*filter(None, (self.first, self.second)), self.labels)).encode()).hexdigest()
+
+    def take(self, rows: Iterable[int]) -> Self:
+        chosen = [int(row) for row in rows]
+        first, second = ([texts[n] for n in chosen] if texts else [] for texts in (self.first, self.second))
+        return replace(self, first=first, second=second, labels=[self.labels[n] for n in chosen])
 
 
-def read_sts(folder: Path, task: str) -> Subsets:
-    """Read the test set of a task from the folder of `root`, without unscored pairs.
+P = TypeVar("P", ScoredPairs, Labelled)
 
-    White space within sentences becomes single spaces, as in SentEval; quotes are literal. Raises DataError if the set
-    is missing or malformed.
+
+class Parts(dict[str, P]):
+    """The parts of a task's data by name: subsets of a test set, or splits."""
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The rows of each."""
+        return {name: len(part) for name, part in self.items()}
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all parts, in hexadecimal."""
+        return hashlib.sha256(repr([part.fingerprint for part in self.values()]).encode()).hexdigest()
+
+
+def read_sts(folder: Path, task: str) -> Parts[ScoredPairs]:
+    """Read the test set of a task by subset from the folder of `root`, without unscored pairs.
+
+    A task without subsets has one, "test". White space within sentences becomes single spaces, as in SentEval; quotes
+    are literal. Raises DataError if the set is missing or malformed.
     """
     if task == "STS-B":
         path = folder / "STS" / "STSBenchmark" / "sts-test.csv"
-        return Subsets(test=_scored(path, _columns(path, "sentence1", "sentence2", "score")))
+        return Parts(test=_scored(path, _columns(path, "sentence1", "sentence2", "score")))
     if task == "SICK-R":
         path = folder / "SICK" / "SICK_test_annotated.txt"
-        return Subsets(test=_scored(path, _columns(path, "sentence_A", "sentence_B", "relatedness_score")))
-    return Subsets({subset: _subset(folder / "STS" / f"{task}-en-test", subset) for subset in SUBSETS[task]})
+        return Parts(test=_scored(path, _columns(path, "sentence_A", "sentence_B", "relatedness_score")))
+    return Parts({subset: _subset(folder / "STS" / f"{task}-en-test", subset) for subset in SUBSETS[task]})
 
 
 def _columns(path: Path, *names: str) -> Iterator[tuple[str, ...]]:
@@ -144,48 +174,6 @@ def _scored(path: Path, rows: Iterable[tuple[str, ...]]) -> ScoredPairs:
     return ScoredPairs(firsts, seconds, scores, str(path))
 
 
-@dataclass(frozen=True)
-class Labelled:
-    """Texts, or pairs of texts where `second` is not empty, each with its class, counted from 0."""
-
-    first: list[str]
-    second: list[str]
-    labels: list[int]
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of texts and classes, in hexadecimal."""
-        return hashlib.sha256(repr((*filter(None, (self.first, self.second)), self.labels)).encode()).hexdigest()
-
-    def take(self, rows: Iterable[int]) -> Self:
-        chosen = [int(row) for row in rows]
-        first, second = ([texts[n] for n in chosen] if texts else [] for texts in (self.first, self.second))
-        return replace(self, first=first, second=second, labels=[self.labels[n] for n in chosen])
-
-
-@dataclass(frozen=True)
-class Splits:
-    """A transfer task in its published splits; without `test`, all rows are in `train`."""
-
-    train: Labelled
-    dev: Labelled | None = None
-    test: Labelled | None = None
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The rows of each split."""
-        splits = {"train": self.train, "valid": self.dev, "test": self.test}
-        return {name: len(split) for name, split in splits.items() if split is not None}
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of texts and classes, in hexadecimal."""
-        return hashlib.sha256(repr(self).encode()).hexdigest()
-
-
 _POLARITY: Mapping[str, tuple[str, str]] = {
     "MR": ("MR/rt-polarity.neg", "MR/rt-polarity.pos"),
     "CR": ("CR/custrev.neg", "CR/custrev.pos"),
@@ -197,34 +185,33 @@ _POLARITY: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class _Format:
-    """The files of the splits, the pattern of a row, and the names of the classes."""
+    """A folder, the file of each split in it, the pattern of a row, and the names of the classes."""
 
-    files: tuple[str, ...]
+    folder: str
+    files: Mapping[str, str]
     line: str
     classes: tuple[str, ...]
     header: bool = False
     latin: bool = False
 
 
-_SST = ("sentiment-train", "sentiment-dev", "sentiment-test")
-_TREC = ("TREC/train_5500.label", "TREC/TREC_10.label")
-_MRPC = ("MRPC/msr_paraphrase_train.txt", "MRPC/msr_paraphrase_test.txt")
+_SST = {"train": "sentiment-train", "valid": "sentiment-dev", "test": "sentiment-test"}
+_TREC = {"train": "train_5500.label", "test": "TREC_10.label"}
+_MRPC = {"train": "msr_paraphrase_train.txt", "test": "msr_paraphrase_test.txt"}
+_QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+_PARAPHRASES = r"(?P<label>.)\t[^\t]*\t[^\t]*\t(?P<first>[^\t]*)\t(?P<second>[^\t]*)"
 _FORMATS: Mapping[str, _Format] = {
-    "SST2": _Format(tuple(f"SST/binary/{name}" for name in _SST), r"(?P<first>.*)\t(?P<label>.*)", tuple("01")),
-    "SST5": _Format(tuple(f"SST/fine/{name}" for name in _SST), r"(?P<label>[^ ]*) (?P<first>.*)", tuple("01234")),
-    "TREC": _Format(
-        _TREC, r"(?P<label>[^:]*):[^ ]* (?P<first>.*)", ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"), latin=True
-    ),
-    "MRPC": _Format(
-        _MRPC, r"(?P<label>.)\t[^\t]*\t[^\t]*\t(?P<first>[^\t]*)\t(?P<second>[^\t]*)", tuple("01"), header=True
-    ),
+    "SST2": _Format("SST/binary", _SST, r"(?P<first>.*)\t(?P<label>.*)", tuple("01")),
+    "SST5": _Format("SST/fine", _SST, r"(?P<label>[^ ]*) (?P<first>.*)", tuple("01234")),
+    "TREC": _Format("TREC", _TREC, r"(?P<label>[^:]*):[^ ]* (?P<first>.*)", _QUESTIONS, latin=True),
+    "MRPC": _Format("MRPC", _MRPC, _PARAPHRASES, tuple("01"), header=True),
 }
 _MIN_CLASS_ROWS = 20
 """Enough for ten folds within ten folds, and for 16 to train on and some to test on."""
 
 
-def read_transfer(folder: Path, task: str) -> Splits:
-    """Read a transfer task from the folder of `root`.
+def read_transfer(folder: Path, task: str) -> Parts[Labelled]:
+    """Read a transfer task from the folder of `root` in its published splits; without a split "test", all is "train".
 
     White space within sentences becomes single spaces; quotes are literal; blank lines are left out. Raises DataError
     if the set is missing or malformed, or a class has too few rows to train on.
@@ -232,11 +219,11 @@ def read_transfer(folder: Path, task: str) -> Splits:
     if task in _POLARITY:
         classes = [[text for _, text in read_lines(folder / file, latin=True)] for file in _POLARITY[task]]
         texts = [" ".join(text.split()) for part in classes for text in part]
-        splits = Splits(Labelled(texts, [], [label for label, part in enumerate(classes) for _ in part]))
+        splits = Parts(train=Labelled(texts, [], [label for label, part in enumerate(classes) for _ in part]))
     else:
-        train, *dev, test = (_labelled(folder / file, _FORMATS[task]) for file in _FORMATS[task].files)
-        splits = Splits(train, dev[0] if dev else None, test)
-    rows = Counter(splits.train.labels)
+        form = _FORMATS[task]
+        splits = Parts({split: _labelled(folder / form.folder / file, form) for split, file in form.files.items()})
+    rows = Counter(splits["train"].labels)
     if len(rows) < 2 or min(rows.values()) < _MIN_CLASS_ROWS:
         raise DataError(f"{task} in {folder} has fewer than {_MIN_CLASS_ROWS} rows of some class to train on", _HINT)
     return splits

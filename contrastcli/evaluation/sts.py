@@ -5,9 +5,10 @@ from itertools import chain
 
 import numpy as np
 
+from contrastcli.data.examples import ScoredPairs
 from contrastcli.evaluation import senteval
 from contrastcli.evaluation.procedure import Procedure, SuiteContext, TaskScores, finite, in_folder
-from contrastcli.evaluation.senteval import Subsets
+from contrastcli.evaluation.senteval import Parts
 from contrastcli.model.metrics import Floats, cosine, pearson, spearman
 
 _PROTOCOL = (
@@ -17,7 +18,7 @@ _PROTOCOL = (
 )
 
 
-def _score(context: SuiteContext, task: str, data: Subsets) -> TaskScores:
+def _score(context: SuiteContext, task: str, data: Parts[ScoredPairs]) -> TaskScores:
     """Correlations of one test set.
 
     `all` is one correlation of the concatenated subsets (SimCSE, SimACE, PairSupCon), `mean` the mean over subsets,

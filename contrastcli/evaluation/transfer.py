@@ -15,7 +15,7 @@ import numpy as np
 from contrastcli.data.batching import Indices
 from contrastcli.evaluation import senteval
 from contrastcli.evaluation.procedure import Procedure, SuiteContext, TaskScores, Vectors, in_folder, in_words
-from contrastcli.evaluation.senteval import Labelled, Splits
+from contrastcli.evaluation.senteval import Labelled, Parts
 from contrastcli.model.metrics import Floats
 
 if TYPE_CHECKING:
@@ -50,38 +50,39 @@ _FEWSHOT_PROTOCOL = (
 )
 
 
-def _score(context: SuiteContext, task: str, data: Splits) -> TaskScores:
+def _score(context: SuiteContext, task: str, data: Parts[Labelled]) -> TaskScores:
     from sklearn.metrics import f1_score
 
-    mean = features(data.train, context.vectors).mean(axis=0)  # (d,)
+    dev, test = data.get("valid"), data.get("test")
+    mean = features(data["train"], context.vectors).mean(axis=0)  # (d,)
 
     # This changes the intercept only; lbfgs needs it.
     def centred(rows: Labelled) -> Split:
         return features(rows, context.vectors) - mean, np.array(rows.labels)
 
-    grid = GRID if data.test is None or data.dev is not None else TEST_GRID
-    total = len(grid) * (FOLDS * FOLDS if data.test is None else FOLDS if data.dev is None else 1)
+    grid = GRID if test is None or dev is not None else TEST_GRID
+    total = len(grid) * (FOLDS * FOLDS if test is None else FOLDS if dev is None else 1)
     fits = count(1)
 
     def advance() -> None:
         context.options.on_progress(f"classifying {task}", next(fits), total)
 
-    train, scores = centred(data.train), _counted(context, task, data)
-    if data.test is None:
+    train, scores = centred(data["train"]), _counted(context, task, data)
+    if test is None:
         accuracies = []
         for outer, held in _folds(*train):
             c = _best_c(_folds(*outer), grid, advance)
             accuracies.append(float(fit(*outer, c).score(*held)))
         return {"accuracy": 100 * float(np.mean(accuracies)), **scores}
-    c = _best_c(_folds(*train) if data.dev is None else [(train, centred(data.dev))], grid, advance)
-    x, labels = centred(data.test)
+    c = _best_c(_folds(*train) if dev is None else [(train, centred(dev))], grid, advance)
+    x, labels = centred(test)
     predicted = fit(*train, c).predict(x)
-    if data.test.second:
+    if test.second:
         scores = {"f1": 100 * float(f1_score(labels, predicted, zero_division=0.0)), **scores}
     return {"accuracy": 100 * float(np.mean(predicted == labels)), **scores}
 
 
-def _score_fewshot(context: SuiteContext, task: str, data: Splits) -> TaskScores:
+def _score_fewshot(context: SuiteContext, task: str, data: Parts[Labelled]) -> TaskScores:
     accuracies = []
     for seed in range(SETS):
         train, test = _draw(data, seed)
@@ -91,17 +92,18 @@ def _score_fewshot(context: SuiteContext, task: str, data: Splits) -> TaskScores
     return {"mean": mean, "sd": sd, "accuracies": accuracies, **_counted(context, task, data)}
 
 
-def _draw(data: Splits, seed: int) -> tuple[Labelled, Labelled]:
+def _draw(data: Parts[Labelled], seed: int) -> tuple[Labelled, Labelled]:
     """Draw 16 rows of each class to train on, without replacement; return them and the rows to test on."""
-    generator, labels = np.random.default_rng(seed), np.array(data.train.labels)
+    train = data["train"]
+    generator, labels = np.random.default_rng(seed), np.array(train.labels)
     drawn = np.concatenate(
         [generator.choice(np.flatnonzero(labels == c), SHOTS, replace=False) for c in np.unique(labels)]
     )
     rest = np.setdiff1d(np.arange(len(labels)), drawn)
-    return data.train.take(drawn), data.train.take(rest) if data.test is None else data.test
+    return train.take(drawn), data.get("test") or train.take(rest)
 
 
-def _counted(context: SuiteContext, task: str, data: Splits) -> TaskScores:
+def _counted(context: SuiteContext, task: str, data: Parts[Labelled]) -> TaskScores:
     expected, sizes = context.suite.tasks[task], tuple(data.sizes.values())
     return {"rows": sum(sizes), "expected": sum(expected), "partial": sizes != expected}
 

@@ -116,7 +116,7 @@ def test_sst_has_its_c_chosen_by_the_dev_set(tmp_path: Path) -> None:
 def test_a_pair_is_the_absolute_difference_and_the_product_of_its_vectors(tmp_path: Path) -> None:
     write_mrpc(tmp_path, (20, 8))
     encode = HalfKnowing()
-    rows = read_transfer(tmp_path, "MRPC").train
+    rows = read_transfer(tmp_path, "MRPC")["train"]
     result = transfer.features(rows, Vectors(encode))
     for row, first, second in zip(result, rows.first, rows.second, strict=True):
         pairs = list(zip(encode.vector(first), encode.vector(second), strict=True))
@@ -193,7 +193,7 @@ def test_the_files_of_the_opinion_tasks_are_found_by_sent_evals_names(tmp_path: 
     for task, name in files.items():
         write_polarity(tmp_path, task, 20)
         write_lines(tmp_path / task / name, [f"  kept {i}  in one  piece \t" for i in range(21)])
-        rows = read_transfer(tmp_path, task).train
+        rows = read_transfer(tmp_path, task)["train"]
         assert rows.labels == [0] * 20 + [1] * 21
         assert (rows.first[0], rows.first[-1]) == (f"{task} 0 #0", "kept 20 in one piece")
 
@@ -201,7 +201,7 @@ def test_the_files_of_the_opinion_tasks_are_found_by_sent_evals_names(tmp_path: 
 def test_blank_lines_are_no_rows(tmp_path: Path) -> None:
     write_polarity(tmp_path, "MR", 20)
     write_lines(tmp_path / "MR" / "rt-polarity.neg", ["first", "", " ", *texts("MR", 0, 20), ""])
-    assert read_transfer(tmp_path, "MR").train.first[:2] == ["first", "MR 0 #0"]
+    assert read_transfer(tmp_path, "MR")["train"].first[:2] == ["first", "MR 0 #0"]
 
 
 def test_questions_are_latin_1_with_a_class_before_the_colon(tmp_path: Path) -> None:
@@ -209,17 +209,16 @@ def test_questions_are_latin_1_with_a_class_before_the_colon(tmp_path: Path) -> 
     path = tmp_path / "TREC" / "train_5500.label"
     path.write_bytes(path.read_bytes() + b"DESC:def What is the origin of the name : \xf0 ?\n")
     splits = read_transfer(tmp_path, "TREC")
-    assert splits.test is not None and splits.dev is None
-    assert (splits.train.first[-1], splits.train.labels[-1]) == ("What is the origin of the name : ð ?", 1)
-    assert (splits.test.first[-1], splits.test.labels[-1]) == ("TREC_10.label 1 #5", 5)
+    assert [*splits] == ["train", "test"]
+    assert (splits["train"].first[-1], splits["train"].labels[-1]) == ("What is the origin of the name : ð ?", 1)
+    assert (splits["test"].first[-1], splits["test"].labels[-1]) == ("TREC_10.label 1 #5", 5)
 
 
 def test_paraphrases_have_a_mark_a_header_and_literal_quotes(tmp_path: Path) -> None:
     write_mrpc(tmp_path, (20, 1))
     rows = ['1\t702876\t702977\tcalled " the witness\t" quoted "', "0\t1\t2\tone  b\ttwo\textra\tcolumns"]
     write_lines(tmp_path / "MRPC" / "msr_paraphrase_test.txt", [HEADER, *rows], end="\r\n")
-    test = read_transfer(tmp_path, "MRPC").test
-    assert test is not None
+    test = read_transfer(tmp_path, "MRPC")["test"]
     assert (test.labels, test.first) == ([1, 0], ['called " the witness', "one b"])
     assert test.second == ['" quoted "', "two"]
 
@@ -229,8 +228,7 @@ def test_sentiment_has_its_class_behind_a_tab_or_before_a_space(tmp_path: Path) 
     write_sst5(tmp_path, (20, 1, 1))
     write_lines(tmp_path / "SST" / "binary" / "sentiment-dev", ['contains "no wit , 2 \t0', "good \t1"])
     write_lines(tmp_path / "SST" / "fine" / "sentiment-dev", ['4 a stirring , "funny', "0 1 bad film"])
-    binary, fine = (read_transfer(tmp_path, task).dev for task in ("SST2", "SST5"))
-    assert binary is not None and fine is not None
+    binary, fine = (read_transfer(tmp_path, task)["valid"] for task in ("SST2", "SST5"))
     assert (binary.first, binary.labels) == (['contains "no wit , 2', "good"], [0, 1])
     assert (fine.first, fine.labels) == (['a stirring , "funny', "1 bad film"], [4, 0])
 
