@@ -5,7 +5,6 @@ similarities. Ties count against the model: of documents with equal cosines, the
 model that gives all texts one vector scores next to nothing.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,8 @@ TIE = 1e-9
 """Cosines in float64 that differ by less are equal: more than rounding, less than vectors in float32 resolve."""
 
 _NOT_FOUND = 1 << 60
-_BLOCK_QUERIES, _BLOCK_DOCUMENTS, _BLOCK_PAIRS = 64, 8192, 256
+_BLOCK = 1 << 22
+"""Cosines that are computed at once."""
 
 
 def measure(data: Retrieval, ranks: Indices, queries: Tensor, documents: Tensor) -> Floats:
@@ -58,39 +58,29 @@ def ranks(judged: Indices, queries: Tensor, documents: Tensor) -> Indices:
 
     A document that no search finds has a rank beyond all, as trec_eval counts it.
     """
-    if not (present := judged[:, 1] >= 0).all():
-        places = np.full(len(judged), _NOT_FOUND)
-        places[present] = ranks(judged[present], queries, documents)
-        return places
-    rows, columns = torch.from_numpy(judged[:, 0]), torch.from_numpy(judged[:, 1])
+    is_found = judged[:, 1] >= 0
+    found, places = judged[is_found], np.full(len(judged), _NOT_FOUND)
     queries, documents = unit(queries.double()), unit(documents.double())  # (Q, d), (N, d)
-    own, above = torch.zeros(len(judged), dtype=torch.float64), torch.zeros(len(judged), dtype=torch.long)
-    for pairs in _blocks(0, len(judged), _BLOCK_PAIRS):
-        own[pairs] = (queries[rows[pairs]] * documents[columns[pairs]]).sum(1)
-    for asked in _blocks(0, len(queries), _BLOCK_QUERIES):
-        begin, end = np.searchsorted(judged[:, 0], (asked.start, asked.stop))
-        for texts in _blocks(0, len(documents), _BLOCK_DOCUMENTS):
-            cosines = queries[asked] @ documents[texts].T
-            for pairs in _blocks(int(begin), int(end), _BLOCK_PAIRS):
-                above[pairs] += (cosines[rows[pairs] - asked.start] > own[pairs, None] - TIE).sum(1)
-    places = np.zeros(len(judged), dtype=np.int64)
-    for block in np.split(np.arange(len(judged)), np.flatnonzero(np.diff(judged[:, 0])) + 1):
-        places[block] = _places(own.numpy()[block], judged[block, 2], above.numpy()[block])
+    size, ranked = max(1, _BLOCK // max(1, len(documents))), np.zeros(len(found), dtype=np.int64)
+    for start in range(0, len(queries), size):
+        block = (queries[start : start + size] @ documents.T).numpy()  # (B, N)
+        ends = np.searchsorted(found[:, 0], np.arange(start, start + len(block) + 1))
+        for cosines, rows in zip(block, map(slice, ends, ends[1:]), strict=True):
+            ranked[rows] = _places(cosines, *found[rows, 1:].T)
+    places[is_found] = ranked
     return places
 
 
-def _blocks(begin: int, end: int, size: int) -> Iterator[slice]:
-    return (slice(start, min(end, start + size)) for start in range(begin, end, size))
-
-
-def _places(own: Floats, grades: Indices, above: Indices) -> Indices:
-    """Ranks of a query's judged documents, of which `above` counts all documents that are not farther."""
+def _places(cosines: Floats, documents: Indices, grades: Indices) -> Indices:
+    """Ranks of a query's judged documents, given the cosines of all (N,)."""
+    own = cosines[documents]
     # The nearest first, of equal ones the least relevant.
     order = np.lexsort((grades, -own))
     order = order[grades[order] > 0]
+    above = np.array([np.count_nonzero(cosines > least) for least in own[order] - TIE])
     judged_above = len(own) - np.searchsorted(np.sort(own), own[order] - TIE, side="right")
     places = np.zeros(len(own), dtype=np.int64)
-    places[order] = above[order] - judged_above + np.arange(1, len(order) + 1)
+    places[order] = above - judged_above + np.arange(1, len(order) + 1)
     return places
 
 

@@ -68,8 +68,7 @@ def random_problem(seed: int) -> tuple[list[list[float]], list[tuple[int, int, i
 
 @pytest.mark.parametrize("seed", range(25))
 def test_every_metric_equals_the_one_from_a_sorted_list(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, size in (("_BLOCK_QUERIES", 7), ("_BLOCK_DOCUMENTS", 64), ("_BLOCK_PAIRS", 16)):
-        monkeypatch.setattr(ranking, name, size)
+    monkeypatch.setattr(ranking, "_BLOCK", 7 * 64)
     cosines, judged = random_problem(seed)
     data, queries, documents = problem(cosines, judged)
     for metric in METRICS:
