@@ -105,7 +105,7 @@ def draw_sentences(
 
     texts = training_sentences(data)
     subjects = {label: load_subject(name, pooling, advance, dim=dim) for label, (name, pooling, dim) in models.items()}
-    planes = {label: pca(subject.encode(texts))[0].tolist() for label, subject in subjects.items()}
+    planes = {label: pca(subject.encode(texts, None))[0].tolist() for label, subject in subjects.items()}
     return pictures.of_sentences(planes, Path(data.train).name)
 
 

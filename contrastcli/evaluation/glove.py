@@ -22,7 +22,7 @@ from contrastcli.data.lines import as_number
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.evaluation.procedure import Subject
 from contrastcli.model.metrics import Floats
-from contrastcli.settings.sections import Pooling, Precision
+from contrastcli.settings.sections import Kind, Pooling, Precision
 
 _LONGEST_LINE_BYTES, _WIDEST_VECTOR = 1 << 22, 100_000
 _LARGEST = 1e18
@@ -55,7 +55,7 @@ class WordVectors:
         self._vectors: dict[str, Floats | None] = {}
         self.width = self._read(set())[0]
 
-    def encode(self, texts: Sequence[str]) -> Floats:
+    def encode(self, texts: Sequence[str], kind: Kind | None = None) -> Floats:
         """Averages (N, d) of the vectors of the texts' words; zeros for a text without a known word."""
         self.add(texts)
         means = np.zeros((len(texts), self.width), dtype=np.float32)  # (N, d)

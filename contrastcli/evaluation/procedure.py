@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -20,8 +20,8 @@ from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import Floats, require_finite
 from contrastcli.settings.sections import Blank, Kind, Precision
 
-Encode = Callable[[list[str]], Floats]
-"""From N texts to their embeddings (N, d), float32."""
+Encode = Callable[[list[str], Kind | None], Floats]
+"""From N texts, which are of a kind if one is given, to their embeddings (N, d), float32."""
 
 TaskScores = dict[str, Any]
 """The scores of one task for JSON: × 100, None for NaN. `partial`: whether its rows differ from the published ones."""
@@ -31,9 +31,8 @@ TaskScores = dict[str, Any]
 class Subject:
     """What is measured: a model or word vectors.
 
-    `encode_as` is for texts of a kind that has a prompt of its own. `pooling` describes how texts are pooled.
-    `fingerprint` is equal only for subjects with equal vectors. `encoder` is the model, None for word vectors, and
-    `precision` that in which it computes. `prepare` is told of texts to come.
+    `pooling` describes how texts are pooled. `fingerprint` is equal only for subjects with equal vectors. `encoder` is
+    the model, None for word vectors, and `precision` that in which it computes. `prepare` is told of texts to come.
     """
 
     name: str
@@ -43,11 +42,10 @@ class Subject:
     encoder: SentenceEncoder | None = None
     precision: Precision = "fp32"
     prepare: Callable[[Iterable[str]], None] = lambda texts: None
-    encode_as: Mapping[Kind, Encode] = field(default_factory=dict)
 
     def vectors(self) -> Vectors:
         """The embeddings of texts, none of which is encoded yet."""
-        return Vectors(self.encode, self.encode_as)
+        return Vectors(self.encode)
 
     @contextmanager
     def truncated(self, tokens: int) -> Iterator[None]:
@@ -102,28 +100,24 @@ def by_kind(data: DevData) -> dict[Kind | None, list[str]]:
 
 
 class Vectors:
-    """The embeddings of texts, each distinct text encoded once."""
+    """The embeddings of texts, each distinct text of a kind encoded once."""
 
-    def __init__(self, encode: Encode, encode_as: Mapping[Kind, Encode] | None = None) -> None:
-        self._encode, self._encode_as = encode, encode_as or {}
-        self._known: dict[tuple[str, Encode], Floats] = {}
+    def __init__(self, encode: Encode) -> None:
+        self._encode = encode
+        self._known: dict[tuple[str, Kind | None], Floats] = {}
 
     def __call__(self, texts: Sequence[str], kind: Kind | None = None) -> Floats:
         """(N, d), in the order of the texts. Raises DataError for a model whose vectors are not finite."""
         self.add(texts, kind)
-        return np.stack([self._known[text, self._for(kind)] for text in texts])
+        return np.stack([self._known[text, kind] for text in texts])
 
     def add(self, texts: Iterable[str], kind: Kind | None = None) -> None:
         """Encode texts in advance in one call, so that those of similar length share a chunk. Raises DataError."""
-        encode = self._for(kind)
-        new = [text for text in dict.fromkeys(texts) if (text, encode) not in self._known]
+        new = [text for text in dict.fromkeys(texts) if (text, kind) not in self._known]
         if new:
-            vectors = encode(new)
+            vectors = self._encode(new, kind)
             require_finite(vectors, new, "the model")
-            self._known.update({(text, encode): vector for text, vector in zip(new, vectors, strict=True)})
-
-    def _for(self, kind: Kind | None) -> Encode:
-        return self._encode_as.get(kind, self._encode) if kind else self._encode
+            self._known.update({(text, kind): vector for text, vector in zip(new, vectors, strict=True)})
 
 
 @dataclass(frozen=True)

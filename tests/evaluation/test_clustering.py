@@ -26,6 +26,7 @@ from contrastcli.model.contract import Contract
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.model.pooling import Normalize
+from contrastcli.settings.sections import Kind
 from support.contracts import under
 from support.sts_files import problem, subject, write_lines
 from support.tables import cells
@@ -96,7 +97,7 @@ def test_scores_are_means_over_ten_seeds_of_kmeans(tmp_path: Path) -> None:
 def test_vectors_keep_their_length(tmp_path: Path) -> None:
     write_one_file(tmp_path / "agnews.tsv", classes=2)
 
-    def lengths(texts: list[str]) -> NDArray[np.float32]:
+    def lengths(texts: list[str], kind: Kind | None) -> NDArray[np.float32]:
         return np.array([[1.0 if text.endswith("#0") else 9.0, 0.0] for text in texts], dtype=np.float32)
 
     suite = measure(CLUSTERING, subject(lengths), Options(data_dir=tmp_path, tasks=("AgNews",)))
@@ -108,7 +109,7 @@ def test_texts_are_read_up_to_64_tokens_and_the_model_is_as_before(tmp_path: Pat
     encoder = SimpleNamespace(max_length=256, contract=Contract(Path()))
     seen: list[int] = []
 
-    def encode(texts: list[str]) -> NDArray[np.float32]:
+    def encode(texts: list[str], kind: Kind | None) -> NDArray[np.float32]:
         seen.append(encoder.max_length)
         return HalfKnowing()(texts)
 

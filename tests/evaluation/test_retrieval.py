@@ -73,7 +73,7 @@ def vectors_of_colours() -> dict[str, NDArray[np.float64]]:
 
 def measured(folder: Path | None, *tasks: str, texts: Mapping[str, NDArray[np.float64]] | None = None) -> SuiteResult:
     vectors = texts or vectors_of_colours()
-    subject = Subject("fake", lambda wanted: np.stack([vectors[text] for text in wanted]), "mean", "fake")
+    subject = Subject("fake", lambda wanted, kind: np.stack([vectors[text] for text in wanted]), "mean", "fake")
     return measure(RETRIEVAL, subject, Options(folder, tasks, fresh=True))
 
 

@@ -161,7 +161,7 @@ def test_json_has_the_numbers_the_counts_and_the_protocol(tmp_path: Path) -> Non
 
 def test_an_encoder_of_equal_vectors_has_no_correlation(tmp_path: Path) -> None:
     write_published_counts(tmp_path)
-    result = measured(lambda texts: np.ones((len(texts), 4)), tmp_path)
+    result = measured(lambda texts, kind: np.ones((len(texts), 4)), tmp_path)
     document = json.loads(json.dumps(result.to_json(), allow_nan=False))
     assert document["STS12"]["all"] == {"spearman": None, "pearson": None}
     assert document["average"] is None

@@ -257,7 +257,7 @@ def test_progress_reports_tasks_and_texts(tiny: Tiny, tmp_path: Path) -> None:
 
 def test_a_model_whose_vectors_are_no_numbers_is_an_error(tmp_path: Path) -> None:
     write_stsb(tmp_path, some_rows("stsb"))
-    broken: Encode = lambda texts: np.full((len(texts), 3), np.nan)  # noqa: E731
+    broken: Encode = lambda texts, kind: np.full((len(texts), 3), np.nan)  # noqa: E731
     with pytest.raises(DataError, match="not finite"):
         measure(STS, subject(broken), Options(data_dir=tmp_path))
 

@@ -13,6 +13,7 @@ from contrastcli.evaluation.measure import SuiteResult, measure
 from contrastcli.evaluation.procedure import Encode, Options, Subject
 from contrastcli.evaluation.senteval import SUBSETS
 from contrastcli.evaluation.suites import STS
+from contrastcli.settings.sections import Kind
 
 Row = tuple[str, str, str]
 """First sentence, second sentence, gold score as in the file."""
@@ -24,7 +25,7 @@ class FakeEncoder:
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
 
-    def __call__(self, texts: list[str]) -> NDArray[np.float32]:
+    def __call__(self, texts: list[str], kind: Kind | None = None) -> NDArray[np.float32]:
         self.calls.append(texts)
         return np.array([vector_of(text) for text in texts], dtype=np.float32)  # (S, 3)
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from contrastcli.evaluation.measure import SuiteResult, measure
 from contrastcli.evaluation.procedure import Options
 from contrastcli.evaluation.suites import Suite
+from contrastcli.settings.sections import Kind
 from support.sts_files import subject, write_lines
 
 POLARITY = {
@@ -31,7 +32,7 @@ class HalfKnowing:
         self.pull = pull
         self.calls: list[list[str]] = []
 
-    def __call__(self, texts: list[str]) -> NDArray[np.float32]:
+    def __call__(self, texts: list[str], kind: Kind | None = None) -> NDArray[np.float32]:
         self.calls.append(texts)
         return np.stack([self.vector(text) for text in texts])  # (N, WIDTH)
 

@@ -1,12 +1,10 @@
 """What was written against the model, in the software that will run it: the cosines of texts, and dev scores."""
 
 import os
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from msgspec import structs
@@ -22,7 +20,6 @@ from contrastcli.evaluation.procedure import Vectors
 from contrastcli.evaluation.significance import bootstrap, judge
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import Floats, cosine
-from contrastcli.model.prompts import PROMPT_NAMES
 from contrastcli.runs.directory import Run
 from contrastcli.settings.sections import Data
 
@@ -75,7 +72,7 @@ def check(
     software = target.software if find_spec(target.software) else "contrastcli"
     label = f"{software.replace('_', '-')} {version(software)}"
     with explained(f"{label} fails on what was written"):
-        before, after = _vectors(model.encode), _vectors(target.read(folder, written))
+        before, after = Vectors(model.encode), Vectors(target.read(folder, written))
         ours, theirs = written.encode(texts), after(texts)
         lines = [_compare(ours, theirs, label, target.min_cosine if min_cosine is None else min_cosine)]
         for one in data:
@@ -83,10 +80,6 @@ def check(
             test = bootstrap(judge(before, one), judge(after, one), gold)
             lines.append(f"{structs.replace(test, metric=one.metric).change} on {one.source}")
     return lines
-
-
-def _vectors(encode: Callable[..., Any]) -> Vectors:
-    return Vectors(encode, {kind: partial(encode, kind=kind) for kind in PROMPT_NAMES})
 
 
 def _compare(ours: Floats, theirs: Floats, label: str, min_cosine: float) -> str:
