@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from contrastcli.data.dev_data import DevData, read_dev
 from contrastcli.data.examples import ScoredPairs
@@ -39,7 +38,7 @@ def _score(context: SuiteContext, task: str, rows: DevData) -> TaskScores:
         scores: TaskScores = {"spearman": finite(100 * spearman(*words)), "pearson": finite(100 * pearson(*words))}
         scores |= {"pairs": len(rows), "fingerprint": rows.fingerprint}
     else:
-        scores = {**ranking.means(rows, torch.from_numpy(first), torch.from_numpy(second))}
+        scores = {**ranking.means(rows, first, second)}
         # The same rows may be measured by several metrics.
         scores["fingerprint"] = replace(rows, metric="").fingerprint
     note = "; ".join([f"{task}: {rows}", *rows.notes])

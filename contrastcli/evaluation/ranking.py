@@ -8,16 +8,12 @@ model that gives all texts one vector scores next to nothing.
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from contrastcli.data.batching import Indices
 from contrastcli.data.relevance import Retrieval
-from contrastcli.objectives.similarity import unit
+from contrastcli.model.metrics import Floats, unit_rows
 from contrastcli.settings.metrics import RANKINGS
-
-Floats = NDArray[np.float64]
 
 TIE = 1e-9
 """Cosines in float64 that differ by less are equal: more than rounding, less than vectors in float32 resolve."""
@@ -27,14 +23,14 @@ _BLOCK = 1 << 22
 """Cosines that are computed at once."""
 
 
-def measure(data: Retrieval, ranks: Indices, queries: Tensor, documents: Tensor) -> Floats:
+def measure(data: Retrieval, ranks: Indices, queries: Floats, documents: Floats) -> Floats:
     """The metric of dev data for each query (Q,), `accuracy` for each triplet (T,), from vectors (Q, d) and (N, d)."""
     if data.metric == "accuracy":
         return accuracy(data.triplets, queries, documents)
     return score(data.metric, data.judged, ranks, len(data.queries))
 
 
-def means(data: Retrieval, queries: Tensor, documents: Tensor) -> dict[str, float]:
+def means(data: Retrieval, queries: Floats, documents: Floats) -> dict[str, float]:
     """Every metric × 100, the accuracy where there are triplets, and of how many; vectors (Q, d) and (N, d)."""
     places = ranks(data.judged, queries, documents)
     values = {name: score(name, data.judged, places, len(data)) for name in RANKINGS}
@@ -44,26 +40,25 @@ def means(data: Retrieval, queries: Tensor, documents: Tensor) -> dict[str, floa
     return {name: 100 * float(each.mean()) for name, each in values.items()} | {k: n for k, n in sizes.items() if n}
 
 
-def accuracy(triplets: Indices, queries: Tensor, documents: Tensor) -> Floats:
+def accuracy(triplets: Indices, queries: Floats, documents: Floats) -> Floats:
     """For each triplet (T,), 1 if the query is nearer to the relevant document, and 0 if not or as near to both."""
-    anchor, positive, negative = (torch.from_numpy(column) for column in triplets.T)
-    a, p, n = (unit(rows.double()) for rows in (queries[anchor], documents[positive], documents[negative]))
-    nearer: Floats = ((a * p).sum(1) > (a * n).sum(1) + TIE).double().numpy()
+    anchor, positive, negative = triplets.T
+    a, p, n = map(unit_rows, (queries[anchor], documents[positive], documents[negative]))
+    nearer: Floats = ((a * p).sum(axis=1) > (a * n).sum(axis=1) + TIE).astype(np.float64)
     return nearer
 
 
-@torch.no_grad()
-def ranks(judged: Indices, queries: Tensor, documents: Tensor) -> Indices:
+def ranks(judged: Indices, queries: Floats, documents: Floats) -> Indices:
     """The rank of each judged document among all (J,), from 1; 0 for those of grade 0, which are left out.
 
     A document that no search finds has a rank beyond all, as trec_eval counts it.
     """
     is_found = judged[:, 1] >= 0
     found, places = judged[is_found], np.full(len(judged), _NOT_FOUND)
-    queries, documents = unit(queries.double()), unit(documents.double())  # (Q, d), (N, d)
+    queries, documents = unit_rows(queries), unit_rows(documents)  # (Q, d), (N, d)
     size, ranked = max(1, _BLOCK // max(1, len(documents))), np.zeros(len(found), dtype=np.int64)
     for start in range(0, len(queries), size):
-        block = (queries[start : start + size] @ documents.T).numpy()  # (B, N)
+        block = queries[start : start + size] @ documents.T  # (B, N)
         ends = np.searchsorted(found[:, 0], np.arange(start, start + len(block) + 1))
         for cosines, rows in zip(block, map(slice, ends, ends[1:]), strict=True):
             ranked[rows] = _places(cosines, *found[rows, 1:].T)

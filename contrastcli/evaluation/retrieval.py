@@ -6,8 +6,6 @@ A set NAME is a folder as `data.beir` reads it.
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-import torch
-
 from contrastcli.data import beir
 from contrastcli.data.hub import PREFIX
 from contrastcli.data.relevance import Retrieval
@@ -50,7 +48,7 @@ def _read_hub(name: str) -> Retrieval:
 
 
 def _score(context: SuiteContext, task: str, data: Retrieval) -> TaskScores:
-    scores = ranking.means(data, *map(torch.from_numpy, map(context.vectors, data.columns, data.kinds)))
+    scores = ranking.means(data, *map(context.vectors, data.columns, data.kinds))
     context.options.on_progress(f"retrieval {task}", 1, 1)
     return {**scores, "note": ", ".join(data.notes), "partial": False}
 

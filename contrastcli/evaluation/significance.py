@@ -11,7 +11,6 @@ from itertools import combinations
 from statistics import fmean
 
 import numpy as np
-import torch
 from msgspec import structs
 
 from contrastcli.data.batching import Indices
@@ -153,8 +152,7 @@ def judge(vectors: Vectors, data: DevData) -> Floats:
     first, second = map(vectors, data.columns, data.kinds)
     if isinstance(data, ScoredPairs):
         return cosine(first, second)
-    queries, documents = torch.from_numpy(first), torch.from_numpy(second)
-    return ranking.measure(data, ranking.ranks(data.judged, queries, documents), queries, documents)
+    return ranking.measure(data, ranking.ranks(data.judged, first, second), first, second)
 
 
 def compare_models(

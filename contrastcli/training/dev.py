@@ -209,11 +209,12 @@ def _correlated(data: ScoredPairs, first: Tensor, second: Tensor) -> _Judged:
 
 def _ranked(data: Retrieval, queries: Tensor, documents: Tensor) -> _Judged:
     """The relevant documents of each query, which all should be its first."""
-    ranks = ranking.ranks(data.judged, queries, documents)
-    values = ranking.measure(data, ranks, queries, documents)
+    vectors = queries.numpy(), documents.numpy()
+    ranks = ranking.ranks(data.judged, *vectors)
+    values = ranking.measure(data, ranks, *vectors)
     relevant = data.judged[:, 2] > 0
     first, second, grades = data.judged[relevant].T
-    cosines = cosine(queries[first].numpy(), documents[second].numpy())
+    cosines = cosine(vectors[0][first], vectors[1][second])
     ones = np.ones(len(grades))
     similar, scores = grades > 0, grades.astype(float)
     return _Judged(float(values.mean()), values, None, first, second, similar, scores, cosines, ones, ranks[relevant])

@@ -6,29 +6,27 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
 from contrastcli.data.relevance import Retrieval
 from contrastcli.evaluation import ranking
 from contrastcli.evaluation.ranking import measure, ranks
+from contrastcli.model.metrics import Floats
 
 METRICS = ("ndcg@1", "ndcg@10", "mrr@10", "recall@1", "recall@10", "recall@100", "map")
 
 
 def problem(
     cosines: Sequence[Sequence[float]], judged: Sequence[tuple[int, int, int]]
-) -> tuple[Retrieval, Tensor, Tensor]:
+) -> tuple[Retrieval, Floats, Floats]:
     """Vectors with cosines in the order of those of a (Q, N) table, and these judgements."""
-    queries = torch.tensor(cosines, dtype=torch.float64)
-    documents = torch.eye(queries.shape[1], dtype=torch.float64)
+    queries = np.array(cosines, dtype=np.float64)
+    documents = np.eye(queries.shape[1])
     texts = [[f"{kind}{n}" for n in range(count)] for kind, count in zip("qd", queries.shape, strict=True)]
     rows = np.array(sorted(judged), dtype=np.int64).reshape(-1, 3)
     return Retrieval(texts[0], texts[1], rows, np.empty((0, 3), np.int64), "made up"), queries, documents
 
 
-def measured(metric: str, data: Retrieval, queries: Tensor, documents: Tensor) -> NDArray[np.float64]:
+def measured(metric: str, data: Retrieval, queries: Floats, documents: Floats) -> Floats:
     return measure(replace(data, metric=metric), ranks(data.judged, queries, documents), queries, documents)
 
 
@@ -84,8 +82,7 @@ def test_every_metric_equals_the_one_from_a_sorted_list(seed: int, monkeypatch: 
 def test_a_collapsed_model_scores_next_to_nothing(vector: list[float], noise: float) -> None:
     judged = [(n, n, 1) for n in range(100)]
     data, _, _ = problem([[1.0] * 100] * 100, judged)
-    torch.manual_seed(0)
-    vectors = torch.tensor(vector, dtype=torch.float64) * (1 + noise * torch.randn(100, 1, dtype=torch.float64))
+    vectors = np.array(vector) * (1 + noise * np.random.default_rng(0).standard_normal((100, 1)))
     for metric in ("ndcg@10", "mrr@10", "recall@1", "recall@10"):
         assert measured(metric, data, vectors, vectors).max() == 0, metric
     assert measured("map", data, vectors, vectors) == pytest.approx(0.01)
@@ -94,5 +91,5 @@ def test_a_collapsed_model_scores_next_to_nothing(vector: list[float], noise: fl
 def test_a_triplet_is_right_where_its_positive_is_nearer_and_a_tie_is_wrong() -> None:
     triplets = np.array([(0, 0, 1), (0, 1, 0), (0, 1, 2), (1, 2, 0)])
     data = Retrieval(["p", "q"], ["a", "b", "c"], np.array([(0, 0, 1)]), triplets, "made up", "accuracy")
-    queries, documents = torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[3.0, 0.0], [0.0, 1.0], [0.0, 5.0]])
+    queries, documents = np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([[3.0, 0.0], [0.0, 1.0], [0.0, 5.0]])
     assert measure(data, data.judged, queries, documents).tolist() == [1, 0, 0, 1]
