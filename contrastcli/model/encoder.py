@@ -42,6 +42,10 @@ _LONG = 256
 """Tokens of a text from which rows of padding would cost more than they save."""
 
 
+Copy = PackedBert | Backbone
+"""A copy of a backbone for encoding."""
+
+
 class SentenceEncoder(nn.Module):
     """A model folder in memory: `encode` pools and goes on as its contract says."""
 
@@ -62,7 +66,7 @@ class SentenceEncoder(nn.Module):
         self.note: Callable[[str], object] = narrate
         self.reductions = 0
         """How many times memory ran out in encoding: each halved the tokens at once."""
-        self._copy: tuple[object, PackedBert | Backbone] | None = None
+        self._copy: tuple[object, Copy] | None = None
         """The weights that were copied for encoding, and their copy."""
 
     def put_under(self, contract: Contract) -> None:
@@ -91,11 +95,11 @@ class SentenceEncoder(nn.Module):
         self.to(self.device)
 
     def pooled(
-        self, table: TokenTable, texts: Indices, precision: Precision = "fp32", copy: Backbone | None = None
+        self, table: TokenTable, texts: Indices, precision: Precision = "fp32", copy: Copy | None = None
     ) -> Tensor:
         """Pooled embeddings (B, d), float32, of some texts of a table, before the layers that follow.
 
-        By its backbone under autocast, or by a copy of it in bfloat16.
+        By its backbone under autocast, or by a copy of it that has a precision of its own.
         """
         ids, mask = (to_device(of, self.device) for of in padded(self, table, texts))
         first_token = self.needs_first_token(table, texts)
@@ -112,7 +116,7 @@ class SentenceEncoder(nn.Module):
         mask: Tensor,
         first_token: bool,
         precision: Precision,
-        copy: Backbone | None = None,
+        copy: Copy | None = None,
         skipped: Indices | None = None,
     ) -> Tensor:
         """`pooled` of token ids and their mask (N, T), on the encoder's device: (N, d)."""
@@ -150,10 +154,7 @@ class SentenceEncoder(nn.Module):
 
         @torch.inference_mode()  # each thread has its own
         def embed(chunk: Indices) -> int:
-            if isinstance(copy, PackedBert):
-                pooled = _pool_packed(self, copy, table, chunk)
-            else:
-                pooled = self.pooled(table, chunk, self.precision, copy)
+            pooled = self.pooled(table, chunk, self.precision, copy)
             vectors[to_device(torch.from_numpy(chunk), place)] = self.after(pooled).to(place)
             finished[chunk] = True
             return len(chunk)
@@ -171,7 +172,7 @@ class SentenceEncoder(nn.Module):
             self._copy = None
         return super().train(mode)
 
-    def _prepare(self) -> PackedBert | Backbone | None:
+    def _prepare(self) -> Copy | None:
         """A copy of the backbone that encodes faster than itself: for texts without padding, or in bfloat16."""
         backbone, precision = self.backbone, self.precision
         packs = self.device.type == "cpu" and has_products(precision)
@@ -261,16 +262,6 @@ def padded(encoder: SentenceEncoder, table: TokenTable, texts: Indices) -> tuple
     ids[: len(texts)][real[: len(texts)]] = np.where(flat < 0, ~flat, flat)
     real[: len(texts)][real[: len(texts)]] = flat >= 0
     return torch.from_numpy(ids), torch.from_numpy(real)
-
-
-def _pool_packed(encoder: SentenceEncoder, packed: PackedBert, table: TokenTable, chunk: Indices) -> Tensor:
-    """As `pooled`, of texts sorted by length and without padding."""
-    alike = np.split(chunk, np.flatnonzero(np.diff(table.lengths[chunk])) + 1)
-    ids = [torch.from_numpy(np.stack([table[int(i)] for i in texts]).astype(np.int64)) for texts in alike]
-    masks = [encoder.pooled_tokens(some, torch.ones_like(some, dtype=torch.bool)) for some in ids]
-    pooling = encoder.contract.pooling
-    skipped = [table.skipped(texts) for texts in alike]
-    return torch.cat([*map(pool, packed(ids, pooling == "cls"), masks, [pooling] * len(alike), skipped)])
 
 
 def _embed_all(

@@ -15,7 +15,6 @@ from contrastcli import load
 from contrastcli.data.batching import Indices
 from contrastcli.data.tokens import TokenTable
 from contrastcli.errors import RunError
-from contrastcli.model.bert.packed import PackedBert
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
@@ -116,20 +115,14 @@ def test_a_step_that_never_fits_says_what_to_do(tiny: Tiny, tmp_path: Path, monk
 @pytest.fixture
 def limit_encoding(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Let any model encode only so many tokens at once."""
-    packed, pooled = PackedBert.__call__, SentenceEncoder.pooled
+    pooled = SentenceEncoder.pooled
 
     def limit(tokens: int) -> None:
-        def limited_packed(self: PackedBert, texts: Any, *words: Any) -> Any:
-            if sum(ids.numel() for ids in texts) > tokens:
-                raise torch.OutOfMemoryError(OUT_OF_MEMORY)
-            return packed(self, texts, *words)
-
         def limited(self: SentenceEncoder, table: TokenTable, texts: Indices, *words: Any) -> Tensor:
             if torch.is_inference_mode_enabled() and len(texts) * int(table.lengths[texts].max()) > tokens:
                 raise torch.OutOfMemoryError(OUT_OF_MEMORY)
             return pooled(self, table, texts, *words)
 
-        monkeypatch.setattr(PackedBert, "__call__", limited_packed)
         monkeypatch.setattr(SentenceEncoder, "pooled", limited)
 
     return limit
@@ -148,7 +141,7 @@ def test_the_dev_set_is_measured_in_smaller_chunks(
     torch.set_num_threads(threads)
     try:
         train(whole)
-        limit_encoding(150)
+        limit_encoding(192)
         train(limited)
     finally:
         torch.set_num_threads(before)

@@ -79,15 +79,18 @@ class Packing(NamedTuple):
     place, and the places of padding; None if all places are computed."""
 
     @classmethod
-    def of(cls, mask: Tensor | None, size: tuple[int, int]) -> Self:
-        """Of a (B, T) bool mask. Other devices compute padding too, in fewer operations, and so do traces."""
+    def of(cls, mask: Tensor | None, size: tuple[int, int], rows: int = _ROWS) -> Self:
+        """Of a (B, T) bool mask, with a multiple of `rows` computed places.
+
+        Other devices compute padding too, in fewer operations, and so do traces.
+        """
         if mask is None or mask.device.type != "cpu" or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             return cls(size, None if mask is None else mask[:, None, None, :])
         padding = (~mask).flatten().nonzero().squeeze(1)
         if len(padding) == 0:
             return cls(size, None)
         computed = mask.flatten().clone()
-        computed[padding[: -int(computed.sum()) % _ROWS]] = True
+        computed[padding[: -int(computed.sum()) % rows]] = True
         places = (computed.nonzero().squeeze(1), (computed.cumsum(0) - 1).clamp_(min=0), padding)
         return cls(size, mask[:, None, None, :], places)
 

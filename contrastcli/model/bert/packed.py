@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from contrastcli.model.bert.cpu import attend_near, rotate
+from contrastcli.model.bert.cpu import Packing, attend_near, rotate
 from contrastcli.model.bert.network import Bert, EncoderLayer, Hidden, Rotation
 from contrastcli.model.devices import has_products
 from contrastcli.settings.sections import Precision
@@ -55,37 +56,33 @@ class PackedBert:
             products = partial(_float_products, dtype=self._dtype)
         self._layers = [(layer, products(layer)) for layer in bert.layers if isinstance(layer, EncoderLayer)]
 
-    def __call__(self, texts: Sequence[Tensor], first_token: bool = False) -> list[Hidden]:
-        """The hidden states of token ids (n, T), for each of several lengths T; the last as `bert.Bert` has them."""
-        shapes = [ids.shape for ids in texts]
-        bias = self._bert.distance_bias(max(length for _, length in shapes))
-        first = x = torch.cat([self._bert.embed(ids).flatten(0, 1) for ids in texts]).to(self._dtype)  # (tokens, d)
-        places = torch.cat([torch.arange(length).repeat(n) for n, length in shapes])
+    def __call__(self, ids: Tensor, mask: Tensor, first_token: bool = False) -> Hidden:
+        """As `bert.Bert`, of texts of which those of one length follow one another."""
+        shapes = [(len([*alike]), tokens) for tokens, alike in groupby(mask.sum(1).tolist())]
+        count, length = ids.shape
+        bias, packing = self._bert.distance_bias(length), Packing.of(mask, (count, length), 1)
+        first = x = self._bert.embed(ids, packing).to(self._dtype)  # (tokens, d)
+        places = packing.pack(torch.arange(length).repeat(count, 1)[..., None])[:, 0]
         *layers, last = zip(self._layers, self._bert.rotations(places), strict=True)
         for layer, rotation in layers:
             x = _next_states(*layer, x, shapes, bias, rotation)
         states = self._bert.final_norm(_next_states(*last[0], x, shapes, bias, last[1], first_token))
-        sizes = [ids.numel() for ids in texts]
-        split = [torch.split(states, sizes) for states in (first, x)]
-        split.append(torch.split(states, [len(ids) for ids in texts] if first_token else sizes))
-        return [
-            Hidden(*(part.view(len(ids), -1, x.shape[1]) for part in parts))
-            for ids, *parts in zip(texts, *split, strict=True)
-        ]
+        states = states[:, None] if first_token else packing.unpack(states)
+        return Hidden(packing.unpack(first), packing.unpack(x), states)
 
 
 def _next_states(
     layer: EncoderLayer,
     products: _Products,
     x: Tensor,
-    shapes: Sequence[torch.Size],
+    shapes: Sequence[tuple[int, int]],
     bias: Tensor | None,
     rotation: Rotation | None,
     first_token: bool = False,
 ) -> Tensor:
-    """The next hidden states (tokens, d), or (texts, d) of first tokens."""
+    """The next hidden states (tokens, d), or (texts, d) of first tokens; `shapes` are texts and their length."""
     as_qkv, mix, expand, contract = products
-    heads, sizes = layer.shape.heads, [shape.numel() for shape in shapes]
+    heads, sizes = layer.shape.heads, [n * length for n, length in shapes]
     qkv = as_qkv(layer.attention_norm(x) if layer.pre_norm else x)
     if rotation is not None:
         qk = qkv.view(len(x), 3 * heads, -1)[:, : 2 * heads].transpose(0, 1)  # (2 H, tokens, d/H)
