@@ -11,7 +11,7 @@ import pytest
 from filelock import FileLock
 
 from contrastcli.errors import DataError, UsageError
-from contrastcli.evaluation.evaluate import _write, evaluate
+from contrastcli.evaluation.evaluate import evaluate
 from contrastcli.evaluation.measure import Scores, SuiteResult, measure
 from contrastcli.evaluation.procedure import Encode, Options, Subject
 from contrastcli.evaluation.suites import (
@@ -298,7 +298,7 @@ def test_evaluations_at_once_keep_each_others_scores(tmp_path: Path) -> None:
     def write(name: str) -> None:
         for pairs in range(8):
             result = SuiteResult(name, "", {"task": {"pairs": pairs}}, {})
-            _write(Scores("model", ()), [path], result)
+            add_scores(path, Scores("model", (result,)).to_json())
 
     with ThreadPoolExecutor(len(names)) as threads:
         list(threads.map(write, names))
