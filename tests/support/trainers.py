@@ -84,11 +84,12 @@ def variants(spec: Spec) -> Iterator[Changes]:
 def cases() -> Iterator[Case]:
     """Every objective on every form of rows that it takes; of those that share a loss the first in its variants.
 
-    What follows the encoder is the same for all forms, and varied on the first of them.
+    What follows the encoder is the same for all forms, and varied on the first of them: a projection that is dropped,
+    and a dense layer that is part of the encoder, with several sizes of what it makes.
     """
     seen: set[str] = set()
     for spec in catalogue.built_in():
-        models: list[Changes] = [{"model__head": "train-only"}, {"model__head": "keep"}, {"model__dims": "8=0.5,16"}]
+        models: list[Changes] = [{"model__head": "train-only"}, {"model__head": "keep", "model__dims": "8=0.5,16"}]
         changes_of = [{}] if spec.loss in seen else [*variants(spec)]
         for form in spec.needs:
             for changes in [*changes_of, *(models if form == spec.needs[0] and spec.loss not in seen else [])]:
