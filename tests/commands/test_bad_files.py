@@ -18,6 +18,7 @@ from safetensors.torch import load_file, save_file
 from contrastcli.commands import encode
 from contrastcli.data import formats, tokens
 from contrastcli.data.tokens import Tokenizer
+from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.runs import checksums
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event_file import read_lines
@@ -31,7 +32,7 @@ Change = Callable[[Path], object]
 @pytest.fixture
 def model(tiny: Tiny, contrast: Contrast) -> Path:
     """A copy of the tiny backbone with sentence-transformers' modules, in model/."""
-    assert contrast("export", "tiny/backbone", "model").code == 0
+    save_encoder(load_encoder(tiny.backbone), Path("model"))
     return Path("model")
 
 
