@@ -3,6 +3,7 @@
 import re
 import shlex
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from textwrap import dedent
@@ -21,9 +22,18 @@ from contrastcli.settings.sections import all_settings
 from contrastcli.show.settings import objectives
 from support.command import Contrast, refused
 
+pytestmark = pytest.mark.usefixtures("described_once")
 NAMES = sorted(topics.topics())
 EXAMPLE = re.compile(r"^ .*$", re.M)
 """A line that is not wrapped: a command, a file."""
+
+
+@pytest.fixture(scope="module")
+def described_once() -> Iterator[None]:
+    """What help says of the objectives is read from all presets, which takes a quarter of a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("contrastcli.show.settings.objectives", cache(objectives))
+        yield
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -137,8 +147,7 @@ def test_a_setting_or_an_objective_is_explained_by_its_name(word: str, key: str,
     assert answer.code == 0 and answer.out.split()[0] == key and len(answer.out.split()) > 9
 
 
-def test_a_name_of_ours_means_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("contrastcli.show.settings.objectives", cache(objectives))
+def test_a_name_of_ours_means_itself() -> None:
     for key in (*all_settings(), *(spec.name for spec in all_objectives())):
         words = {key, key.rpartition(".")[2]} - topics.topics().keys()
         assert all(f"{key} " in topics.answer([word], 80, (), {}) for word in words), key
@@ -220,8 +229,9 @@ def test_a_word_has_the_meaning_of_its_place(contrast: Contrast, place: str, nam
         assert not setting.choices or names.keys() <= {*setting.choices}
     for word in words if setting is None and not place.startswith("--") else ():
         typed = (place, f"--{word}=1") if group is None else (*group, word)
-        refused(contrast(*typed), 2, f"'--{word}'" if group is None else f"'{word}'")
-        assert not re.search("hint: (see|known|such)", contrast(*typed).err), "it is not answered"
+        answer = contrast(*typed)
+        refused(answer, 2, f"'--{word}'" if group is None else f"'{word}'")
+        assert not re.search("hint: (see|known|such)", answer.err), "it is not answered"
 
 
 def test_the_table_of_other_names_has_each_once_and_leads_to_what_there_is(contrast: Contrast) -> None:
