@@ -123,6 +123,7 @@ def test_a_webhook_that_is_no_url_is_refused_before_there_is_a_run(contrast: Con
     assert "s3cret" not in answer.err and not Path("runs").exists()
 
 
+@pytest.mark.usefixtures("launched")
 def test_the_secret_of_a_webhook_is_in_no_output_and_in_files_of_the_user_alone(contrast: Contrast, hook: str) -> None:
     with_secret = ("--set", f"alerts.webhook={hook.replace('//', '//me:s3cret@')}?key=s3cret")
     host, _, _ = hook.rpartition(":")
