@@ -34,8 +34,10 @@ def contrast_by_loops(
     return lambda: discrimination_by_loops(vectors(views), ids, label, heads["projection"], *how)
 
 
-@every_weighing
-@pytest.mark.parametrize(("kind", "margin"), MARGINS)
+@pytest.mark.parametrize(
+    ("kind", "margin", "hard_negatives"),
+    [*((*how, "importance") for how in MARGINS), ("angle", 10.0, "exponent"), ("arc", 10.0, "uniform")],
+)
 def test_instance_discrimination_is_its_formula_in_value_and_gradient(
     kind: str, margin: float, hard_negatives: HardNegatives
 ) -> None:
