@@ -42,10 +42,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Most tests of a file run in one process, which imports its libraries and makes its fixtures once.
 
+    What is compiled is kept, for the next run and for the processes that tests start.
     A GPU is for the tests of a GPU: the recorded numbers of others are a CPU's.
     """
     if config.getoption("dist", None) == "load":
         config.option.dist = "worksteal"
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     if config.getoption("markexpr") != "gpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
