@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from textual.app import App
+from textual.events import Paste
 from textual.pilot import Pilot
 
 from contrastcli.tui.app import ContrastApp
@@ -48,6 +49,12 @@ async def press(pilot: Pilot[None], *keys: str, shows: str) -> None:
     """Press keys, and let the app run until the screen shows this, wherever its lines end."""
     await pilot.press(*keys)
     await until(pilot, lambda: says(pilot, shows))
+
+
+async def paste(pilot: Pilot[None], text: str) -> None:
+    """Let the terminal paste a text where the focus is, which is drawn once and not after each letter."""
+    pilot.app.post_message(Paste(text))
+    await pilot.pause()
 
 
 async def settled(pilot: Pilot[None]) -> str:

@@ -31,7 +31,7 @@ from contrastcli.tui.widgets import PlainText
 from support.command import Contrast
 from support.commands import Commands, answer_commands
 from support.recorded import recorded
-from support.screens import NARROW, WIDE, check_golden, press, says, screen_text, show, until
+from support.screens import NARROW, WIDE, check_golden, paste, press, says, screen_text, show, until
 
 PREVIEW: dict[str, Any] = {
     "rows": [
@@ -96,16 +96,15 @@ def row(screen: SetupScreen, key: str) -> SettingRow:
 
 
 async def write(pilot: Pilot[None], screen: SetupScreen, key: str, text: str) -> None:
-    """Type a setting's value over the present one."""
+    """Put a setting's value in place of the present one."""
     field = row(screen, key).value
     field.focus()
     await pilot.pause()
     if isinstance(field, Input):
-        await pilot.press("ctrl+u", *text)
+        await pilot.press("ctrl+u")
+        await paste(pilot, text)
     else:
-        await open_list(pilot, "enter")
-        await pilot.press("ctrl+u", *text, "enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, SetupScreen))
+        await pick(pilot, "enter", text)
     await pilot.pause()
 
 
@@ -118,7 +117,9 @@ async def open_list(pilot: Pilot[None], key: str) -> None:
 async def pick(pilot: Pilot[None], key: str, name: str) -> None:
     """Choose from the list that a key opens."""
     await open_list(pilot, key)
-    await pilot.press(*name, "enter")
+    await pilot.press("ctrl+u")
+    await paste(pilot, name)
+    await pilot.press("enter")
     await until(pilot, lambda: isinstance(pilot.app.screen, SetupScreen))
 
 
@@ -255,8 +256,9 @@ async def test_the_curve_and_its_gradient_move_as_margin_and_temperature_are_typ
         value, gradient = (screen.query_one(f"#{name}", ChartView) for name in ("value", "gradient"))
         await pick(pilot, "o", "simace")
         heights = []
+        row(screen, "objective.margin").value.focus()
         for margin in ("0", "30", "-30"):
-            await write(pilot, screen, "objective.margin", margin)
+            await pilot.press("ctrl+u", *margin)
             own, plain = value.picture.series
             heights.append(own.y[90])
             assert plain.y[60] == pytest.approx(0.5 / 0.06)
@@ -457,8 +459,9 @@ async def test_what_was_suggested_for_other_data_is_not_filled_in(commands: Comm
 async def test_without_data_or_where_they_cannot_be_read_it_says_what_to_do(commands: Commands) -> None:
     async with shown() as (pilot, screen):
         await write(pilot, screen, "data.train", "")
-        await pilot.press("escape", "p", *"nothing", "enter")
-        await until(pilot, lambda: screen.draft.preset == "")
+        await pilot.press("escape")
+        await pick(pilot, "p", "nothing")
+        assert screen.draft.preset == ""
         await press(pilot, "e", shows="choose some: d")
         fail(commands, "rows.csv: its columns make neither sentences nor pairs")
         await write(pilot, screen, "data.train", "rows.csv")
