@@ -112,12 +112,12 @@ def degenerate() -> dict[str, tuple[dict[str, Tensor], Rows]]:
 
 
 @every_objective
-@pytest.mark.parametrize("which", degenerate())
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_a_degenerate_batch_has_a_finite_loss_and_finite_gradients(name: str, which: str, dtype: torch.dtype) -> None:
-    loss, gradients = measure(name, *degenerate()[which], dtype)
-    assert loss.isfinite() and (loss >= 0 or name.startswith("dcl"))  # which has no lower bound
-    assert len(gradients) >= 2 and all(gradient.isfinite().all() for gradient in gradients)
+def test_a_degenerate_batch_has_a_finite_loss_and_finite_gradients(name: str, dtype: torch.dtype) -> None:
+    for which, batch in degenerate().items():
+        loss, gradients = measure(name, *batch, dtype)
+        assert loss.isfinite() and (loss >= 0 or name.startswith("dcl")), which  # which has no lower bound
+        assert len(gradients) >= 2 and all(gradient.isfinite().all() for gradient in gradients), which
 
 
 CONTRASTS = ("simcse", "simace", "arccon", "rbf", "instancedisc", "dcl", "dcl-angle", "mpt", "met", "mat")

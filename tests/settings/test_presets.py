@@ -65,56 +65,33 @@ def test_every_published_setting_has_a_preset() -> None:
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_preset_is_one_row_of_the_papers_tables(name: str) -> None:
-    config = presets.find(name).config
+    config, about = presets.find(name).config, presets.find(name).about
     rows = published.exact(config)
     assert {(row.method, row.backbone) for row in rows} == {RECIPES[name][:2]}
     assert any(row.average for row in rows if row.table.suite in ("sts", "transfer"))
     nearest = [row for row in published.nearest("sts", config) if not row.differs]
     assert [row for row in rows if row.table.suite == "sts" and row.table.mark != "not comparable"] == nearest
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_preset_is_a_run_without_reservations(name: str) -> None:
-    assert presets.find(name).config.notes == ()
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_preset_spells_its_recipe_out(name: str) -> None:
-    stated = presets.find(name).values
-    assert set(stated) >= RECIPE
-    assert stated["data.mask_duplicates"] is False
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_preset_spells_out_every_active_setting_of_its_objective(name: str) -> None:
-    preset = presets.find(name)
-    active = set(preset.config.spec.describe()) - preset.config.objective.inactive().keys()
-    left_out = {key for key in active if f"objective.{key}" not in preset.values}
-    assert not [key for key in left_out if run_of(name)[f"objective.{key}"]]  # what is left out is off
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_a_preset_says_what_it_is_and_which_paper_has_it(name: str) -> None:
-    about = presets.find(name).about
     assert about.what and not about.what.endswith(".") and ". " not in about.what
     assert any(word in about.paper for word in ("Table ", "Tables "))
+    if name.startswith(("supcon", "augment")):
+        assert "padded length" in about.settled["scale"]
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_preset_has_the_settings_of_the_paper_or_of_released_code(name: str) -> None:
-    wanted, run = RECIPES[name].settings, run_of(name)
+def test_a_preset_has_the_settings_of_the_paper_or_of_released_code_and_spells_them_out(name: str) -> None:
+    preset, wanted, run = presets.find(name), RECIPES[name].settings, run_of(name)
     assert {key: run[key] for key in wanted} == wanted
+    assert set(preset.values) >= RECIPE and preset.values["data.mask_duplicates"] is False
+    active = set(preset.config.spec.describe()) - preset.config.objective.inactive().keys()
+    left_out = {key for key in active if f"objective.{key}" not in preset.values}
+    assert not [key for key in left_out if run[f"objective.{key}"]]  # what is left out is off
+    assert preset.config.notes == ()
 
 
-@pytest.mark.parametrize("name", [name for name in PUBLISHED if name.startswith(("supcon", "augment"))])
-def test_a_mean_over_the_padded_length_is_settled_in_words(name: str) -> None:
-    assert "padded length" in presets.find(name).about.settled["scale"]
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_training_data_is_a_name_that_the_hub_reader_understands(name: str) -> None:
-    reference = hub.parse(str(run_of(name)["data.train"]))
-    assert reference.name and (reference.file or reference.split)
+def test_training_data_is_a_name_that_the_hub_reader_understands() -> None:
+    for name in PUBLISHED:
+        reference = hub.parse(str(run_of(name)["data.train"]))
+        assert reference.name and (reference.file or reference.split), name
 
 
 @pytest.mark.parametrize(
