@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -222,21 +222,18 @@ def is_drawn(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(re.search("[─-⣿]", node.value))
 
 
-def planted(folder: Path, file: str, line: str) -> Path:
-    """A copy of the package with one more line at the end of a file."""
-    package = folder / "contrastcli"
-    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("backbone", "__pycache__"))
-    path = package / file
-    path.write_text(path.read_text(encoding="utf-8") + line, encoding="utf-8")
-    return package
+def small(folder: Path, texts: Mapping[str, str]) -> Path:
+    """A package of these files."""
+    for name, text in texts.items():
+        path = folder / "contrastcli" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder / "contrastcli"
 
 
 def alone(folder: Path, text: str) -> Path:
     """A package of one file."""
-    path = folder / "contrastcli" / "runs" / "text.py"
-    path.parent.mkdir(parents=True)
-    path.write_text(text, encoding="utf-8")
-    return path.parent.parent
+    return small(folder, {"runs/text.py": text})
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="what is part of the project is known to git")
@@ -269,13 +266,15 @@ def test_no_files_import_each_other_but_the_app_and_its_screens() -> None:
     ],
 )
 def test_an_import_up_or_aside_is_found(tmp_path: Path, file: str, line: str) -> None:
-    refused = upward(planted(tmp_path, file, line))
+    down = {"training/loop.py": "from contrastcli.data import formats\n", "data/formats.py": "", "__init__.py": ""}
+    refused = upward(small(tmp_path, {**down, file: line}))
     assert len(refused) == 1 and refused[0].startswith(file.replace("/", ".").removesuffix(".py"))
 
 
 def test_a_circle_of_files_is_found(tmp_path: Path) -> None:
-    package = planted(tmp_path, "runs/events.py", "\n\ndef late():\n    from contrastcli.runs import status\n")
-    assert any({"runs.events", "runs.status"} <= circle for circle in circles(package))
+    late = "def late():\n    from contrastcli.runs import status\n"
+    texts = {"runs/events.py": late, "runs/status.py": "from contrastcli.runs import events\n", "files.py": ""}
+    assert circles(small(tmp_path, texts)) == [{"runs.events", "runs.status"}]
 
 
 def test_nothing_is_too_large() -> None:
