@@ -1,6 +1,8 @@
 """What tests of several screens need."""
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,9 +10,13 @@ from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.screen import Screen
 
+from contrastcli.tui import processes
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.history import feed
 from contrastcli.tui.live import screen as live
+from contrastcli.tui.processes import Finished
+from support import fake_query
+from support.commands import Commands, answer_commands
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -33,6 +39,14 @@ def styles_read_once() -> Iterator[None]:
 def without_setup(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without Setup, which has tests of its own and runs commands."""
     monkeypatch.setitem(ContrastApp.MODES, "setup", Screen)
+
+
+@pytest.fixture
+def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
+    """No command that takes long: a model that answers at once, and others that fail."""
+    monkeypatch.setenv(fake_query.LOG, str(tmp_path / "asked.jsonl"))
+    monkeypatch.setattr(processes, "CONTRAST", (sys.executable, fake_query.__file__))
+    return answer_commands(monkeypatch, Finished("", "no dry run"))
 
 
 @pytest.fixture

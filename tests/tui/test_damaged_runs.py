@@ -118,6 +118,7 @@ async def test_no_line_of_events_ends_the_app(runs: Path) -> None:
         await until(pilot, lambda: "step 600 of 600" in screen_text(app))
 
 
+@pytest.mark.usefixtures("without_setup")
 async def test_a_run_that_cannot_be_read_does_not_end_the_app(tmp_path: Path) -> None:
     recorded(tmp_path, "finished", "whole")
     run = recorded(tmp_path, "finished", "damaged")
@@ -130,6 +131,7 @@ async def test_a_run_that_cannot_be_read_does_not_end_the_app(tmp_path: Path) ->
         await until(pilot, lambda: "broken" in screen_text(app) and "whole" in screen_text(app))
 
 
+@pytest.mark.usefixtures("commands")
 @pytest.mark.parametrize(
     "text",
     ["nan", "\0", *(pytest.param(text, marks=pytest.mark.slow) for text in ("", "x" * 3_000, "\x1b[31m[red]", "-1"))],

@@ -15,7 +15,7 @@ from contrastcli.runs.results import Preview
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.dialogs import Prompt, Question
 from contrastcli.tui.processes import Finished
-from support.commands import answer_commands
+from support.commands import Commands
 from support.recorded import append, recorded
 from support.screens import screen_text, settled, show, until
 
@@ -23,12 +23,12 @@ HOSTILE = "\x1b[31m[red]b[/red]\x1b]0;t\x07\r\b\x9b2J\u202e\u200e\u200f\u061c"
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A run whose name, settings and events are hostile, the only one in runs/."""
     monkeypatch.chdir(tmp_path)
     rows = [{"anchor": HOSTILE, "positive": HOSTILE}]
     preview = Preview({}, rows, (HOSTILE,), 9, 9, 9, 9, 9, 0, None)
-    answer_commands(monkeypatch, Finished(msgspec.json.encode(preview).decode()))
+    commands.answer = lambda directory, words: Finished(msgspec.json.encode(preview).decode())
     made = recorded(Path("runs"), "failed", data__train=HOSTILE)
     started = next(event for event in made.events() if isinstance(event, Started))
     append(made, replace(started, backbone=HOSTILE, objective=HOSTILE, device=HOSTILE, resumed_from=300))

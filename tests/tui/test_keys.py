@@ -18,19 +18,13 @@ from contrastcli.tui.app import ContrastApp, has_ended
 from contrastcli.tui.dialogs import Question
 from contrastcli.tui.fields import model_field
 from contrastcli.tui.live import screen as live
-from contrastcli.tui.processes import Finished
 from contrastcli.tui.runs import listing
 from contrastcli.tui.runs import screen as runs_screen
 from contrastcli.tui.setup import form
 from contrastcli.tui.setup import screen as setup
-from support.commands import Commands, answer_commands
+from support.commands import Commands
 from support.recorded import recorded
 from support.screens import press, screen_text, show, until
-
-
-@pytest.fixture
-def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
-    return answer_commands(monkeypatch, Finished("", "no dry run"))
 
 
 @asynccontextmanager
@@ -95,13 +89,17 @@ async def test_what_is_typed_behind_q_answers_what_it_asks(
     assert not any("--detach" in words for words in commands.calls), "s did not start a training"
 
 
-async def test_a_key_that_is_held_down_repeats_its_command(tmp_path: Path, commands: Commands) -> None:
+@pytest.mark.usefixtures("without_setup")
+@pytest.mark.parametrize(("packet", "shown"), [("oo", "by state"), (" ↓", "A  starter-stopped")])
+async def test_a_key_that_is_held_down_or_space_and_an_arrow_in_one_packet_are_two_keys(
+    tmp_path: Path, packet: str, shown: str
+) -> None:
     for kind in ("stopped", "finished"):
         recorded(tmp_path, kind)
     async with opened(tmp_path) as pilot:
         await press(pilot, "3", shows="newest first")
-        send(pilot, "oo")
-        await until(pilot, lambda: "by state" in screen_text(pilot.app))
+        send(pilot, packet)
+        await until(pilot, lambda: shown in screen_text(pilot.app))
 
 
 def type_ahead(pilot: Pilot[None], text: str, seconds: float) -> None:
@@ -181,15 +179,6 @@ async def test_keys_typed_while_runs_opens_act_on_the_run_that_they_are_at(
         await held.let_go()
         await until(pilot, lambda: any("A  starter-finished" in line for line in screen_text(pilot.app).splitlines()))
         assert not any("A  starter-stopped" in line for line in screen_text(pilot.app).splitlines())
-
-
-async def test_space_and_an_arrow_in_one_packet_are_two_keys(tmp_path: Path, commands: Commands) -> None:
-    for kind in ("stopped", "finished"):
-        recorded(tmp_path, kind)
-    async with opened(tmp_path) as pilot:
-        await press(pilot, "3", shows="newest first")
-        send(pilot, " ↓")
-        await until(pilot, lambda: "A  starter-stopped" in screen_text(pilot.app))
 
 
 @pytest.mark.parametrize("packet", ["\x1b3", "\x1by"])

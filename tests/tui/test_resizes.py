@@ -1,6 +1,5 @@
 """What a screen shows depends on the size of the terminal, not on the sizes that it had before."""
 
-import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -12,14 +11,11 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from contrastcli.tui import processes
 from contrastcli.tui.app import ContrastApp
-from contrastcli.tui.processes import Finished
-from support import fake_query
-from support.commands import answer_commands
 from support.recorded import recorded
 from support.screens import screen_text, show, until
 
+pytestmark = pytest.mark.usefixtures("commands")
 SIZES = [(80, 24), (99, 30), (100, 30), (110, 40), (119, 24), (120, 24), (140, 45), (160, 50), (200, 60)]
 """On both sides of the widths at which screens stack their panels."""
 
@@ -86,14 +82,6 @@ def differences(one: Shape, other: Shape) -> list[str]:
 def test_the_way_takes_every_pair_once() -> None:
     pairs = list(pairwise(every_pair(len(SIZES))))
     assert len(pairs) == len(set(pairs)) == 72
-
-
-@pytest.fixture(autouse=True)
-def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that answers at once, and no command that takes long."""
-    answer_commands(monkeypatch, Finished("", "no dry run"))
-    monkeypatch.setenv(fake_query.LOG, str(tmp_path / "asked.jsonl"))
-    monkeypatch.setattr(processes, "CONTRAST", (sys.executable, fake_query.__file__))
 
 
 async def shown_at(mode: str, tmp_path: Path, sizes: Sequence[tuple[int, int]]) -> None:
