@@ -45,7 +45,7 @@ TEXTS: dict[Kind, tuple[str, ...]] = {
 
 
 @pytest.fixture(autouse=True)
-def quick(quick_live: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(quick_live: None, without_setup: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """And nothing is said of a run that is quiet for long."""
     monkeypatch.setattr(header, "QUIET_SECONDS", math.inf)
 
@@ -491,20 +491,7 @@ async def test_the_end_says_whether_it_is_better_and_what_it_forgot(size: tuple[
         assert size[0] < 100 or says(page, f"{verdict}; worse in general")
 
 
-async def test_a_paused_view_does_not_change_while_the_run_continues(tmp_path: Path) -> None:
-    run = recorded(tmp_path, "running")
-    async with show(opened(run)) as page:
-        chart = page.app.screen.query_one("#loss", Panel)
-        await until(page, lambda: chart.picture.x_range == (0, 350))
-        await page.press("p")
-        append(run, *training(351, 400))
-        await until(page, lambda: says(page, "view paused, p continues", "step 400 of 600"))
-        assert chart.picture.x_range == (0, 350)
-        await page.press("p")
-        await until(page, lambda: chart.picture.x_range == (0, 400))
-
-
-async def test_a_paused_view_does_not_change_while_the_baseline_continues(tmp_path: Path) -> None:
+async def test_a_paused_view_does_not_change_while_the_run_and_its_baseline_continue(tmp_path: Path) -> None:
     run, other = recorded(tmp_path, "running"), recorded(tmp_path, "running", "other")
     app = opened(run)
     app.project.baseline = str(other.path)
@@ -518,6 +505,8 @@ async def test_a_paused_view_does_not_change_while_the_baseline_continues(tmp_pa
         append(other, *training(351, 400))
         await page.pause(0.5)
         assert chart.picture.x_range == (0, 350)
+        await page.press("p")
+        await until(page, lambda: chart.picture.x_range == (0, 400))
 
 
 async def test_a_paused_view_answers_keys_and_goes_on_where_the_run_ends(tmp_path: Path) -> None:
