@@ -32,9 +32,10 @@ def on(tiny: Tiny) -> tuple[str, ...]:
     return (*OBJECTIVE, *data, "--general", "none", "--batch-size", "8", "--max-steps", "2", "--log-every", "1")
 
 
-def test_it_trains_with_its_own_settings(site: Path, tiny: Tiny) -> None:
-    words = ("--similarity", "angle", "--sharpness", "0.001", "--no-ui")
-    run = Run(Path(in_process(site, "train", *on(tiny), *words).strip()))
+def test_it_trains_with_its_own_settings(site: Path, tiny: Tiny, contrast: Contrast) -> None:
+    words = ("--set", "objective.similarity=angle", "--set", "objective.sharpness=0.001", "--no-ui")
+    with found_here(site):
+        run = Run(Path(contrast("train", *on(tiny), *words).out.strip()))
     stored = tomllib.loads(run.config_path.read_text())["objective"]
     assert stored == {"name": "soft-triplet", "similarity": "angle", "margin": 10.0, "sharpness": 0.001}
     steps = [event for event in run.events() if isinstance(event, Step)]
