@@ -100,7 +100,8 @@ def parsed(text: str) -> ast.Module:
     return ast.parse(text)
 
 
-def statements(path: Path) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+@cache
+def statements(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
     """Every import of a file, wherever it stands, and whether that is inside a function."""
 
     def visit(node: ast.AST, inside: bool) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
@@ -109,7 +110,7 @@ def statements(path: Path) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]
                 yield child, inside
             yield from visit(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
 
-    yield from visit(parsed(path.read_text(encoding="utf-8")), False)
+    return [*visit(parsed(path.read_text(encoding="utf-8")), False)]
 
 
 def for_types(path: Path) -> set[int]:
@@ -118,6 +119,7 @@ def for_types(path: Path) -> set[int]:
     return {child.lineno for node in blocks if ast.unparse(node.test) == "TYPE_CHECKING" for child in node.body}
 
 
+@cache
 def imports(package: Path) -> list[Import]:
     """Every import of one file of the package by another, in functions and for the type checker too."""
     known, listed = files(package), []
