@@ -94,7 +94,7 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
         "CONTRAST_STATE": "state",
         "CONTRAST_RUNS": "runs",
     }.items():
-        monkeypatch.setenv(variable, str((home / folder).resolve()))
+        monkeypatch.setenv(variable, str(home / folder))
 
 
 @pytest.fixture(scope="session")
