@@ -136,7 +136,7 @@ def _is_cell(name: str) -> bool:
 
 def named(columns: str) -> set[str]:
     """The columns to which `columns` gives roles."""
-    return {item.partition("=")[2].strip() for item in split_items(columns)}
+    return {(item.partition("=")[2] or item).strip() for item in split_items(columns)}
 
 
 def listed(frame: Frame, columns: str) -> Iterator[tuple[str, str]]:
@@ -352,8 +352,8 @@ def _taken_out(frame: Frame, column: str) -> str:
     elif found:
         key = max(found, key=lambda key: (key in ("content", "value", "text"), len(found[key])))
         who = "role" if "role" in found else "from"
-        spoken = (f" | map(select(.{who} | IN({names})))[0]" for names in ('"user", "human"', '"assistant", "gpt"'))
-        first, second = (f'{place}{turn}["{key}"]' for turn in (spoken if who in found else ("[0]", "[1]")))
+        turns = f'{place} | map(select(.{who} != "system"))' if who in found else place
+        first, second = (f'{turns}[{turn}]["{key}"]' for turn in (0, 1))
         made = f"{{anchor: {first}, positive: {second}}}" if isinstance(cell, list) else f'{place} = {place}["{key}"]'
     elif isinstance(cell, int | float) and format_of(Path(file)) in (".json", ".jsonl"):
         return f"write them as text: {as_jq(f'{place} |= tostring', file)}"
