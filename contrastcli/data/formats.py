@@ -148,7 +148,7 @@ def read_stream(
     decoder = Decoder(name, strict=strict)
     lines = decoder.lines(stream, longest=LARGEST_JSON if suffix == ".json" else LONGEST)
     lines = limit_memory(lines, memory, name) if memory else lines
-    frame = _read_text(suffix, without_blank_end(lines), name, limit)
+    frame = _read_text(suffix, without_blank_end(lines, name), name, limit)
     form = "; ".join(filter(None, [*frame.notes, decoder.encoding]))
     return replace(frame, notes=(f"{name} was read as: {form}",) if form else ())
 

@@ -16,6 +16,8 @@ from contrastcli.errors import DataError
 BYTES_OF_A_ROW = 64
 """What a row takes besides its text."""
 
+_MOST_BLANK = 100_000
+"""Blank lines, one after the other; a small compressed file may hold millions."""
 # Letters of Western languages with accents do not follow each other; those of other scripts do.
 _OTHER_SCRIPT = re.compile(rb"[\x80-\xff]{5}")
 _MARK = re.compile(
@@ -226,14 +228,17 @@ def with_first(lines: Lines, suffix: str, name: str) -> tuple[str, Lines]:
     return first, chain([(number, first)], lines)
 
 
-def without_blank_end(lines: Lines) -> Lines:
-    """The lines up to the last that is not blank."""
+def without_blank_end(lines: Lines, name: str) -> Lines:
+    """The lines up to the last that is not blank. Raises DataError where very many in a row are."""
     waiting: list[tuple[int, str]] = []
     for line in lines:
         waiting.append(line)
         if not line[1].isspace():
             yield from waiting
             waiting.clear()
+        elif len(waiting) > _MOST_BLANK:
+            what = f"{name}: more than {_MOST_BLANK:,} lines from line {waiting[0][0]} on are blank"
+            raise DataError(what, "is it a text file? Delete them")
 
 
 def sentences(lines: Lines, notes: list[str]) -> Iterator[tuple[int, Sequence[str]]]:
