@@ -67,18 +67,19 @@ def prepare_process(words: Sequence[str]) -> None:
 
 
 def on_a_terminal() -> bool:
-    """Whether this process can show a screen, which needs UTF-8."""
+    """Whether somebody sees a screen of this process, and types."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
-    return all(stream.isatty() for stream in streams) and os.environ.get("TERM") != "dumb" and _is_utf8()
+    return all(stream.isatty() for stream in streams) and os.environ.get("TERM") != "dumb"
 
 
 def has_braille() -> bool:
     """Whether the terminal is likely to show braille dots, as any but a console of Linux or a locale of ASCII does."""
     locale = os.environ.get("LC_ALL") or os.environ.get("LANG") or ""
-    return os.environ.get("TERM") != "linux" and locale not in ("C", "POSIX") and _is_utf8()
+    return os.environ.get("TERM") != "linux" and locale not in ("C", "POSIX") and is_utf8()
 
 
-def _is_utf8() -> bool:
+def is_utf8() -> bool:
+    """Whether what this process prints may hold any letter."""
     return "utf" in (getattr(sys.__stdout__, "encoding", None) or "utf-8").lower()
 
 

@@ -39,8 +39,10 @@ def cli(ctx: click.Context, debug: bool, runs_dir: str | None) -> None:
 def tui(directory: Path, run: Run | None, no_mouse: bool) -> None:
     """Open the full-screen app, on a run if one is named."""
     if not boundary.on_a_terminal():
-        hint = "contrast runs, contrast watch last, contrast train --preset starter --no-ui"
-        raise UsageError("the app needs a terminal in UTF-8", [hint, "LC_ALL=C.UTF-8 contrast tui"])
+        hint = "contrast runs, contrast watch last, or contrast train --preset starter --no-ui"
+        raise UsageError("the app needs a terminal", hint)
+    if not boundary.is_utf8():
+        raise UsageError("the app needs a terminal in UTF-8", "LC_ALL=C.UTF-8 contrast tui")
     _open_app(directory, run, mouse=not no_mouse)
 
 
@@ -67,9 +69,10 @@ def train(directory: Path, job: Job, no_ui: bool, detach: bool, after: Run | Non
     if job.dry_run:
         print_text(dry_run(training.preview(config, directory), config, job.json))
         return 0
-    in_app = not (no_ui or detach or job.json) and boundary.on_a_terminal()
+    in_app = not (no_ui or detach or job.json) and boundary.on_a_terminal() and boundary.is_utf8()
     show = partial(_open_app, directory) if in_app else None
-    return training.start(config, run, after=after, json=job.json, detach=detach, show=show)
+    shared = job.resume_or_start is not None
+    return training.start(config, run, shared=shared, after=after, json=job.json, detach=detach, show=show)
 
 
 @cli.command(cls=SettingsCommand, params=[*options.SWEEPING])
