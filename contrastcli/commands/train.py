@@ -195,6 +195,7 @@ def start(
     config: Config,
     run: Run,
     *,
+    shared: bool = False,
     after: Run | None = None,
     json: bool = False,
     detach: bool = False,
@@ -202,12 +203,13 @@ def start(
 ) -> int:
     """Train a new run or resume one; returns the exit code. Raises ContrastError, and KeyboardInterrupt on a signal.
 
-    A `run` that does not exist is made, perhaps by another process first. It trains in this process; with `detach` or
-    `show` in its own process, and `show` is called when that has started. It begins when the run `after` has ended.
+    A `run` that does not exist is made; if `shared`, perhaps by another process first. It trains in this process; with
+    `detach` or `show` in its own process, and `show` is called when that has started. It begins when the run `after`
+    has ended.
     """
     is_new = not run.exists()
     with handle_signals(interrupt), _reporting(run):
-        prepared = _prepare(config, run)
+        prepared = _prepare(config, run, shared)
     if prepared is None:
         return 0
     run, plan = prepared
@@ -240,7 +242,7 @@ def _reporting(run: Run) -> contextlib.AbstractContextManager[None]:
     return reporting(run)
 
 
-def _prepare(config: Config, run: Run) -> tuple[Run, Plan] | None:
+def _prepare(config: Config, run: Run, shared: bool) -> tuple[Run, Plan] | None:
     """Check all that training needs, and write the run; None for one that has finished. Raises ContrastError."""
     from contrastcli.model.folder import load_encoder
     from contrastcli.training.distributed import world
@@ -267,7 +269,7 @@ def _prepare(config: Config, run: Run) -> tuple[Run, Plan] | None:
                 auxiliary.check(plan.config.model, encoder)
             for folder in folders[1:]:
                 load_encoder(folder)
-        _write(plan.config, run)
+        _write(plan.config, run, status is None, shared)
     return Run(Path(processes.broadcast(str(run.path))), run.is_elsewhere), plan
 
 
@@ -324,10 +326,10 @@ def _check_resumable(run: Run, plan: Plan) -> None:
         base_folder(last)
 
 
-def _write(config: Config, run: Run) -> None:
-    """Make a run, which another process may do first, or write the settings of one that is there."""
-    if not run.exists():
-        create(config, run.path.parent, run.name, shared=True)
+def _write(config: Config, run: Run, is_new: bool, shared: bool) -> None:
+    """Make a new run, which if `shared` another process may do first, or write the settings of one that is there."""
+    if is_new:
+        create(config, run.path.parent, run.name, shared=shared)
         return
     # A run in progress must not be changed.
     with run.locked(), writing_to(run.path):
