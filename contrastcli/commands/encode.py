@@ -58,8 +58,9 @@ def encode_file(
     check_unread(output, source)
     number, parts = _parse_shard(shard)
     if " " in source and not format_of(Path(source)) and not os.path.exists(source):
-        again = shlex.join(["contrast", *("-" if word == source else word for word in sys.argv[1:])])
-        raise DataError(f"there is no file {source}", f"echo {shlex.quote(source)} | {again}")
+        typed = ["contrast", *sys.argv[1:]]
+        typed[typed.index(source)] = "-"
+        raise DataError(f"there is no file {source}", f"echo {shlex.quote(source)} | {shlex.join(typed)}")
     ref = resolve(model, runs_dir)
     rows = load_sentences(source, columns, blank) if source != "-" else _read_stdin(columns, blank)
     texts = rows.views["anchor"]
