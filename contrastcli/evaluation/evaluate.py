@@ -15,6 +15,7 @@ from contrastcli.evaluation.suites import Suite
 from contrastcli.files import make_folder
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import is_word_vectors, resolve
+from contrastcli.model.prompts import PROMPT_NAMES
 from contrastcli.model.vectors import fingerprint
 from contrastcli.runs.scores import add_scores, forget_suites, read_scores
 from contrastcli.settings.sections import Pooling, Precision
@@ -94,5 +95,7 @@ def load_subject(
         return glove.load_subject(model, pooling, dim, precision)
     encoder = load_model(resolve(model), pooling=pooling, precision=precision, dim=dim)
     encode = partial(encoder.encode, on_progress=partial(on_progress, "encoding"))
-    pooled = (pooling or encoder.contract.pooling) + (f", the first {dim} numbers" if dim else "")
-    return Subject(model, encode, pooled, fingerprint(encoder), encoder, precision)
+    contract = encoder.contract
+    pooled = (pooling or contract.pooling) + (f", the first {dim} numbers" if dim else "")
+    kinds = [kind for kind in PROMPT_NAMES if contract.prompt(kind) != contract.prompt()]
+    return Subject(model, encode, pooled, fingerprint(encoder), encoder, precision, kinds=kinds)

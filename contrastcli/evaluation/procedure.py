@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +33,7 @@ class Subject:
 
     `pooling` describes how texts are pooled. `fingerprint` is equal only for subjects with equal vectors. `encoder` is
     the model, None for word vectors, and `precision` that in which it computes. `prepare` is told of texts to come.
+    Texts of one of the `kinds` have other vectors than others.
     """
 
     name: str
@@ -42,10 +43,11 @@ class Subject:
     encoder: SentenceEncoder | None = None
     precision: Precision = "fp32"
     prepare: Callable[[Iterable[str]], None] = lambda texts: None
+    kinds: Collection[Kind] = ()
 
     def vectors(self) -> Vectors:
         """The embeddings of texts, none of which is encoded yet."""
-        return Vectors(self.encode)
+        return Vectors(self.encode, self.kinds)
 
     @contextmanager
     def truncated(self, tokens: int) -> Iterator[None]:
@@ -100,19 +102,21 @@ def by_kind(data: DevData) -> dict[Kind | None, list[str]]:
 
 
 class Vectors:
-    """The embeddings of texts, each distinct text of a kind encoded once."""
+    """The embeddings of texts, each distinct text encoded once, and once more for each of the `kinds` that it has."""
 
-    def __init__(self, encode: Encode) -> None:
-        self._encode = encode
+    def __init__(self, encode: Encode, kinds: Collection[Kind] = ()) -> None:
+        self._encode, self._kinds = encode, kinds
         self._known: dict[tuple[str, Kind | None], Floats] = {}
 
     def __call__(self, texts: Sequence[str], kind: Kind | None = None) -> Floats:
         """(N, d), in the order of the texts. Raises DataError for a model whose vectors are not finite."""
+        kind = kind if kind in self._kinds else None
         self.add(texts, kind)
         return np.stack([self._known[text, kind] for text in texts])
 
     def add(self, texts: Iterable[str], kind: Kind | None = None) -> None:
         """Encode texts in advance in one call, so that those of similar length share a chunk. Raises DataError."""
+        kind = kind if kind in self._kinds else None
         new = [text for text in dict.fromkeys(texts) if (text, kind) not in self._known]
         if new:
             vectors = self._encode(new, kind)

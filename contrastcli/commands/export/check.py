@@ -20,6 +20,7 @@ from contrastcli.evaluation.procedure import Vectors
 from contrastcli.evaluation.significance import bootstrap, judge
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import Floats, cosine
+from contrastcli.model.prompts import PROMPT_NAMES
 from contrastcli.runs.directory import Run
 from contrastcli.settings.sections import Data
 
@@ -72,7 +73,7 @@ def check(
     software = target.software if find_spec(target.software) else "contrastcli"
     label = f"{software.replace('_', '-')} {version(software)}"
     with explained(f"{label} fails on what was written"):
-        before, after = Vectors(model.encode), Vectors(target.read(folder, written))
+        before, after = (Vectors(encode, PROMPT_NAMES) for encode in (model.encode, target.read(folder, written)))
         ours, theirs = written.encode(texts), after(texts)
         lines = [_compare(ours, theirs, label, target.min_cosine if min_cosine is None else min_cosine)]
         for one in data:
