@@ -5,6 +5,7 @@ import shlex
 import warnings
 from contextlib import suppress
 from pathlib import Path
+from zipfile import is_zipfile
 
 import msgspec
 import torch
@@ -79,7 +80,7 @@ def _read_pickled(file: Path) -> dict[str, Tensor]:
     try:
         # It warns of pickles that torch did not write, which are refused.
         with warnings.catch_warnings(action="ignore"):
-            content: object = torch.load(file, map_location="cpu", weights_only=True)
+            content: object = torch.load(file, map_location="cpu", weights_only=True, mmap=is_zipfile(file))
     except pickle.UnpicklingError:
         raise _not_tensors(file) from None
     # Of torch, zipfile and pickle, by what is damaged.
