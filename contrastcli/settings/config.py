@@ -262,16 +262,14 @@ def conflicts(before: Config, after: Config) -> list[str]:
 
 
 def fixed(config: Config) -> dict[str, str]:
-    """The settings that a resume may not change, as they are written, but for names of what is recorded by its content.
+    """The settings that a resume may not change, as they are written, but for names of models and files.
 
-    Those are models, and the rows of dev sets, which may have moved.
+    Those may have moved; models and rows are recorded by what they hold.
     """
-    settings = {
-        key: setting
-        for key, setting in sections.settings_of(config.spec).items()
-        if not (setting.resumable or setting.names_model or (setting.section == "dev" and setting.role == "data"))
-    }
-    return {key: spell(value) for key, value in config.flat().items() if key in settings}
+    named = {"dev.data", "dev.corpus", "dev.general", "data.false_negatives"}
+    settings, flat = sections.settings_of(config.spec), config.flat()
+    keys = (key for key, one in settings.items() if not (one.resumable or one.names_model or key in named))
+    return {key: spell(flat[key]) for key in keys}
 
 
 def changes(before: Config, after: Config) -> list[str]:
