@@ -25,7 +25,7 @@ from contrastcli.runs.events import Alert, Done, Note, Started
 from contrastcli.runs.measured import Evaluated, Step, System
 from contrastcli.runs.process import CONTRAST, handle_signals, hold, interrupt, start_detached, wait_behind
 from contrastcli.runs.scores import add_scores
-from contrastcli.runs.status import Writer, digest
+from contrastcli.runs.status import Writer, digest, read_writer, this_process
 from contrastcli.settings import presets
 from contrastcli.settings.config import Config
 from contrastcli.training.distributed import World
@@ -97,11 +97,14 @@ def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | Non
 def reporting(run: Run) -> Iterator[None]:
     """Before `supervise`, in a process that was launched for a run: an error is the run's last event."""
     try:
-        with _Record(run, run.config(), lambda event: None).ending(_Interrupts()):
-            yield
-    except BaseException:
-        # The launch wrote it for this process.
-        run.alive_path.unlink(missing_ok=True)
+        yield
+    # A process that trains there by now has the lock.
+    except BaseException as error:
+        with suppress(ContrastError), run.locked():
+            if this_process().same_as(read_writer(run.alive_path)):
+                with suppress(type(error)), _Record(run, run.config(), lambda event: None).ending(_Interrupts()):
+                    raise error
+                run.alive_path.unlink()
         raise
 
 
