@@ -273,7 +273,7 @@ def test_a_terminal_that_lacks_a_character_gets_it_escaped(run: Run) -> None:
 
 
 def test_the_app_without_a_terminal_says_so(contrast: Contrast) -> None:
-    refused(contrast("tui"), 2, "the app needs a terminal in UTF-8", "contrast watch")
+    refused(contrast("tui"), 2, "the app needs a terminal", "contrast watch")
 
 
 def test_a_divergence_before_the_first_checkpoint_promises_none(contrast: Contrast, model: Path) -> None:

@@ -36,7 +36,7 @@ def test_the_app_is_for_terminals_in_utf8(monkeypatch: pytest.MonkeyPatch, encod
     monkeypatch.setenv("TERM", "xterm")
     for name in ("stdin", "stdout", "stderr", "__stdout__"):
         monkeypatch.setattr(sys, name, SimpleNamespace(isatty=lambda: True, encoding=encoding))
-    assert boundary.on_a_terminal() == (encoding == "utf-8")
+    assert boundary.on_a_terminal() and boundary.is_utf8() == (encoding == "utf-8")
 
 
 def test_no_file_gets_the_number_of_a_closed_stream(tmp_path: Path) -> None:

@@ -252,7 +252,10 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("simple",), "did you mean contrast runs show simple?"),
         (("mine", "a.csv", "-o", "b.jsonl", "--ranks", "50-10"), "the nearest and the farthest rank as 10-50"),
         (("query", "a", "b", "--model", "tiny/Backbone"), "did you mean 'tiny/backbone'?"),
-        (train("--data", "chat.jsonl"), """jq -c '{anchor: .["turns"] | map(select(.role | IN("user", "human")))"""),
+        (
+            train("--data", "chat.jsonl"),
+            """jq -c '{anchor: .["turns"] | map(select(.role != "system"))[0]["content"], positive""",
+        ),
         (train("--data", "chat.jsonl", "--columns", "text=turns"), """jq -c '{anchor: .["turns"] | map("""),
         (train("--data", "alike.jsonl"), """jq -c '.["set"] | .[0] as $first | .[1:][] | [$first, .]' alike.jsonl"""),
         (

@@ -8,6 +8,7 @@ import subprocess
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,6 +20,7 @@ from contrastcli.runs.directory import Run, create
 from contrastcli.runs.measured import Step
 from contrastcli.runs.status import this_process
 from contrastcli.settings.config import Config
+from contrastcli.training import setup
 from contrastcli.tui import app
 from support.command import COMMAND, LABELLED, SENTENCES, Contrast, failed, refused, sentences, train
 from support.recorded import append
@@ -154,6 +156,25 @@ def test_an_error_before_training_is_the_end_of_a_run_that_was_launched(contrast
     failed(contrast("train", "--resume", "mine", "--max-steps", "3", "--no-ui"), 3, "own.jsonl")
     status = run.status()
     assert (status.state, status.step, status.code) == ("failed", 2, 3) and "own.jsonl" in status.message
+    run.alive_path.write_bytes(msgspec.json.encode(this_process()))
+    before = run.events_path.read_bytes()
+    with run.locked():
+        failed(contrast("train", "--resume", "mine", "--max-steps", "3", "--no-ui"), 3, "own.jsonl")
+    assert run.events_path.read_bytes() == before and run.alive_path.exists(), "another process trains it by now"
+
+
+def test_a_run_that_another_process_has_made_meanwhile_is_not_gone_on_with(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = setup.load_untrained
+
+    def made_meanwhile(*words: Any) -> Any:
+        monkeypatch.setattr(setup, "load_untrained", load)
+        assert contrast(*train(*LABELLED, "--name", "mine")).code == 0
+        return load(*words)
+
+    monkeypatch.setattr(setup, "load_untrained", made_meanwhile)
+    failed(contrast(*train(*LABELLED, "--name", "mine")), 1, "runs/mine exists")
 
 
 def test_a_resume_takes_what_it_may_change(contrast: Contrast, run: Run) -> None:

@@ -339,6 +339,11 @@ def test_a_blank_line_of_jsonl_is_a_row_without_values(read: Read) -> None:
     assert read("a.jsonl", b'{"a": "1"}\n\n{"a": "3"}\n\n').columns == {"a": ["1", None, "3"]}
 
 
+def test_blank_lines_without_end_are_refused(read: Read) -> None:
+    with pytest.raises(DataError, match="more than 100,000 lines from line 2 on are blank"):
+        read("a.txt.gz", gzip.compress(b"one\n" + b"\n" * 200_000))
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp1252"])
 def test_what_excel_writes_is_read_as_it_was_typed(read: Read, encoding: str) -> None:
     text = 'Frage;Antwort\r\n"Was; kostet\nes?";„5 €“ – für’s Erste…\r\nplain;text\r\n'

@@ -517,7 +517,7 @@ def test_the_command_of_a_hint_reads_a_file_whatever_holds_it(
     [
         [("role", "content"), ("system", "be very kind"), ("user", "hi"), ("assistant", "yes")],
         [("role", "content"), ("user", "hi"), ("assistant", "yes"), ("user", "why")],
-        [("from", "value"), ("gpt", "yes"), ("human", "hi")],
+        [("from", "value"), ("system", "be brief"), ("prompter", "hi"), ("model", "yes")],
         [("by", "text"), ("a person", "hi"), ("a machine", "yes")],
     ],
 )
