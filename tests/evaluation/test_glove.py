@@ -120,7 +120,7 @@ def test_a_file_that_is_a_model_is_known_by_its_name(tmp_path: Path) -> None:
 
 def test_word_vectors_are_a_subject_that_another_file_is_not(tmp_path: Path) -> None:
     one, other = (load_subject(str(write(tmp_path, LINES[:n], f"{n}.txt")), None) for n in (5, 6))
-    assert one.encode(["the dog"]).tolist() == [[0.5, 1, 0]]
+    assert one.encode(["the dog"], None).tolist() == [[0.5, 1, 0]]
     assert one.encoder is None and one.fingerprint != other.fingerprint
 
 
