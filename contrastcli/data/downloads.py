@@ -56,7 +56,10 @@ class Repo:
     def snapshot(self, patterns: Sequence[str], **options: Any) -> Path:
         """The folder with its files that fit patterns. Raises whatever the hub's client does."""
         from huggingface_hub import snapshot_download as get
+        from tqdm.std import tqdm
 
+        # Its thread for bars that stand still waits for ever where a bar is collected while it starts.
+        tqdm.monitor_interval = 0
         for module in ("_snapshot_download", "file_download"):
             # They warn of patterns that no file fits, and of each attempt of several.
             logging.getLogger(f"huggingface_hub.{module}").setLevel(logging.ERROR)
@@ -96,7 +99,6 @@ def _bars(what: str, report: OnProgress) -> Any:
     from huggingface_hub.utils.tqdm import tqdm
 
     class Bar(tqdm):
-        monitor_interval = 0
         total_reported = 0
 
         def __init__(self, *args: object, **options: Any) -> None:

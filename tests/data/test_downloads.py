@@ -7,7 +7,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from huggingface_hub.utils.tqdm import tqdm as hub_tqdm
 from safetensors.numpy import save
+from tqdm.std import tqdm
 
 from contrastcli.data.downloads import Repo as Source
 from contrastcli.data.downloads import fetch, shown_by
@@ -147,6 +149,14 @@ def test_the_bytes_of_all_files_are_one_progress(hub: Hub, capsys: pytest.Captur
     assert [done for _, done, _ in shown] == sorted(done for _, done, _ in shown)
     assert shown[-1][1:] == (4, 4) and [done < total for _, done, total in shown].count(False) == 1
     assert capsys.readouterr().err == ""
+
+
+def test_no_thread_watches_bars_whose_start_may_never_end(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tqdm, "monitor_interval", 10)
+    monkeypatch.setattr(hub_tqdm, "monitor", None)
+    hub.models["owner/small"] = Repo({"config.json": b"{}"})
+    fetch(Source("owner/small", "", "the model"), ["*"])
+    assert hub_tqdm.monitor is None
 
 
 def test_a_pipe_gets_lines_and_no_bars_of_libraries(contrast: Contrast, hub: Hub) -> None:
