@@ -131,7 +131,8 @@ def _start_workers(sweep: Sweep, runs_dir: Path, count: int) -> list[int]:
     """Start all workers but this one, and share out cores and GPUs; returns their pids. Raises RunError."""
     pids: list[int] = []
     if count > 1:
-        import torch  # loaded already, by the check of the device
+        # The check of the device has loaded it already.
+        import torch
 
         every_gpu = ",".join(map(str, range(torch.cuda.device_count())))
         gpus = os.environ.get("CUDA_VISIBLE_DEVICES", every_gpu).split(",")

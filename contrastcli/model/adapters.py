@@ -131,7 +131,8 @@ def load_with_adapter(folder: Path, *, merge: bool, attention: Attention) -> Bac
         raise DataError(f"the adapter in {folder} has no adapter_config.json", "copy, export or download it again")
     peft = _peft()
     try:
-        with warnings.catch_warnings(action="ignore"):  # what does not fit is an error below
+        # What does not fit is an error below.
+        with warnings.catch_warnings(action="ignore"):
             model = peft.PeftModel.from_pretrained(_view(backbone), str(folder), is_trainable=not merge)
         expected = peft.get_peft_model_state_dict(model, save_embedding_layers=False).keys()
         if other := sorted(load_file(folder / _ADAPTER).keys() ^ expected):
