@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 from contrastcli.errors import ContrastError, DataError, Hint, error_text
@@ -114,6 +115,13 @@ def _bars(what: str, report: OnProgress) -> Any:
                 total = Bar.total_reported = math.ceil(self.total / _MEGABYTE)
                 report(what, min(int(self.n) // _MEGABYTE, total - 1), total)
 
+        def refresh(self, nolock: bool = False, lock_args: tuple[object, ...] | None = None) -> None:
+            # The library's own keeps the lock where `report` fails, and the other files' threads wait for ever.
+            with self.get_lock():
+                self.display()
+
+    # All bars of a process share a lock: one that another library has not given back is none of these.
+    Bar.set_lock(RLock())
     return Bar
 
 

@@ -14,6 +14,7 @@ from tqdm.std import tqdm
 from contrastcli.data.downloads import Repo as Source
 from contrastcli.data.downloads import fetch, shown_by
 from contrastcli.data.tokens import transformers
+from contrastcli.errors import RunError
 from contrastcli.model.locate import resolve, revision
 from contrastcli.runs.events import Progress
 from support.command import Contrast, failed, refused, train
@@ -149,6 +150,17 @@ def test_the_bytes_of_all_files_are_one_progress(hub: Hub, capsys: pytest.Captur
     assert [done for _, done, _ in shown] == sorted(done for _, done, _ in shown)
     assert shown[-1][1:] == (4, 4) and [done < total for _, done, total in shown].count(False) == 1
     assert capsys.readouterr().err == ""
+
+
+def test_progress_that_cannot_be_written_ends_the_download_and_the_next_one_begins(hub: Hub) -> None:
+    hub.models["owner/large"] = Repo({f"{n}.json": bytes(2_000_000) for n in range(8)})
+
+    def fail(_what: str, _done: int, _total: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for _ in range(2):
+        with shown_by(lambda: nullcontext(fail)), pytest.raises(RunError, match="No space left"):
+            fetch(Source("owner/large", "", "the model"), ["*"])
 
 
 def test_no_thread_watches_bars_whose_start_may_never_end(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
