@@ -3,7 +3,8 @@
 import difflib
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import ClassVar
 
 import msgspec
@@ -147,6 +148,20 @@ def error_text(error: BaseException) -> str:
         text = f"there is no {text}"
     line = (text.splitlines() or [re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()])[0]
     return re.sub(r"\b\w+(Error|Exception): ", "", line)
+
+
+@contextmanager
+def failing_as(kind: type[ContrastError], what: str, hint: Hint) -> Iterator[None]:
+    """Turn an error of a library in the body, which may be of any type, into one of ours, which ends in its words."""
+    try:
+        yield
+    except ContrastError:
+        raise
+    except BaseException as error:
+        # As what is written in Rust panics.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise kind(f"{what}: {error_text(error)}", hint) from error
 
 
 _MOST_CANDIDATES, _MOST_LISTED, _SURE = 2_000, 20, 0.75

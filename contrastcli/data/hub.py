@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 
 from contrastcli.data.downloads import Repo, check_reachable, explained, fetch
 from contrastcli.data.formats import Frame, collect, of_batches, read_file
-from contrastcli.errors import DataError, Remedy, UsageError, Use, error_text, nearest
+from contrastcli.errors import DataError, Remedy, UsageError, Use, failing_as, nearest
 
 PREFIX = "hf:"
 
@@ -87,11 +87,8 @@ def read_saved(folder: Path, name: str, split: str, limit: int = 0) -> Frame:
     """
     import datasets
 
-    try:
+    with failing_as(DataError, f"{name} cannot be read as a saved data set", "save it again"):
         saved = datasets.load_from_disk(str(folder))
-    # Whatever the libraries below raise.
-    except Exception as error:
-        raise DataError(f"{name} cannot be read as a saved data set: {error_text(error)}", "save it again") from None
     if isinstance(saved, datasets.DatasetDict):
         require_split(split, name, {one: one for one in saved})
         saved = saved[split]

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.data.texts import GrowingArray
-from contrastcli.errors import DataError, Use, error_text
+from contrastcli.errors import DataError, Use, failing_as
 from contrastcli.files import cache_key, cached, decoding, read_bytes, read_json
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ Ids = NDArray[np.int32]
 OnProgress = Callable[[int, int], None]
 """Called with the number of items done and their total."""
 
+_AGAIN = "download the model folder again"
 _TABLE_BLOCK = 10_000
 SHARD = 50_000
 """Texts tokenised between two reports of progress."""
@@ -106,17 +107,6 @@ class _TokenizerFile(msgspec.Struct):
 
 
 @contextlib.contextmanager
-def _explained(what: str) -> Iterator[None]:
-    """Raises DataError for any error of the tokenizers' library, which has no type of its own, and panics."""
-    try:
-        yield
-    except BaseException as error:
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise
-        raise DataError(f"{what}: {error_text(error)}", "download the model folder again") from None
-
-
-@contextlib.contextmanager
 def _printing_to_stderr() -> Iterator[None]:
     """Redirect stdout: the library prints there which settings of a token it does not know."""
     kept = os.dup(1)
@@ -148,7 +138,7 @@ class Tokenizer:
         if "[MASK]" in suffix and "mask_token" not in names:
             what = f"the tokenizer of {folder} has no mask token for what comes after every text, '{suffix}'"
             raise DataError(what, [Use("--pooling", "mean", "use"), Use("--suffix", "without [MASK]", "give")])
-        with _explained("the tokenizer fails"):
+        with failing_as(DataError, "the tokenizer fails", _AGAIN):
             if suffix:
                 self._append(suffix.replace("[MASK]", names.get("mask_token", "")))
             self.ending = len(self._frame()[1])
@@ -217,7 +207,7 @@ class Tokenizer:
         self._config |= {"tokenizer_class": "PreTrainedTokenizerFast"}
         self._config |= {"model_input_names": ["input_ids", "attention_mask"]}
 
-    @_explained("the tokenizer fails")
+    @failing_as(DataError, "the tokenizer fails", _AGAIN)
     def encode(self, texts: Sequence[str], max_length: int) -> list[list[int]]:
         """Token ids of each text with its special tokens, at most `max_length` of them."""
         self._fast.enable_truncation(max_length)
@@ -267,21 +257,16 @@ def _load(folder: Path, file: bytes | None) -> tuple[FastTokenizer, int]:
         # Ids that are too large would abort the process.
         with decoding(path):
             largest = msgspec.json.decode(file, type=_TokenizerFile).largest_id
-        with _explained(f"{path} cannot be read"):
+        with failing_as(DataError, f"{path} cannot be read", _AGAIN):
             return FastTokenizer.from_buffer(file), largest
-    try:
-        # It converts folders older than tokenizer.json.
-        with _printing_to_stderr():
-            slow: Any = transformers().AutoTokenizer.from_pretrained(str(folder))
+    # It converts folders older than tokenizer.json.
+    with failing_as(DataError, f"{folder} has no readable tokenizer", "add its tokenizer.json"), _printing_to_stderr():
+        slow: Any = transformers().AutoTokenizer.from_pretrained(str(folder))
         fast: FastTokenizer = slow.backend_tokenizer
-    # transformers raises OSError, ValueError, ImportError and others.
-    except Exception as error:
-        what = f"{folder} has no readable tokenizer: {error_text(error)}"
-        raise DataError(what, "add its tokenizer.json") from None
     vocabulary = fast.get_vocab()
     # Without files transformers makes one, to which every word is unknown.
     if vocabulary.keys() <= {*slow.all_special_tokens, "▁"}:
-        raise DataError(f"{folder} has no tokenizer.json or vocab.txt", "download the model folder again")
+        raise DataError(f"{folder} has no tokenizer.json or vocab.txt", _AGAIN)
     return fast, max(vocabulary.values())
 
 

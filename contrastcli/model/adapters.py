@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from contrastcli.data.tokens import transformers
-from contrastcli.errors import DataError, Remedy, UsageError, Use, error_text
+from contrastcli.errors import DataError, Remedy, UsageError, Use, failing_as
 from contrastcli.files import checksum_of, json_bytes, read_json
 from contrastcli.model.backbone import AutoBackbone, Backbone, BertBackbone, load_backbone, outline, read_config
 from contrastcli.model.bert.cpu import Linear, dropout
@@ -130,7 +130,7 @@ def load_with_adapter(folder: Path, *, merge: bool, attention: Attention) -> Bac
     if not (folder / "adapter_config.json").is_file():
         raise DataError(f"the adapter in {folder} has no adapter_config.json", "copy, export or download it again")
     peft = _peft()
-    try:
+    with failing_as(DataError, f"the adapter in {folder} does not fit its base", DOWNLOAD):
         # What does not fit is an error below.
         with warnings.catch_warnings(action="ignore"):
             model = peft.PeftModel.from_pretrained(_view(backbone), str(folder), is_trainable=not merge)
@@ -139,9 +139,6 @@ def load_with_adapter(folder: Path, *, merge: bool, attention: Attention) -> Bac
             raise ValueError(f"'{other[0]}' is in one of the two alone")
         if merge:
             model.merge_and_unload()
-    except Exception as error:  # of any kind
-        what = f"the adapter in {folder} does not fit its base: {error_text(error)}"
-        raise DataError(what, DOWNLOAD) from None
     if merge:
         # Which peft had frozen.
         backbone.requires_grad_(True)

@@ -1,8 +1,7 @@
 """A pretrained encoder from a folder: the BERT family without transformers, any other through it."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from contrastcli.data.tokens import transformers
-from contrastcli.errors import DataError, Use, error_text
+from contrastcli.errors import DataError, Use, error_text, failing_as
 from contrastcli.files import json_bytes, read_json
 from contrastcli.model.bert.families import FAMILIES, Shape, canonical, fits
 from contrastcli.model.bert.network import Bert, Hidden, MaskedLMHead
@@ -227,25 +226,13 @@ def _load_bert(folder: Path, config: dict[str, Any]) -> BertBackbone:
 
 
 def _load_auto(folder: Path, config: dict[str, Any]) -> AutoBackbone:
-    with loading_as(folder, "a text encoder"):
+    with failing_as(DataError, f"transformers cannot load {folder} as a text encoder", "use another model"):
         model = load_pretrained(folder, config)
         if _is_opened(config) and not _sees_ahead(model):
             version = transformers().__version__
             what = f"transformers {version} has no bidirectional attention for '{config['model_type']}' models"
             raise DataError(what, ["pip install -U transformers", Use("--attention", "causal", "use")])
         return AutoBackbone(config, model)
-
-
-@contextmanager
-def loading_as(folder: Path, kind: str) -> Iterator[None]:
-    """Turn any error of transformers into a DataError."""
-    try:
-        yield
-    except DataError:
-        raise
-    except Exception as error:  # of any kind
-        what = f"transformers cannot load {folder} as {kind}: {error_text(error)}"
-        raise DataError(what, "use another model") from None
 
 
 def load_pretrained(folder: Path, config: Mapping[str, Any], kind: Any = None) -> Any:

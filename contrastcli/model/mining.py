@@ -17,8 +17,8 @@ from contrastcli.data.examples import Examples, text_key
 from contrastcli.data.relevance import documents_of
 from contrastcli.data.texts import Texts
 from contrastcli.data.tokens import OnProgress, transformers
-from contrastcli.errors import DataError, UsageError
-from contrastcli.model.backbone import load_pretrained, loading_as, positions_of, read_config
+from contrastcli.errors import DataError, UsageError, failing_as
+from contrastcli.model.backbone import load_pretrained, positions_of, read_config
 from contrastcli.model.contract import read_contract
 from contrastcli.model.devices import choose_device
 from contrastcli.model.encoder import SentenceEncoder
@@ -257,7 +257,7 @@ def load_scorer(ref: ModelRef, precision: Precision) -> tuple[Scorer, bool]:
 
 def _load_cross_encoder(ref: ModelRef) -> Scorer:
     folder, library = ref.folder(), transformers()
-    with loading_as(folder, "a cross-encoder"):
+    with failing_as(DataError, f"transformers cannot load {folder} as a cross-encoder", "use another model"):
         model = load_pretrained(folder, read_config(folder), library.AutoModelForSequenceClassification)
         tokenizer = library.AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         tokenizer.model_max_length = min(tokenizer.model_max_length, positions_of(model))

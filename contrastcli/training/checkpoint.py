@@ -20,7 +20,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from contrastcli.errors import DataError, error_text
+from contrastcli.errors import DataError, failing_as
 from contrastcli.files import atomic_write, draft_of, flush, flush_tree, fsync_dir, json_bytes, read_json, writing_to
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import save_encoder
@@ -166,7 +166,7 @@ def restore(folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer, d
     training = folder / TRAINING
     checksums.check(training)
     position = read_position(folder)
-    try:
+    with failing_as(DataError, f"{training} cannot be read", _start_from(folder)):
         # Earlier versions kept fewer buffers.
         extras.load_state_dict(dict(extras.named_buffers()) | load_file(training / "heads.safetensors"))
         state: dict[int, dict[str, Tensor]] = {}
@@ -177,8 +177,6 @@ def restore(folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer, d
         # Earlier versions kept no scores.
         if dev and (training / _SCORES).exists():
             dev.restore(safetensors.numpy.load_file(training / _SCORES))
-    except Exception as error:  # of any kind
-        raise DataError(f"{training} cannot be read: {error_text(error)}", _start_from(folder)) from None
     return position
 
 

@@ -11,10 +11,10 @@ from msgspec import structs
 
 from contrastcli.boundary import narrate
 from contrastcli.commands.compare import dev_data
-from contrastcli.commands.export.formats import Target, explained
+from contrastcli.commands.export.formats import IF_A_LIBRARY_FAILS, Target
 from contrastcli.data.dev_data import DevData, load_general, read_dev
 from contrastcli.data.examples import ScoredPairs
-from contrastcli.errors import ContrastError, RunError, Use
+from contrastcli.errors import ContrastError, RunError, Use, failing_as
 from contrastcli.evaluation.geometry import training_sentences
 from contrastcli.evaluation.procedure import Vectors
 from contrastcli.evaluation.significance import bootstrap, judge
@@ -72,7 +72,7 @@ def check(
     """
     software = target.software if find_spec(target.software) else "contrastcli"
     label = f"{software.replace('_', '-')} {version(software)}"
-    with explained(f"{label} fails on what was written"):
+    with failing_as(RunError, f"{label} fails on what was written", IF_A_LIBRARY_FAILS):
         before, after = (Vectors(encode, PROMPT_NAMES) for encode in (model.encode, target.read(folder, written)))
         ours, theirs = written.encode(texts), after(texts)
         lines = [_compare(ours, theirs, label, target.min_cosine if min_cosine is None else min_cosine)]

@@ -14,9 +14,9 @@ from pathlib import Path
 from contrastcli.boundary import narrate, printable
 from contrastcli.commands.export.card import TAGS, About, about, model_card, without_folders
 from contrastcli.commands.export.check import check, sample, usual_texts
-from contrastcli.commands.export.formats import FORMATS, check_packages, explained
+from contrastcli.commands.export.formats import FORMATS, IF_A_LIBRARY_FAILS, check_packages
 from contrastcli.data.tokens import TOKENIZER_FILES
-from contrastcli.errors import Remedy, RunError, UsageError, Use
+from contrastcli.errors import Remedy, RunError, UsageError, Use, failing_as
 from contrastcli.files import draft_of, flush_tree, fsync_dir, writing_to
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
@@ -94,7 +94,7 @@ def write_model(
         (draft := draft_of(dest.resolve())).mkdir()
     with _writing(dest):
         try:
-            with explained(f"the format {kind} cannot be written"):
+            with failing_as(RunError, f"the format {kind} cannot be written", IF_A_LIBRARY_FAILS), _writing(dest):
                 target.write(encoder, draft)
             lines = measure(draft) if measure else check(encoder, encoder, target, usual_texts(), (), None, draft)
             narrate("\n".join(lines))

@@ -1,7 +1,6 @@
 """The formats of an export: how each is written, and how its own software reads it and encodes texts."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from contrastcli.commands.bench.peer import silenced
-from contrastcli.errors import ContrastError, RunError, UsageError, error_text
+from contrastcli.errors import UsageError
 from contrastcli.files import json_bytes
 from contrastcli.model.encoder import SentenceEncoder, padded
 from contrastcli.model.folder import load_encoder, save_encoder
@@ -29,6 +28,7 @@ _TRACED = ("東京は日本の首都です。", "def mean(xs): return sum(xs) / 
 _OPSET = 17
 """The first with layer normalisation, so that old runtimes support it."""
 _BATCH = 32
+IF_A_LIBRARY_FAILS = "make room on the disk, if it is full", "report this as a bug"
 
 
 @dataclass(frozen=True)
@@ -51,18 +51,6 @@ def check_packages(kind: Format) -> None:
     """Raises UsageError where a package is missing that a format needs."""
     if (extra := FORMATS[kind].extra) and not (find_spec(extra) and find_spec(FORMATS[kind].software)):
         raise UsageError(f"the format {kind} needs packages that are missing", f'pip install "contrastcli[{extra}]"')
-
-
-@contextmanager
-def explained(what: str) -> Iterator[None]:
-    """Turn an error of any library in the body into a RunError."""
-    try:
-        yield
-    except (ContrastError, OSError):
-        raise
-    except Exception as error:
-        remedies = "make room on the disk, if it is full", "report this as a bug"
-        raise RunError(f"{what}: {error_text(error)}", remedies) from error
 
 
 def _read_folder(folder: Path, encoder: SentenceEncoder) -> Encode:
