@@ -177,30 +177,10 @@ def test_an_unknown_topic_names_the_nearest(asked: tuple[str, ...], what: str, h
 
 
 @pytest.mark.parametrize(
-    ("option", "hint"),
-    [
-        ("--learning-rate", "did you mean --lr 0.1?"),
-        ("--epochs_num", "did you mean --epochs 0.1?"),
-        ("--model", "did you mean --backbone 0.1?"),
-        ("--eval-steps", "did you mean --set dev.every=0.1?"),
-        ("--output-dir", "did you mean --name 0.1?"),
-        ("--bach-size", "did you mean --batch-size 0.1?"),
-        ("--warmup_steps", "did you mean --warmup VALUE, a share of the steps?"),
-        ("--scale", "did you mean --tau 10?"),
-    ],
-)
-def test_an_option_of_other_software_is_answered_with_ours(option: str, hint: str, contrast: Contrast) -> None:
-    refused(contrast("train", option, "0.1"), 2, option, hint)
-
-
-@pytest.mark.parametrize(
     ("name", "ours"),
     [
         ("mnrl", "simcse', which trains on sentences, triplets"),
-        ("CachedMultipleNegativesRankingLoss", "simcse', which trains on sentences, triplets"),
-        ("TripletLoss", "simcse', which trains on sentences, triplets"),
         ("BatchHardTripletLoss", "met', which trains on sentences, pairs"),
-        ("CoSENTLoss", "cosent'"),
         ("PairSupCon", "pairsupcon'"),
     ],
 )
