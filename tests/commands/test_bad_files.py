@@ -177,7 +177,6 @@ QUOTED = b'sentence\nba\n"' + b"ba\n" * 400_000
 WIDE = [f"c{number}" for number in range(100_000)]
 LARGE: dict[str, tuple[str, bytes, str]] = {
     "a quote that is not closed": ("rows.csv", QUOTED, "line 3: a quote opens here and is not closed within 1,000,000"),
-    "a field of a million lines": ("rows.csv", QUOTED + b'"\nba\n', "is not closed within 1,000,000 characters"),
     "a header of a column twice": ("rows.csv", ",".join([*WIDE, "c99999"]).encode(), "'c99999' occurs twice"),
     "a header of many columns": ("rows.tsv", "\t".join(WIDE).encode() + b"\n" + b"a\t" * 99_999 + b"a", "'c0', 'c1', "),
     "zeros, compressed": ("rows.jsonl.gz", gzip.compress(bytes(1 << 24)), "longer than 1,000,000 bytes"),
@@ -227,16 +226,15 @@ def test_long_texts_are_tokenised_one_after_the_other(tiny: Tiny, monkeypatch: p
     assert tokenizer.encode(texts, 16) == whole and max(map(len, whole)) == 16
 
 
-@pytest.mark.parametrize("text", ["x." * 500_000 + "a = 1", "a = 1\n" * 20_000, "#" * 40_000], ids=len)
-def test_a_file_of_settings_is_short(contrast: Contrast, text: str) -> None:
-    Path("contrast.toml").write_text(text)
+def test_a_file_of_settings_is_short(contrast: Contrast) -> None:
+    Path("contrast.toml").write_text("#" * 40_000)
     refused(contrast("config", "show"), 3, "contrast.toml is larger than 16,384 bytes")
 
 
 EVENTS = {
-    "of kinds that are not known": b'{"event":"martian","step":1}\n' * 50_000 + b'{"step":1}\n' * 1_500_000,
-    "in one line": b'{"event":"note","step":1,"text":"' + b"a" * 16_000_000 + b'"}\n',
-    "of NUL bytes": bytes(16_000_000),
+    "of kinds that are not known": b'{"event":"martian","step":1}\n' * 25_000 + b'{"step":1}\n' * 750_000,
+    "in one line": b'{"event":"note","step":1,"text":"' + b"a" * 8_000_000 + b'"}\n',
+    "of NUL bytes": bytes(8_000_000),
 }
 
 
@@ -253,7 +251,7 @@ def test_events_without_an_event_are_passed_over(contrast: Contrast, run: Run, e
     lines, position = [b""], 0
     while lines:  # as the app reads
         lines, position = read_lines(run.events_path, position, 1 << 17)
-    assert position >= 15_000_000 and time.process_time() - began < 20
+    assert position >= 7_500_000 and time.process_time() - began < 10
 
 
 def test_a_long_list_of_objects_on_one_line_is_read(contrast: Contrast) -> None:
