@@ -80,6 +80,12 @@ def _read_base(folder: Path) -> Base | None:
     return config.base if config else None
 
 
+def base_here(folder: Path) -> str:
+    """What an adapter calls a base that this machine alone has; "" of one on the hub, and of other models."""
+    base = _read_base(folder)
+    return base.name if base and (base.checksum or base.name == "starter") else ""
+
+
 def _base(word: str, folder: Path) -> Base:
     """The model that a word names, or its folder, by what still names it later, on other machines if it can."""
     if folder == STARTER:

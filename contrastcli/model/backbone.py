@@ -180,6 +180,8 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise no_model(folder)
     if not isinstance(config.get("model_type"), str):
         raise DataError(f"{file} does not say its model_type", "use a folder that transformers has saved")
+    # Where some machine had it once.
+    config.pop("_name_or_path", None)
     return config
 
 

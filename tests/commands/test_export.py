@@ -54,6 +54,13 @@ def test_an_export_gives_the_same_vectors_also_in_sentence_transformers(
     assert_near(vectors, after)
 
 
+def test_an_export_does_not_say_where_its_backbone_was(tiny: Tiny, tmp_path: Path) -> None:
+    config = model(tiny, tmp_path / "source") / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"_name_or_path": "/home/me/secret"}))
+    export_model(resolve(str(config.parent)), tmp_path / "dest")
+    assert "secret" not in (tmp_path / "dest" / "config.json").read_text()
+
+
 def test_the_card_of_a_run_says_what_it_is_and_how_it_was_made(trained: Run, tmp_path: Path) -> None:
     yaml = pytest.importorskip("yaml")
     run = Run(Path(shutil.copytree(trained.path, tmp_path / trained.name)))

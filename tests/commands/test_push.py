@@ -13,7 +13,7 @@ from contrastcli.commands.export.card import About, about, model_card, without_f
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.directory import Run
 from contrastcli.settings import presets
-from support.command import Contrast, failed, refused
+from support.command import LABELLED, Contrast, failed, refused, train
 from support.hub import Fault, Hub, Repo, files_of
 
 # The hub's client hands files to its own client in a way that this one calls old.
@@ -147,6 +147,14 @@ def test_options_that_do_not_go_together_are_refused(
     contrast: Contrast, run: Run, words: tuple[str, ...], what: str, hint: str
 ) -> None:
     refused(contrast("export", "simple", *words), 2, what, hint)
+
+
+@pytest.mark.filterwarnings("ignore")  # of peft
+def test_an_adapter_of_a_folder_here_is_not_pushed_alone(contrast: Contrast) -> None:
+    pytest.importorskip("peft")
+    assert contrast(*train(*LABELLED, "--lora", "4", "--name", "one", "--no-ui")).code == 0
+    answer = contrast("export", "one", "--adapter", "--push", "me/mine", "--dry-run")
+    refused(answer, 2, "backbone, which others do not have under that name", "leave out --adapter")
 
 
 def test_without_a_network_a_push_is_refused_at_once(

@@ -12,6 +12,7 @@ from contrastcli.boundary import narrate, print_path, print_text
 from contrastcli.commands.export.export import EXPORTED, export_model
 from contrastcli.data.downloads import Repo, check_reachable, explained
 from contrastcli.errors import UsageError, Use
+from contrastcli.model.adapters import base_here
 from contrastcli.model.locate import resolve
 from contrastcli.show.format import size, table
 
@@ -30,9 +31,13 @@ def export(
         what = "there is no folder to write to" if dest is None else "--public and --dry-run are for --push"
         raise UsageError(what, f"contrast export {shlex.quote(model)} DEST, or add --push OWNER/NAME")
     place = None if repo is None else _check(repo, dry_run)
+    ref = resolve(model, directory)
+    if place and how["adapter"] and (base := base_here(ref.folder())):
+        what = f"the adapter's base is {base}, which others do not have under that name"
+        raise UsageError(what, Use("--adapter", verb="to push the sum, leave out"))
     with TemporaryDirectory(prefix="contrast-") as parent:
         to = Path(parent, "model") if dest is None or dry_run else dest
-        folder = export_model(resolve(model, directory), to, **how)
+        folder = export_model(ref, to, **how)
         if place:
             card = (folder / "README.md").read_text(encoding="utf-8").replace('"this folder"', f'"{repo}"')
             files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
