@@ -43,11 +43,6 @@ def test_a_push_is_one_commit_of_a_private_model_with_its_card(contrast: Contras
     assert contrast("query", "a", "b", "--model", "me/mine").code == 0  # as the hub gives it back
 
 
-def test_a_push_with_a_folder_leaves_the_model_there_too(contrast: Contrast, run: Run, hub: Hub) -> None:
-    assert contrast("export", "simple", "out", "--push", "me/mine", "--public").code == 0
-    assert load_encoder(Path("out")).width == 32 and not hub.models["me/mine"].private
-
-
 def test_a_dry_run_shows_files_and_card_and_asks_the_hub_nothing(contrast: Contrast, run: Run, served_hub: Hub) -> None:
     answer = contrast("export", "simple", "out", "--push", "me/mine", "--dry-run")
     assert answer.code == 0 and "me/mine, private if it is new" in answer.out
@@ -69,11 +64,14 @@ def test_what_is_there_is_replaced_on_request_and_what_others_put_there_stays(
     assert len(hub.commits) == 1
 
 
-def test_nothing_is_made_public_unless_told(contrast: Contrast, run: Run, hub: Hub) -> None:
+def test_nothing_is_made_public_unless_told_and_a_folder_keeps_the_model_too(
+    contrast: Contrast, run: Run, hub: Hub
+) -> None:
     hub.models["me/mine"] = Repo({})
     failed(contrast("export", "simple", "--push", "me/mine"), 2, "me/mine is public", "--public")
     assert not hub.commits
-    assert contrast("export", "simple", "--push", "me/mine", "--public").code == 0
+    assert contrast("export", "simple", "out", "--push", "me/mine", "--public").code == 0
+    assert load_encoder(Path("out")).width == 32 and not hub.models["me/mine"].private
 
 
 @pytest.mark.parametrize("token", ["", "hf_wrong", "hf_se\x01cret", "hf_sécret", "hf_se cret"])
@@ -93,7 +91,6 @@ def test_a_token_that_will_not_do_is_said_and_shown_nowhere(
     [
         (Fault("POST /api/repos", 429, {"Retry-After": "7"}), "429 (Too Many Requests)", "again in 7 s"),
         (Fault("POST /api/repos", 500), "500 (Internal Server Error) for me/mine: a fault", "wait a few minutes"),
-        (Fault("POST /api/models/me/mine/commit"), "the upload to me/mine broke off", "run the same command again"),
         (Fault("POST /api/models/me/mine/commit", 403), "403 (Forbidden) for me/mine", "a token that may write it"),
         (Fault("PUT /upload", 403), "403 (Forbidden) for me/mine", "a token that may write it"),
     ],
@@ -103,8 +100,6 @@ def test_what_the_hub_refuses_is_said_with_what_helps(
 ) -> None:
     hub.faults.append(fault)
     failed(contrast("export", "simple", "--push", "me/mine"), 3, what, hint)
-    hub.faults.clear()
-    assert contrast("export", "simple", "--push", "me/mine").code == 0
 
 
 def test_large_files_go_to_storage_once_and_the_commit_names_them(contrast: Contrast, run: Run, hub: Hub) -> None:
