@@ -10,19 +10,25 @@ import pytest
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Started
-from support.command import LABELLED, Contrast, failed, train
+from support.command import Contrast, failed
 from support.kills import contents
-from support.tiny import told
+from support.tiny import Tiny, told, train
 
 RESUME = ("train", "--resume", "one", "--max-steps", "6", "--no-ui")
 
 
+@pytest.fixture(scope="module")
+def original(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run of four steps that keeps the checkpoints of steps 2 and 4; no test may change it."""
+    run = tiny.run(tmp_path_factory.mktemp("runs") / "one", dev__every=2, train__keep=2, train__max_steps=4)
+    train(run)
+    return run
+
+
 @pytest.fixture
-def one(contrast: Contrast) -> Run:
-    """A run of four steps that keeps the checkpoints of steps 2 and 4."""
-    often = ("--set", "dev.every=2", "--set", "train.keep=2", "--max-steps", "4")
-    assert contrast(*train(*LABELLED, *often, "--name", "one", "--no-ui")).code == 0
-    run = Run(Path("runs/one"))
+def one(original: Run, contrast: Contrast) -> Run:
+    """A copy of it in runs/one."""
+    run = Run(Path(shutil.copytree(original.path, "runs/one")))
     assert [folder.name for folder in run.all_checkpoints()] == ["000002", "000004"]
     return run
 
