@@ -127,16 +127,12 @@ def test_the_trial_says_what_all_steps_and_evaluations_take(contrast: Contrast) 
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (
-            RunError("memory ran out with 64 tokens at once", "use a smaller batch or backbone"),
-            "memory ran out with 64",
-        ),
+        (RunError("memory ran out with 64 tokens at once", "use a smaller batch"), "memory ran out with 64"),
         (RuntimeError("CUDA out of memory"), "memory ran out"),
-        (KeyboardInterrupt(), "interrupted"),
     ],
 )
 def test_the_command_is_printed_although_the_trial_fails(
-    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, error: BaseException, words: str
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, error: Exception, words: str
 ) -> None:
     def fail(*arguments: object) -> None:
         raise error
