@@ -38,8 +38,9 @@ def meant(vector: Sequence[float], dtype: str) -> list[float]:
     return [1.0 if number > 0 else -1.0 for number in vector] if dtype == "binary" else stored(vector, dtype)
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("dim", [(), ("--dim", "13")])
+@pytest.mark.parametrize(
+    ("dtype", "dim"), [*((dtype, ()) for dtype in TYPES), ("int8", ("--dim", "13")), ("binary", ("--dim", "13"))]
+)
 def test_vectors_are_written_as_numbers_of_a_type(contrast: Contrast, dtype: str, dim: tuple[str, ...]) -> None:
     encoder = contrastcli.load("tiny/backbone")
     if dim:
