@@ -56,7 +56,7 @@ def read(path: str) -> NDArray[np.float32]:
     return np.array(parquet.read_table(path)["vector"].to_pylist(), dtype=np.float32)
 
 
-@pytest.mark.parametrize(("parts", "end"), [(3, "npy"), (7, "npy"), (3, "safetensors"), (3, "parquet")])
+@pytest.mark.parametrize(("parts", "end"), [(7, "npy"), (3, "safetensors"), (3, "parquet")])
 def test_shards_joined_have_the_bits_of_one_file(
     contrast: Contrast, monkeypatch: pytest.MonkeyPatch, parts: int, end: str
 ) -> None:
@@ -104,7 +104,7 @@ def test_of_more_shards_than_texts_some_are_empty(contrast: Contrast) -> None:
     assert sizes == [(0, 32), (1, 32), (1, 32)]
 
 
-@pytest.mark.parametrize("shard", ["9/8", "0/8", "3", "3/0", "-1/2", "1/2/3", "a/b", f"1/{10**30}"])
+@pytest.mark.parametrize("shard", ["9/8", "0/8", "3", "3/0", "-1/2", f"1/{10**30}"])
 def test_what_is_no_shard_is_refused_with_one_that_is(contrast: Contrast, shard: str) -> None:
     hint = "the first part is --shard 1/8"
     refused(contrast(*ENCODE, "--shard", shard), 2, f"--shard is '{shard}'", hint)
