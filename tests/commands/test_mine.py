@@ -193,7 +193,7 @@ def taught(path: str) -> list[tuple[list[str], list[float]]]:
     return [*zip(map(list, zip(*rows.views.values(), strict=True)), rows.candidate_scores.tolist(), strict=True)]
 
 
-@pytest.mark.parametrize("name", ["my rows.jsonl", "t.csv", "t.parquet"])
+@pytest.mark.parametrize("name", ["my rows.jsonl", "t.csv", "t.tsv", "t.parquet"])
 def test_an_embedders_scores_are_its_cosines(contrast: Contrast, name: str) -> None:
     words = ("mine", PAIRS, "-o", name, *MODEL, *EASY, "-n", "2", "--score-with", "starter")
     answer = contrast(*words)

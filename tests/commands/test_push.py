@@ -64,9 +64,7 @@ def test_what_is_there_is_replaced_on_request_and_what_others_put_there_stays(
     assert len(hub.commits) == 1
 
 
-def test_nothing_is_made_public_unless_told_and_a_folder_keeps_the_model_too(
-    contrast: Contrast, run: Run, hub: Hub
-) -> None:
+def test_nothing_is_made_public_unless_told_and_a_folder_is_kept(contrast: Contrast, run: Run, hub: Hub) -> None:
     hub.models["me/mine"] = Repo({})
     failed(contrast("export", "simple", "--push", "me/mine"), 2, "me/mine is public", "--public")
     assert not hub.commits

@@ -104,7 +104,7 @@ def test_of_more_shards_than_texts_some_are_empty(contrast: Contrast) -> None:
     assert sizes == [(0, 32), (1, 32), (1, 32)]
 
 
-@pytest.mark.parametrize("shard", ["9/8", "0/8", "3", "3/0", "-1/2", f"1/{10**30}"])
+@pytest.mark.parametrize("shard", ["9/8", "0/8", "3", "3/0", "-1/2", "1/2/3", f"1/{10**30}"])
 def test_what_is_no_shard_is_refused_with_one_that_is(contrast: Contrast, shard: str) -> None:
     hint = "the first part is --shard 1/8"
     refused(contrast(*ENCODE, "--shard", shard), 2, f"--shard is '{shard}'", hint)
