@@ -84,7 +84,7 @@ async def test_x_leaves_the_pair_out_by_a_command(tmp_path: Path, monkeypatch: p
         pair = violated(3, 4).anchor, violated(3, 4).negative
         assert commands.calls == [("runs", "exclude", "--", str(run.path.resolve()), *pair)]
         await page.press("x")
-        await until(page, lambda: not says(page, "left out"))
+        await until(page, lambda: not says(page, "-8.5° left out"))
         assert commands.calls[1:] == [("runs", "exclude", "--undo", "--", str(run.path.resolve()), *pair)]
         commands.answer = lambda directory, words: Finished("", "no such run\nhint: look elsewhere")
         await page.press("down", "x")
