@@ -22,7 +22,7 @@ from contrastcli.tui.fields.model_field import NO_MODEL, ModelField, list_models
 from contrastcli.tui.processes import Finished
 from support.commands import Answer, Commands, answer_commands
 from support.recorded import recorded
-from support.screens import NARROW, SIZES, WIDE, check_golden, press, screen_text, settled, show, until
+from support.screens import NARROW, SIZES, WIDE, check_golden, paste, press, screen_text, settled, show, until
 
 STS_TASKS = STS_SUITE.tasks
 STS: dict[str, Any] = {
@@ -290,8 +290,9 @@ async def test_scores_of_a_folder_and_of_another_pooling_are_kept_apart(place: P
     ref.scores_path("cls").parent.mkdir(parents=True)
     ref.scores_path("cls").write_text(json.dumps({"suites": {"sts": STS}}))
     async with opened(ContrastApp(place)) as pilot:
-        await pilot.press("m", *str(tmp_path), "enter")
-        await pilot.press("p", *"cls", "enter")
+        await press(pilot, "m", shows="Enter choose")
+        await paste(pilot, str(tmp_path))
+        await pilot.press("enter", "p", *"cls", "enter")
         results = pilot.app.screen.query_one("#results")
         await until(pilot, lambda: f"Results of {tmp_path}, pooling cls" in str(results.border_title))
         assert "63.81" in texts(pilot)
