@@ -23,7 +23,7 @@ from contrastcli.tui.query.similarity_panel import SimilarityPanel, draw_dial
 from contrastcli.tui.widgets import PlainText
 from support import fake_query
 from support.recorded import recorded
-from support.screens import NARROW, SIZES, WIDE, check_golden, press, screen_text, settled, show, until
+from support.screens import NARROW, SIZES, check_golden, press, screen_text, settled, show, until
 from support.waiting import wait_until
 
 
@@ -154,9 +154,8 @@ async def test_letters_go_into_a_field_until_escape_leaves_it(place: Path) -> No
         assert "esc back" not in screen_text(pilot.app)
 
 
-@SIZES
-async def test_a_second_model_answers_next_to_the_first(place: Path, models: Models, size: tuple[int, int]) -> None:
-    async with show(ContrastApp(place), size) as pilot:
+async def test_a_second_model_answers_next_to_the_first(place: Path, models: Models) -> None:
+    async with show(ContrastApp(place), NARROW) as pilot:
         await pilot.press("5", "b")
         await until(pilot, lambda: len(models.list()) == 2 and models.list()[1].asked)
         await until(pilot, lambda: "Second model" in screen_text(pilot.app))
@@ -248,10 +247,9 @@ async def test_enter_goes_to_the_second_sentence_and_pasted_lines_are_one(place:
         )
 
 
-@SIZES
-async def test_the_nearest_sentences_of_a_corpus(place: Path, models: Models, size: tuple[int, int]) -> None:
+async def test_the_nearest_sentences_of_a_corpus(place: Path, models: Models) -> None:
     app = ContrastApp(place)
-    async with show(app, size) as pilot:
+    async with show(app) as pilot:
         await press(pilot, "5", "c", shows="type to narrow")
         await pilot.press(*"texts.txt", "enter")
         await until(pilot, lambda: "File      texts.txt ▾" in screen_text(pilot.app))
@@ -261,8 +259,7 @@ async def test_the_nearest_sentences_of_a_corpus(place: Path, models: Models, si
         # As it stands in the file.
         await until(pilot, lambda: "[red]chess[/red]" in screen_text(pilot.app))
         await pilot.press("escape")
-        if size == WIDE:
-            check_golden("query-wide", await settled(pilot))
+        check_golden("query-wide", await settled(pilot))
         await pilot.press("n", "enter")
         await until(pilot, lambda: any(model.asked == ["a puppy", "a puppy"] for model in models.list()))
         await pilot.press("escape", "y")
