@@ -244,6 +244,7 @@ async def test_a_run_that_was_pruned_since_is_not_offered_to_be_resumed(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands = answer_commands(monkeypatch, Finished(""))
+    monkeypatch.setattr(screen, "READ_SECONDS", 0.05)
     async with opened(ContrastApp(place)) as (pilot, table):
         at(table, "starter-stopped")
         await until(pilot, lambda: "r resumes from the last checkpoint" in screen_text(pilot.app))
@@ -320,8 +321,10 @@ async def test_an_earlier_export_is_overwritten_where_that_is_wanted(
     assert commands.calls == [words, words, (*words, "--overwrite")]
 
 
-async def test_deleting_asks_and_deletes(place: Path) -> None:
+async def test_deleting_asks_and_deletes_what_is_not_in_progress(place: Path) -> None:
     async with opened(ContrastApp(place)) as (pilot, table):
+        at(table, "starter-running")
+        await press(pilot, "D", shows="stop it first")
         at(table, "starter-stopped")
         await press(pilot, "D", shows="Delete starter-stopped?")
         await pilot.press("k")
@@ -330,8 +333,9 @@ async def test_deleting_asks_and_deletes(place: Path) -> None:
         await press(pilot, "delete", shows="Delete starter-stopped?")
         await pilot.press("d")
         await until(pilot, lambda: "starter-stopped" not in names(table))
-    assert not (place / "starter-stopped").exists()
-    assert (place / "starter-finished").exists()
+    assert {run.name for run in place.iterdir() if run.is_dir()} == {f"starter-{kind}" for kind in KINDS} - {
+        "starter-stopped"
+    }
 
 
 async def test_a_run_that_was_opened_by_its_whole_path_is_the_one_in_its_row(
@@ -342,13 +346,6 @@ async def test_a_run_that_was_opened_by_its_whole_path_is_the_one_in_its_row(
     app = ContrastApp(Path("runs"), run)
     async with opened(app) as (_, table):
         assert table.row and table.row.entry and table.row.entry.run == app.run_shown
-
-
-async def test_a_run_in_progress_is_not_deleted(place: Path) -> None:
-    async with opened(ContrastApp(place)) as (pilot, table):
-        at(table, "starter-running")
-        await press(pilot, "D", shows="stop it first")
-    assert (place / "starter-running").exists()
 
 
 async def test_a_broken_run_is_a_row_that_says_so(place: Path) -> None:
