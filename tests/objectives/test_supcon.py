@@ -1,4 +1,4 @@
-"""SupCon against plain loops, in value and gradient, and the identities that it must keep; SBERT's softmax."""
+"""SupCon, Augment and SBERT's softmax against plain loops, in value and gradient, and what their draws must keep."""
 
 import math
 from dataclasses import replace
@@ -10,37 +10,57 @@ from contrastcli.objectives import softmax as sbert
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.supcon import heads
 from support.batches import MARGINS, Objective, batch, check, distinct, heavy, numbers, vectors
-from support.by_loops import cross_entropy_by_loops, supervised_contrast_by_loops
+from support.by_loops import augmented_by_loops, cross_entropy_by_loops, supervised_contrast_by_loops
 
 PREMISES = torch.tensor([0, 0, 0, 1, 1, 2])  # premise 0 entails two hypotheses, premise 2 none
-CLASSES = torch.tensor([0, 0, 2, 0, 1, 1])
+CLASSES = (0, 0, 2, 0, 1, 1)
 supcon, augment, softmax = Objective("supcon", tau=0.7), Objective("augment"), Objective("softmax")
 
 
-def rows_of(mask: bool = False, hypotheses: tuple[int, ...] = (10, 11, 12, 13, 14, 15)) -> Rows:
-    return Rows({"anchor": PREMISES, "positive": torch.tensor(hypotheses)}, CLASSES, mask_duplicates=mask)
+DISTINCT, REPEATED = (10, 11, 12, 13, 14, 15), (10, 11, 11, 0, 10, 15)
+
+
+def rows_of(mask: bool = False, hypotheses: tuple[int, ...] = DISTINCT, classes: tuple[int, ...] = CLASSES) -> Rows:
+    ids = {"anchor": PREMISES, "positive": torch.tensor(hypotheses)}
+    return Rows(ids, torch.tensor(classes), mask_duplicates=mask)
 
 
 @pytest.mark.parametrize("mask", [True, False])
 @pytest.mark.parametrize(("kind", "margin"), [(None, 0.0), *MARGINS])
 def test_supcon_is_its_formula_in_value_and_gradient(kind: str | None, margin: float, mask: bool) -> None:
     views, layers = batch("anchor", "positive", rows=6, width=4), heavy(heads(4))
-    rows = rows_of(mask, hypotheses=(10, 11, 11, 0, 10, 15))
+    rows = rows_of(mask, REPEATED)
     loss, parts = supcon(views, rows, layers, normalize=kind is not None, similarity=kind or "cosine", margin=margin)
 
     def classification() -> float:
-        return cross_entropy_by_loops(vectors(views), layers["classifier"], CLASSES.tolist())
+        return cross_entropy_by_loops(vectors(views), layers["classifier"], CLASSES)
 
     def contrast() -> float:
         ids = numbers(rows.ids)
-        return supervised_contrast_by_loops(vectors(views), ids, CLASSES.tolist(), 0.7, kind, margin, mask)
+        return supervised_contrast_by_loops(vectors(views), ids, CLASSES, 0.7, kind, margin, mask)
 
     check(loss, lambda: 0.7 * classification() + 0.3 * contrast(), views, layers)
     assert parts["classification"].item() == pytest.approx(classification())
     assert parts["contrast"].item() == pytest.approx(contrast())
 
 
-@pytest.mark.parametrize("gap", [5.0, 10.0, 20.0, 40.0])
+@pytest.mark.parametrize("classes", [CLASSES, (1, 2, 2, 1, 2, 1)], ids=["some", "none"])  # are entailed
+@pytest.mark.parametrize(("hypotheses", "mask"), [(DISTINCT, False), (REPEATED, False), (REPEATED, True)])
+def test_augment_is_its_formula_in_value_and_gradient(
+    hypotheses: tuple[int, ...], mask: bool, classes: tuple[int, ...]
+) -> None:
+    views, layers = batch("anchor", "positive", rows=6, width=4), heavy(heads(4))
+    rows = rows_of(mask, hypotheses, classes)
+    loss, parts = augment(views, rows, layers)
+
+    def by_loops() -> float:
+        return augmented_by_loops(vectors(views), numbers(rows.ids), classes, layers["classifier"], mask)
+
+    check(loss, by_loops, views, layers)
+    assert parts.keys() == {"classification"} and parts["classification"] == loss
+
+
+@pytest.mark.parametrize("gap", [5.0, 40.0])
 def test_a_small_contrast_keeps_its_digits_in_float32(gap: float) -> None:
     """One premise and its hypothesis, at a logit above that of the only other one: −log σ(gap) = log(1 + e^−gap)."""
     premises = torch.tensor([[1.0, 0.0], [0.0, 0.0]], requires_grad=True)
@@ -50,13 +70,6 @@ def test_a_small_contrast_keeps_its_digits_in_float32(gap: float) -> None:
     assert loss.item() == pytest.approx(math.log1p(math.exp(-gap)), rel=1e-5, abs=0)
     (gradient,) = torch.autograd.grad(loss, premises)
     assert gradient[0, 0].item() == pytest.approx(-gap / (1 + math.exp(gap)), rel=1e-4, abs=0)
-
-
-def test_lambda_zero_is_the_classification_baseline_and_one_the_contrast_alone() -> None:
-    views, layers = batch("anchor", "positive", rows=6, width=4), heavy(heads(4))
-    baseline, parts = supcon(views, rows_of(), layers, lambda_=0.0)
-    contrast, _ = supcon(views, rows_of(), layers, lambda_=1.0)
-    assert baseline == parts["classification"] and contrast == parts["contrast"]
 
 
 def test_capped_positives_and_negatives_are_drawn_again_each_time_without_replacement() -> None:
@@ -91,13 +104,13 @@ def test_draws_repeat_with_the_seed_and_a_cap_above_the_number_takes_all(loss: O
         losses.append(loss(views, rows_of(), layers, positives=1, negatives=2)[0].item())
     everyone, _ = loss(views, rows_of(), layers)
     capped, _ = loss(views, rows_of(), layers, positives=50, negatives=50)
-    assert losses[0] == losses[1] and capped == everyone
+    assert losses[0] == losses[1] != everyone.item() and capped == everyone
 
 
 def test_softmax_is_its_formula_in_value_and_gradient() -> None:
     views, layers = batch("anchor", "positive", rows=6, width=4), heavy(sbert.heads(4))
     loss, parts = softmax(views, rows_of(), layers)
-    check(loss, lambda: cross_entropy_by_loops(vectors(views), layers["classifier"], CLASSES.tolist()), views, layers)
+    check(loss, lambda: cross_entropy_by_loops(vectors(views), layers["classifier"], CLASSES), views, layers)
     assert parts["classification"] == loss
 
 

@@ -1,4 +1,4 @@
-"""MPT, MET and MAT against plain loops, at known angles, and without the slips of their released code."""
+"""MPT, MET and MAT against plain loops, at known angles, and where a slope is infinite."""
 
 import math
 
@@ -8,7 +8,6 @@ from torch import Tensor
 
 from contrastcli.errors import UsageError
 from contrastcli.objectives.rows import Rows
-from contrastcli.settings import catalogue
 from support.batches import Objective, batch, check, distinct, numbers, on_the_circle, vectors
 from support.by_loops import triplet_by_loops
 from support.settings import config
@@ -28,10 +27,10 @@ def measured(name: str, anchors: Tensor, positives: Tensor, margin: float) -> tu
 
 
 @every_loss
-@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize(("width", "seed"), [(2, 0), (2, 1), (6, 2)])
-def test_a_triplet_loss_is_its_formula_in_value_and_gradient(name: str, share: float, width: int, seed: int) -> None:
-    views = batch("anchor", "positive", rows=6, width=width, seed=seed)
+@pytest.mark.parametrize("share", [0.0, 1.0])
+@pytest.mark.parametrize("width", [2, 6])
+def test_a_triplet_loss_is_its_formula_in_value_and_gradient(name: str, share: float, width: int) -> None:
+    views = batch("anchor", "positive", rows=6, width=width)
     ids, margin = distinct(views), share * WIDE[name]
     loss, parts = LOSSES[name](views, Rows(ids), margin=margin)
     assert loss > 0
@@ -46,14 +45,6 @@ def test_an_equal_text_is_no_hardest_anchor_when_duplicates_are_masked(name: str
     ids = {"anchor": torch.tensor([0, 0, 2, 3, 4]), "positive": torch.tensor([5, 6, 3, 8, 0])}
     loss, _ = LOSSES[name](views, Rows(ids, mask_duplicates=mask), margin=WIDE[name])
     check(loss, lambda: triplet_by_loops(vectors(views), numbers(ids), name, WIDE[name], mask), views)
-
-
-def test_masking_duplicates_changes_the_hardest() -> None:
-    x, y = on_the_circle(0, 1, 90), on_the_circle(0, 1, 90)
-    ids = {"anchor": torch.tensor([0, 0, 2]), "positive": torch.tensor([3, 3, 5])}
-    views = {"anchor": x, "positive": y}
-    masked, kept = (LOSSES["mat"](views, Rows(ids, mask_duplicates=m), margin=27.0)[0] for m in (True, False))
-    assert masked == 0 and kept > 0.2
 
 
 @pytest.mark.parametrize(
@@ -72,29 +63,11 @@ def test_the_published_margins_at_known_angles(name: str, expected: float) -> No
     assert 2 * loss.item() == pytest.approx(max(0.0, expected))
 
 
-def test_each_margin_has_its_own_unit_limits_and_default() -> None:
-    margins = {}
-    for name in LOSSES:
-        flat = config(objective__name=name).flat()
-        margins[name] = (flat["objective.margin"], catalogue.find_objective(name).settings().bounds()["margin"].unit)
-        assert "objective.similarity" not in flat
-    assert margins == {"mpt": (0.09, "cosine"), "met": (0.45, "distance"), "mat": (27.0, "degrees")}
-
-
 @pytest.mark.parametrize(("name", "margin", "words"), [("mpt", 9.0, "2 cosine"), ("met", 27.0, "2 distance")])
 def test_a_margin_in_the_unit_of_another_loss_is_refused_by_name(name: str, margin: float, words: str) -> None:
     with pytest.raises(UsageError) as raised:
         config(objective__name=name, objective__margin=margin)
     assert "objective.margin" in raised.value.what and words in raised.value.hint
-
-
-@every_loss
-def test_the_hardest_is_sought_among_anchors_for_each_positive(name: str) -> None:
-    """Positive 1 lies by anchor 0; anchor 1 lies by no positive. Sought among positives, row 0 would suffer too."""
-    loss, by_anchor, by_positive = measured(name, on_the_circle(0, 90), on_the_circle(-10, 5), WIDE[name] / 10)
-    assert loss > 0
-    assert by_positive[0].norm() == 0 and by_positive[1].norm() > 0.1
-    assert by_anchor[0].norm() > 0.01 and by_anchor[1].norm() > 0.01
 
 
 @every_loss
@@ -126,9 +99,3 @@ def test_the_distance_between_equal_vectors_pulls_nothing() -> None:
     _, by_anchor, _ = measured("met", same.clone(), same.clone(), 1.0)
     tangents = on_the_circle(90, -50)  # towards each other: a step against them leads away
     torch.testing.assert_close(by_anchor, tangents * math.cos(math.radians(20)) / 2)
-
-
-@every_loss
-def test_satisfied_triplets_cost_and_pull_nothing(name: str) -> None:
-    loss, *gradients = measured(name, on_the_circle(0, 120, 240), on_the_circle(2, 118, 241), 0.2 * WIDE[name])
-    assert loss == 0 and all((g == 0).all() for g in gradients)

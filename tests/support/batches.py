@@ -14,9 +14,7 @@ from contrastcli.training.auxiliaries.auxiliary import import_named
 from support.by_loops import Vector
 
 KINDS = ("cosine", "angle", "arc", "rbf")
-MARGINS = [
-    ("cosine", 0.0), ("cosine", 0.1), ("angle", 10.0), ("angle", -10.0), ("arc", 10.0), ("rbf", 0.0),
-]  # fmt: skip
+MARGINS = [("cosine", 0.1), ("angle", -10.0), ("arc", 10.0), ("rbf", 0.0)]
 NO_HEADS = nn.ModuleDict()
 
 

@@ -16,11 +16,6 @@ Ids = Mapping[str, Sequence[int]]
 Choice = Callable[[list[int], list[int]], tuple[Sequence[int], Sequence[int]]]
 """Thins out the positives and the negatives of an anchor, given by their rows."""
 
-Labelled = tuple[int, int]
-"""A hypothesis by its row, and its label."""
-
-LabelledChoice = Callable[[list[Labelled], list[Labelled]], tuple[Sequence[Labelled], Sequence[Labelled]]]
-
 
 def dot(a: Vector, b: Vector) -> float:
     return sum(x * y for x, y in zip(a, b, strict=True))
@@ -213,37 +208,21 @@ def triplet_by_loops(views: Views, ids: Ids, measure: str, margin: float, mask: 
     return total / len(positives)
 
 
-def augmented_rows(
-    ids: Ids, label: Sequence[int], mask: bool = False
-) -> list[tuple[int, list[Labelled], list[Labelled]]]:
-    """Each entailed row with the (hypothesis, label) of its positives, and those of its negatives."""
+def augmented_by_loops(
+    views: Views, ids: Ids, label: Sequence[int], classifier: nn.Module, mask: bool = False
+) -> float:
     rows = range(len(label))
-    anchors = []
+    pairs = [(i, i, label[i]) for i in rows]
     for i in rows:
         if label[i] != 0:
             continue
-        ours = [j for j in rows if label[j] == 0 and ids["anchor"][j] == ids["anchor"][i]]
-        taken = {ids["anchor"][i], *(ids["positive"][j] for j in ours)} if mask else set()
-        others = [j for j in rows if j not in ours and ids["positive"][j] not in taken]
-        labelled = [(j, label[j] if ids["anchor"][j] == ids["anchor"][i] else 2) for j in others]
-        anchors.append((i, [(j, 0) for j in ours], labelled))
-    return anchors
-
-
-def augmented_by_loops(
-    views: Views,
-    ids: Ids,
-    label: Sequence[int],
-    classifier: nn.Module,
-    mask: bool = False,
-    choose: LabelledChoice = lambda positives, negatives: (positives, negatives),
-) -> float:
-    pairs = [(i, i, label[i]) for i in range(len(label))]
-    for i, ours, others in augmented_rows(ids, label, mask):
-        kept, against = choose(ours, others)
-        pairs += [(i, j, y) for j, y in [*kept, *against]]
-    rows = {
+        entailed = [j for j in rows if label[j] == 0 and ids["anchor"][j] == ids["anchor"][i]]
+        taken = {ids["anchor"][i], *(ids["positive"][j] for j in entailed)} if mask else set()
+        others = [j for j in rows if j not in entailed and ids["positive"][j] not in taken]
+        pairs += [(i, j, 0) for j in entailed]
+        pairs += [(i, j, label[j] if ids["anchor"][j] == ids["anchor"][i] else 2) for j in others]
+    by_pair = {
         "anchor": [views["anchor"][i] for i, _, _ in pairs],
         "positive": [views["positive"][j] for _, j, _ in pairs],
     }
-    return cross_entropy_by_loops(rows, classifier, [y for _, _, y in pairs])
+    return cross_entropy_by_loops(by_pair, classifier, [y for _, _, y in pairs])
