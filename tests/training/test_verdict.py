@@ -39,7 +39,6 @@ def last(run: Run) -> Verdict:
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
-        ({}, ""),
         ({"model__prompts": "anchor=ask: ,positive=say: "}, "prompts"),
         ({"model__pooling": "cls", "model__suffix": " ba"}, "pooling and suffix"),
     ],
@@ -60,12 +59,15 @@ def test_a_run_is_compared_with_its_backbone_as_published(
 
     for one in (plain, run):
         train(one)
-    assert train(stopped, stop).step == (0 if changes else 12)
+    assert train(stopped, stop).step == 0
     train(stopped)
     assert last(stopped).change == last(run).change
     assert last(run).base == "embedder" and last(run).change.before == last(plain).change.before
-    notes = [note.text for note in told(run, Note) if note.text.startswith("without this run's")]
-    assert [note.partition(" the backbone has ")[0] for note in notes] == [f"without this run's {what}"] * bool(what)
+    notes = [[note.text for note in told(one, Note) if "without this run's" in note.text] for one in (plain, run)]
+    assert [[note.partition(" the backbone has ")[0] for note in of] for of in notes] == [
+        [],
+        [f"without this run's {what}"],
+    ]
 
 
 def judgements(effect: float, evaluations: int, trainings: int = 200) -> list[str]:
@@ -89,16 +91,6 @@ def judgements(effect: float, evaluations: int, trainings: int = 200) -> list[st
 @pytest.mark.parametrize("evaluations", [1, 10])
 def test_trainings_without_effect_are_not_called_better(evaluations: int) -> None:
     assert judgements(0.0, evaluations).count("not different") >= 0.93 * 200
-
-
-def test_the_best_of_many_evaluations_would_be_called_better_by_chance() -> None:
-    """Without the allowance for the choice, so that the simulation above shows something."""
-    draw, better = np.random.default_rng(0), 0
-    for _ in range(100):
-        before = draw.random((250, 1))
-        changes = resampled(before + draw.normal(0, 0.3, (250, 10))) - resampled(before)  # (1 + RESAMPLES, 10)
-        better += interval(changes[:, changes[0].argmax()])[0] > 0
-    assert better > 10
 
 
 def test_an_effect_is_seen() -> None:
