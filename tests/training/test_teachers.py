@@ -83,15 +83,12 @@ def test_a_teacher_is_written_as_it_is_read() -> None:
     ("words", "what"),
     [
         ("", "names none"),
-        (" ", "names none"),
         ("a,,b", "an empty name"),
         ("=0.3", "an empty name"),
         ("a=much", "'much' of 'a=much' is not a weight"),
         ("a=0", "'0' of 'a=0' is not a weight"),
-        ("a=-1", "'-1' of 'a=-1' is not a weight"),
         ("a=inf,b", "'inf' of 'a=inf' is not a weight"),
         ("a=nan,b", "'nan' of 'a=nan' is not a weight"),
-        ("starter:avg", "'avg' is not a pooling"),
         ("owner/a,starter:avg-first-last=0.5", "'avg-first-last' is not a pooling"),
     ],
 )
@@ -108,11 +105,6 @@ def test_without_distillation_no_teacher_is_needed(tiny: Tiny, place: Path) -> N
     run = tiny.run(place, "rankcse", "sentences", objective__teachers="", objective__gamma=0.0, train__max_steps=2)
     train(run)
     assert told(run, Step)[-1].parts.keys() == {"contrast", "consistency"}
-
-
-def test_a_run_without_its_teacher_does_not_begin(tiny: Tiny) -> None:
-    with pytest.raises(UsageError, match="teachers names none"):
-        make_plan(tiny.config("rankcse", "sentences", objective__teachers=""))
 
 
 def test_a_teacher_that_does_not_exist_is_an_error_of_data(tiny: Tiny, place: Path) -> None:
@@ -137,7 +129,7 @@ def test_two_teachers_are_one_whose_cosines_are_their_weighted_mean(
     tiny: Tiny, tmp_path: Path, stranger: Path, form: str
 ) -> None:
     trainer = trainer_of(
-        tiny, tmp_path, "rankcse", form, objective__teachers=f"{stranger}=0.33,{tiny.backbone}:first-last=0.67"
+        tiny, tmp_path, "rankcse", form, objective__teachers=f"{stranger},{tiny.backbone}:first-last=2"
     )
     rows = first_batch(trainer).rows
     views = views_of(trainer, rows)
@@ -148,21 +140,13 @@ def test_two_teachers_are_one_whose_cosines_are_their_weighted_mean(
     assert views["teacher_anchor"].shape == (16, 16 + 32)
     assert_near(views["teacher_anchor"].norm(dim=1), torch.ones(16))
     taught = (views["teacher_anchor"] @ views["teacher_positive"].T).double().numpy()
-    assert_near(taught, 0.33 * first + 0.67 * second, scale=1)
+    assert_near(taught, first / 3 + 2 * second / 3, scale=1)
 
 
 def test_a_teacher_reads_with_its_own_tokenizer(tiny: Tiny, stranger: Path) -> None:
     ours, theirs = (load_encoder(folder).tokenizer for folder in (tiny.backbone, stranger))
     assert ours.encode(["ba den"], 8) != theirs.encode(["ba den"], 8)  # else the test above would prove nothing
     assert ours.vocabulary()[: len(SPECIAL)] == theirs.vocabulary()[: len(SPECIAL)]
-
-
-def test_shares_are_what_the_weights_are_of_their_sum(tiny: Tiny, tmp_path: Path, stranger: Path) -> None:
-    views = []
-    for words in (f"{stranger}=1,{tiny.backbone}=3", f"{stranger}=0.25,{tiny.backbone}=0.75"):
-        trainer = trainer_of(tiny, tmp_path, "rankcse", "sentences", objective__teachers=words)
-        views.append(views_of(trainer, first_batch(trainer).rows)["teacher_anchor"])
-    assert torch.equal(views[0], views[1])
 
 
 # ---- what they cost -------------------------------------------------------------------------------------------------
@@ -182,24 +166,18 @@ def test_each_distinct_sentence_is_encoded_once_for_all_runs(
     assert len(list((cache_dir() / "vectors").iterdir())) == 1
 
 
-def test_a_teacher_is_left_as_it_was(tiny: Tiny, place: Path, stranger: Path) -> None:
+def test_a_run_records_its_teachers_and_leaves_them_as_they_were(tiny: Tiny, place: Path, stranger: Path) -> None:
     before = {path: path.read_bytes() for path in stranger.rglob("*") if path.is_file()}
-    run = tiny.run(place, "rankcse", "sentences", objective__teachers=str(stranger), train__max_steps=3)
+    words = f"{stranger}=2,{tiny.backbone}"
+    run = tiny.run(place, "rankcse", "sentences", objective__teachers=words, train__max_steps=3)
     train(run)
     assert {path: path.read_bytes() for path in stranger.rglob("*") if path.is_file()} == before
     kept = load_file(run.checkpoint("last") / "training" / "heads.safetensors")
     assert not any("teacher" in name for name in kept)
-
-
-def test_a_run_records_its_teachers(tiny: Tiny, place: Path, stranger: Path) -> None:
-    words = f"{stranger}=2,{tiny.backbone}"
-    run = tiny.run(place, "rankcse", "sentences", objective__teachers=words, train__max_steps=1)
-    train(run)
     assert json.loads(run.environment_path.read_text())["teachers"] == [
         {"name": str(folder), "folder": str(folder), "revision": None, "checksum": checksum_of(folder / WEIGHTS)}
         for folder in (stranger, tiny.backbone)
     ]
-    assert run.config().flat()["objective.teachers"] == words
 
 
 def test_a_run_may_teach(tiny: Tiny, place: Path) -> None:
@@ -244,12 +222,11 @@ def test_a_folder_with_other_weights_is_no_teacher_of_a_resumed_run(tiny: Tiny, 
     assert train(run).status == "finished"
 
 
-@pytest.mark.parametrize("how", ["listnet", "listmle"])
-def test_a_student_learns_to_rank_as_its_teacher_does(tiny: Tiny, place: Path, stranger: Path, how: str) -> None:
+def test_a_student_learns_to_rank_as_its_teacher_does(tiny: Tiny, place: Path, stranger: Path) -> None:
     distances = {}
     for gamma in (100.0, 1e-6):
         changes: dict[str, object] = {"objective__teachers": str(stranger), "objective__gamma": gamma}
-        changes |= {"objective__distillation": how, "train__epochs": 2, "dev__data": "none"}
+        changes |= {"objective__distillation": "listmle", "train__epochs": 2, "dev__data": "none"}
         run = tiny.run(place.with_name(str(gamma)), "rankcse", "sentences", **changes)
         train(run)
         distances[gamma] = known(event.parts["distillation"] for event in told(run, Step))
