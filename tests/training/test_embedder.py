@@ -39,6 +39,9 @@ def test_the_contract_of_the_backbone_is_that_of_every_checkpoint(embedder: Tiny
     assert not [note for note in told(run, Note) if "instead of" in note.text or "replaces" in note.text]
     weights = [load_encoder(folder).after.state_dict() for folder in (embedder.backbone, run.checkpoint())]
     assert not any(torch.equal(weights[0][name], weights[1][name]) for name in weights[0]), "they are trained too"
+    second = replace(embedder, backbone=run.path).run(place.parent / "two", "simcse", "pairs", train__max_steps=1)
+    train(second)
+    assert str(read_contract(second.checkpoint())) == str(before), "and a run is a backbone with its contract"
 
 
 @pytest.mark.parametrize("form", ["pairs", "scored"])
@@ -120,28 +123,16 @@ def test_negatives_are_mined_by_queries_among_documents(embedder: Tiny, place: P
         assert mined[row, 0] == (others[closeness.argmax()] if closeness.max() > -1 else -1)
 
 
-def test_a_killed_run_ends_as_if_nothing_had_happened(embedder: Tiny, tmp_path: Path) -> None:
-    settings = {"train__max_steps": 12, "train__save_every": 5, "dev__every": 10, "model__head": "keep"}
-    settings |= {"model__prompts": "anchor=document,positive=sir "}
-    undisturbed = embedder.run(tmp_path / "one", "simcse", "pairs", **settings)
-    killed = train_with_a_kill(undisturbed, 7)
-    assert_same(killed, undisturbed)
-    assert read_contract(killed.checkpoint()).prompts == PROMPTS | {"query": PROMPTS["document"], "document": "sir "}
-
-
-def test_a_run_is_a_backbone_with_its_contract(embedder: Tiny, tmp_path: Path) -> None:
-    first = embedder.run(tmp_path / "one", "simcse", "pairs", train__max_steps=1)
-    train(first)
-    second = replace(embedder, backbone=first.path).run(tmp_path / "two", "simcse", "pairs", train__max_steps=1)
-    train(second)
-    assert str(read_contract(second.checkpoint())) == str(read_contract(embedder.backbone))
-
-
 @pytest.mark.filterwarnings("ignore")  # of the other library
-def test_what_was_trained_is_the_same_model_in_sentence_transformers(embedder: Tiny, place: Path) -> None:
+def test_a_killed_run_ends_as_if_nothing_had_happened_and_is_a_model_of_sentence_transformers(
+    embedder: Tiny, place: Path
+) -> None:
     library = pytest.importorskip("sentence_transformers")
-    run = embedder.run(place, "simcse", "pairs", train__max_steps=2, model__prompts="anchor=other,positive=sir ")
-    train(run)
+    settings = {"train__max_steps": 12, "train__save_every": 5, "dev__every": 10, "model__head": "keep"}
+    undisturbed = embedder.run(place, "simcse", "pairs", **settings, model__prompts="anchor=document,positive=sir ")
+    run = train_with_a_kill(undisturbed, 7)
+    assert_same(run, undisturbed)
+    assert read_contract(run.checkpoint()).prompts == PROMPTS | {"query": PROMPTS["document"], "document": "sir "}
     theirs, ours = library.SentenceTransformer(str(run.checkpoint()), device="cpu"), load_encoder(run.checkpoint())
     texts = ["ba den fir", "go", "lum ka ten sir do bum fa gen"]
     assert_near(theirs.encode_query(texts), ours.encode(texts, "query"), scale=SCALE)

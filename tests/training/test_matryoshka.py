@@ -11,6 +11,7 @@ from contrastcli.commands.train import preview
 from contrastcli.errors import UsageError
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
+from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Note
 from contrastcli.runs.measured import Angles, Evaluated, Step
 from contrastcli.training.plan import make_plan
@@ -20,23 +21,24 @@ from support.tiny import Tiny, known, told, train
 DIMS = {"model__dims": "8=0.5,16", "train__max_steps": 6, "dev__every": 3}
 
 
-def test_the_dev_scores_by_size_are_those_of_the_saved_model_at_that_size(tiny: Tiny, place: Path) -> None:
-    run = tiny.run(place, "simcse", "pairs", **DIMS)
+@pytest.fixture(scope="module")
+def nested(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A finished run; no test may change it."""
+    run = tiny.run(tmp_path_factory.mktemp("nested") / "one", "simcse", "pairs", **DIMS)
     train(run)
-    last, rows = told(run, Evaluated)[-1], [json.loads(line) for line in tiny.dev.read_text().splitlines()]
+    return run
+
+
+def test_the_dev_scores_by_size_are_those_of_the_saved_model_at_that_size(tiny: Tiny, nested: Run) -> None:
+    assert nested.status().best == max(known(event.score for event in told(nested, Evaluated) if event.step))
+    last, rows = told(nested, Evaluated)[-1], [json.loads(line) for line in tiny.dev.read_text().splitlines()]
     assert [*last.shorter] == [8, 16]
-    model = resolve(str(run.checkpoint("last")))
+    model = resolve(str(nested.checkpoint("last")))
     for dim, score in last.shorter.items():
         u, v = (load_model(model, dim=dim).encode([row[f"sentence{n}"] for row in rows]) for n in (1, 2))
         cosines = (u * v).sum(1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
         assert u.shape[1] == dim
         assert score == pytest.approx(spearmanr(cosines, [row["score"] for row in rows]).statistic, abs=1e-5)
-
-
-def test_the_best_step_is_that_of_the_whole_embeddings(tiny: Tiny, place: Path) -> None:
-    run = tiny.run(place, "simcse", "pairs", **DIMS)
-    train(run)
-    assert run.status().best == max(known(event.score for event in told(run, Evaluated) if event.step))
 
 
 def test_the_loss_has_a_part_and_the_batch_has_angles_for_each_size(tiny: Tiny, place: Path) -> None:
@@ -59,7 +61,7 @@ def test_a_size_that_is_the_whole_width_sets_its_weight(tiny: Tiny) -> None:
     assert config().model.weights(32) == {}
 
 
-@pytest.mark.parametrize("dims", ["64;128", "0", "64=", "64=x", "a", "64,,128"])
+@pytest.mark.parametrize("dims", ["64;128", "0", "64=x", "64,,128"])
 def test_malformed_sizes_are_an_error_that_shows_the_form(dims: str) -> None:
     with pytest.raises(UsageError, match=r"model\.dims is ") as error:
         config(model__dims=dims)
@@ -79,10 +81,8 @@ def test_a_head_that_is_dropped_trains_no_sizes(tiny: Tiny) -> None:
     assert error.value.hint == "use --head none, or --head keep"
 
 
-def test_training_without_the_sizes_of_its_backbone_says_so(tiny: Tiny, place: Path) -> None:
-    first = tiny.run(place, "simcse", "pairs", **DIMS)
-    train(first)
-    again = tiny.run(place.parent / "again", "simcse", "pairs", model__backbone=str(first.path), train__max_steps=1)
+def test_training_without_the_sizes_of_its_backbone_says_so(tiny: Tiny, place: Path, nested: Run) -> None:
+    again = tiny.run(place, "simcse", "pairs", model__backbone=str(nested.path), train__max_steps=1)
     train(again)
     (text,) = [note.text for note in told(again, Note) if "numbers" in note.text]
     assert text == "the backbone was trained at 8, 16 numbers too, and this run is not: --dims 8,16"
