@@ -3,7 +3,7 @@
 import pytest
 
 from contrastcli.errors import UsageError
-from contrastcli.settings.losses import PCL, RankCSE, SimCSE
+from contrastcli.settings.losses import SimCSE
 from contrastcli.settings.objective import AuxiliarySpec, ObjectiveSettings
 from contrastcli.training.auxiliaries.auxiliary import make_auxiliaries
 from contrastcli.training.auxiliaries.mlm import MaskedTokens
@@ -16,19 +16,6 @@ class Elsewhere(ObjectiveSettings, frozen=True, kw_only=True):
 
     def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
         return (AuxiliarySpec("contrastcli.training.auxiliaries.views:NoSuchViews"),)
-
-
-@pytest.mark.parametrize(
-    ("settings", "names"),
-    [
-        (SimCSE(mlm_weight=0.1), ["mlm"]),
-        (PCL(), ["perturbed", "peer"]),
-        (RankCSE(teachers="starter"), ["teachers"]),
-        (RankCSE(teachers="starter", gamma=0.0), []),
-    ],
-)
-def test_settings_declare_them(settings: ObjectiveSettings, names: list[str]) -> None:
-    assert [auxiliary.name for auxiliary in make_auxiliaries(settings)] == names
 
 
 def test_they_are_made_with_their_settings() -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from msgspec.structs import replace
 from torch import Tensor
 
 from contrastcli.model.folder import load_encoder
@@ -14,7 +13,7 @@ from contrastcli.settings import catalogue
 from contrastcli.training.auxiliaries.mlm import MaskedTokens
 from contrastcli.training.batch import CHUNK, LOSS, MLM, Batch, Chunk, seed_of, set_seed
 from contrastcli.training.loop import Trainer
-from contrastcli.training.optim import gradient_norm, make_optimizer, rate
+from contrastcli.training.optim import gradient_norm, rate
 from support.settings import config
 from support.tiny import Tiny
 from support.trainers import CPU, Case, assert_gradients, case_id, cases, first_batch, gradients, trainer_of
@@ -89,8 +88,7 @@ def test_with_the_smallest_budget_a_chunk_is_one_text(tiny: Tiny, tmp_path: Path
 
 
 @pytest.mark.usefixtures("four_threads")
-@pytest.mark.parametrize("objective", ["simcse", "pcl", "pairsupcon"])
-@pytest.mark.parametrize("keep_graph", [True, False])
+@pytest.mark.parametrize(("objective", "keep_graph"), [("simcse", True), ("pcl", False), ("pairsupcon", False)])
 def test_threads_give_the_gradients_of_one_and_always_the_same_bits(
     tiny: Tiny, tmp_path: Path, objective: str, keep_graph: bool
 ) -> None:
@@ -224,21 +222,17 @@ def test_a_clipped_gradient_keeps_its_direction_and_its_norm_is_returned(tiny: T
         torch.testing.assert_close(parameter.grad, expected * gradient)
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "adam"])
-def test_bf16_computes_with_the_weights_of_the_last_step(tiny: Tiny, tmp_path: Path, optimizer: str) -> None:
+@pytest.mark.parametrize(("optimizer", "kind"), [("adamw", torch.optim.AdamW), ("adam", torch.optim.Adam)])
+def test_bf16_computes_with_the_weights_of_the_last_step(
+    tiny: Tiny, tmp_path: Path, optimizer: str, kind: type
+) -> None:
     trainer = trainer_of(tiny, tmp_path, "simcse", "pairs", train__precision="bf16", train__optimizer=optimizer)
+    assert type(trainer.optimizer) is kind
     encoder, batch = trainer.encoder, first_batch(trainer)
     trainer.update(batch)
     fresh = load_encoder(tiny.backbone)
     fresh.load_state_dict(encoder.state_dict())
     assert torch.equal(*(one.eval().pooled(batch.table, batch.texts, "bf16") for one in (encoder, fresh)))
-
-
-@pytest.mark.parametrize(("name", "kind"), [("adamw", torch.optim.AdamW), ("adam", torch.optim.Adam)])
-def test_the_optimiser_is_the_one_in_the_settings(tiny: Tiny, tmp_path: Path, name: str, kind: type) -> None:
-    trainer = trainer_of(tiny, tmp_path, "simcse", "pairs")
-    settings = replace(trainer.config.train, optimizer=name)
-    assert type(make_optimizer(settings, [trainer.encoder], trainer.stepper.extras)) is kind
 
 
 def test_streams_steps_chunks_and_runs_draw_from_different_seeds() -> None:

@@ -77,32 +77,12 @@ def test_a_template_is_no_sentence(tiny: Tiny, place: Path, monkeypatch: pytest.
     assert counts == [told(run, Started)[0].sentences_per_step] * 2
 
 
-def test_places_that_are_not_seen_are_positions_of_the_tokens_after_them(tiny: Tiny, tmp_path: Path) -> None:
-    """The released code gives the template alone position ids with a gap."""
-    trainer = without_dropout(trainer_of(tiny, tmp_path, "simcse", "sentences", **MASK))
-    batch, count = first_batch(trainer), 16
-    assert batch.templates is not None and len(batch.texts) > 2 * count
-    model = transformers.AutoModel.from_pretrained(tiny.backbone, dtype=torch.float32).eval()
-    template = torch.tensor(trainer.encoder.tokenizer.encode(["ba den "], 32))
-    pooled = trainer.encoder.pooled(batch.table, batch.texts)
-    for text in range(count):
-        length = int(batch.table.lengths[batch.texts[text]]) - template.shape[1]
-        positions = torch.arange(template.shape[1])[None]
-        positions[:, 3:] += length
-        with torch.no_grad():
-            states = model(input_ids=template, position_ids=positions).last_hidden_state
-        assert_near(pooled[batch.templates[text]], states[0, -3], scale=4.0)
-
-
-def test_each_length_has_one_template_in_each_view(tiny: Tiny, tmp_path: Path) -> None:
+def test_each_length_has_one_template_in_each_view_unless_denoising_is_left_out(tiny: Tiny, tmp_path: Path) -> None:
+    plain = first_batch(trainer_of(tiny, tmp_path, "simcse", "pairs", **MASK, model__denoise=False))
+    assert plain.templates is None and len(plain.texts) == 32
     batch = first_batch(trainer_of(tiny, tmp_path, "simcse", "pairs", **MASK))
     lengths = [len(set(batch.table.lengths[batch.view(view)].tolist())) for view in ("anchor", "positive")]
     assert len(batch.texts) == 32 + sum(lengths)
-
-
-def test_denoising_can_be_left_out(tiny: Tiny, tmp_path: Path) -> None:
-    batch = first_batch(trainer_of(tiny, tmp_path, "simcse", "pairs", **MASK, model__denoise=False))
-    assert batch.templates is None and len(batch.texts) == 32
 
 
 @pytest.mark.parametrize(
