@@ -14,12 +14,13 @@ from tqdm.std import tqdm
 from contrastcli.data.downloads import Repo as Source
 from contrastcli.data.downloads import fetch, shown_by
 from contrastcli.data.tokens import transformers
-from contrastcli.errors import RunError
+from contrastcli.errors import DataError, RunError
 from contrastcli.model.locate import resolve, revision
 from contrastcli.runs.events import Progress
 from support.command import Contrast, failed, refused, train
 from support.disks import FULL, Disk, mounted
 from support.hub import Fault, Hub, Repo, files_of, publish
+from support.tables import load
 from support.tiny import Tiny, told
 from support.tiny import train as train_run
 
@@ -36,70 +37,54 @@ def hub(served_hub: Hub, tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> Hub:
     return served_hub
 
 
-def from_model(name: str) -> tuple[str, ...]:
+def train_from(name: str) -> tuple[str, ...]:
     return train("--data", "tiny/labelled.jsonl", "--no-ui", "--backbone", name)
 
 
-def from_data(name: str) -> tuple[str, ...]:
-    return train("--data", name, "--no-ui")
+def read(name: str) -> object:
+    """A model, or training data whose name begins with hf:."""
+    return load(name, "simcse") if name.startswith("hf:") else resolve(name).folder()
 
 
 @pytest.mark.parametrize(
-    ("words", "what", "hint"),
+    ("name", "what", "hint"),
     [
-        (
-            from_model("closed/model"),
-            "the model 'closed/model' needs its owner's consent",
-            "/closed/model, then: hf",
-        ),
-        (
-            from_data("hf:closed/data/nli_for_simcse.csv"),
-            "needs its owner's consent",
-            "/closed/data, then: hf",
-        ),
-        (
-            from_data("hf:closed/data"),
-            "'closed/data' is a gated dataset",
-            "and if that asks for consent",
-        ),
-        (from_model("bert-base-uncased@v9"), "no revision 'v9' of 'bert-base-uncased'", "leave out @v9, or choose one"),
-        (from_data(CSV.replace("/nli", "@v9/nli")), "no revision 'v9' of 'princeton-nlp/data", "leave out @v9"),
-        (from_data(f"{STSB}@v9"), "no revision 'v9' of 'sentence-transformers/stsb'", "leave out @v9"),
-        (from_model("bert-bas-uncased"), "is neither a folder nor a model on the hub", "check the spelling"),
-        (from_data(CSV.replace("simcse/", "simce/")), "is not on the hub", "check the spelling"),
-        (from_data(CSV.replace("nli_for", "nli_of")), "there is no such file", "/tree/main"),
-        (from_data(STSB.replace("stsb", "stbs")), "is not on the hub", "check the spelling"),
+        ("closed/model", "the model 'closed/model' needs its owner's consent", "/closed/model, then: hf"),
+        ("hf:closed/data/nli_for_simcse.csv", "needs its owner's consent", "/closed/data, then: hf"),
+        ("hf:closed/data", "'closed/data' is a gated dataset", "and if that asks for consent"),
+        ("bert-base-uncased@v9", "no revision 'v9' of 'bert-base-uncased'", "leave out @v9, or choose one"),
+        (CSV.replace("/nli", "@v9/nli"), "no revision 'v9' of 'princeton-nlp/data", "leave out @v9"),
+        (f"{STSB}@v9", "no revision 'v9' of 'sentence-transformers/stsb'", "leave out @v9"),
+        ("bert-bas-uncased", "is neither a folder nor a model on the hub", "check the spelling"),
+        (CSV.replace("simcse/", "simce/"), "is not on the hub", "check the spelling"),
+        (CSV.replace("nli_for", "nli_of"), "there is no such file", "/tree/main"),
+        (STSB.replace("stsb", "stbs"), "is not on the hub", "check the spelling"),
     ],
 )
-def test_what_the_hub_does_not_give_is_named_with_its_page(
-    contrast: Contrast, hub: Hub, words: tuple[str, ...], what: str, hint: str
-) -> None:
-    refused(contrast(*words), 3, what, hint)
+def test_what_the_hub_does_not_give_is_named_with_its_page(hub: Hub, name: str, what: str, hint: str) -> None:
+    with pytest.raises(DataError) as caught:
+        read(name)
+    assert what in caught.value.what and hint in caught.value.hint
 
 
 @pytest.mark.parametrize(
     ("status", "headers", "what", "hint"),
     [
-        (
-            429,
-            {"Retry-After": "120"},
-            "429 (Too Many Requests)",
-            f"{AGAIN} in 120 s, or log in for a",
-        ),
+        (429, {"Retry-After": "120"}, "429 (Too Many Requests)", f"{AGAIN} in 120 s, or log in for a"),
         (429, {"RateLimit": '"api";r=0;t=55'}, "429 (Too Many Requests)", f"{AGAIN} in 55 s"),
         (429, {"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, "429 (Too Many Requests)", f"{AGAIN} later"),
         (503, {}, "503 (Service Unavailable)", f"wait a few minutes, then {AGAIN}"),
-        (500, {}, "500 (Internal Server Error)", AGAIN),
         (401, {}, "401 (Unauthorized)", "hf auth login"),
     ],
 )
 def test_a_hub_that_refuses_says_when_to_come_again(
-    contrast: Contrast, hub: Hub, status: int, headers: dict[str, str], what: str, hint: str
+    hub: Hub, status: int, headers: dict[str, str], what: str, hint: str
 ) -> None:
     hub.faults.append(Fault("/api/", status, headers))
-    refused(contrast(*from_model("bert-base-uncased")), 3, f"{what} for the model 'bert-base-uncased'", hint)
-    for name in (CSV, STSB):
-        refused(contrast(*from_data(name)), 3, f"the hub answers {what} for {name}", hint)
+    for name, title in (("bert-base-uncased", "the model 'bert-base-uncased'"), (CSV, CSV), (STSB, STSB)):
+        with pytest.raises(DataError) as caught:
+            read(name)
+        assert f"the hub answers {what} for {title}" in caught.value.what and hint in caught.value.hint
 
 
 def test_a_download_that_is_cut_is_continued_by_the_same_process(hub: Hub) -> None:
@@ -113,24 +98,31 @@ def test_a_download_that_is_cut_is_continued_by_the_same_process(hub: Hub) -> No
 def test_a_download_that_broke_off_is_continued_by_the_same_command(contrast: Contrast, hub: Hub) -> None:
     hub.faults.append(Fault("GET /storage", cut_at=500))
     what = "the download of the model 'bert-base-uncased' broke off: peer closed connection"
-    failed(contrast(*from_model("bert-base-uncased")), 3, what, f"{AGAIN}, which downloads only the files that are")
+    failed(contrast(*train_from("bert-base-uncased")), 3, what, f"{AGAIN}, which downloads only the files that are")
     assert not list(Path("runs").glob("*")), "no run is left"
     hub.faults.clear()
     hub.downloads()
-    assert contrast(*from_model("bert-base-uncased")).code == 0
+    assert contrast(*train_from("bert-base-uncased")).code == 0
     assert [name.rpartition("/")[2] for name in hub.downloads()] == ["model.safetensors"]
 
 
-@pytest.mark.parametrize(("error", "hint"), [(errno.ENOSPC, "make room on the disk of "), (FULL, "ulimit -f")])
-@pytest.mark.parametrize("fails_at", [1, 4, 9, 14])
+@pytest.mark.parametrize(
+    ("error", "fails_at", "hint"),
+    [
+        (errno.ENOSPC, 1, "make room on the disk of "),
+        (errno.ENOSPC, 9, "make room on the disk of "),
+        (FULL, 4, "ulimit -f"),
+        (FULL, 14, "ulimit -f"),
+    ],
+)
 def test_a_full_disk_says_where_the_cache_may_go(
-    contrast: Contrast, hub: Hub, hub_cache: Path, monkeypatch: pytest.MonkeyPatch, error: int, hint: str, fails_at: int
+    contrast: Contrast, hub: Hub, hub_cache: Path, monkeypatch: pytest.MonkeyPatch, error: int, fails_at: int, hint: str
 ) -> None:
     with mounted(Disk(hub_cache, fails_at, error), monkeypatch):
-        answer = contrast(*from_model("bert-base-uncased"))
+        answer = contrast(*train_from("bert-base-uncased"))
     failed(answer, 1, "cannot write ", hint)
     assert "or keep the cache on another disk: export HF_HOME=DIR" in answer.err
-    assert contrast(*from_model("bert-base-uncased")).code == 0
+    assert files_of(resolve("bert-base-uncased").folder()) == hub.models["google-bert/bert-base-uncased"].files
 
 
 def test_the_bytes_of_all_files_are_one_progress(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,11 +171,11 @@ def test_a_pipe_gets_lines_and_no_bars_of_libraries(contrast: Contrast, hub: Hub
 
 
 def test_a_dry_run_asks_for_a_model_and_downloads_nothing(contrast: Contrast, hub: Hub) -> None:
-    answer = contrast(*from_model("bert-base-uncased"), "--dry-run")
+    answer = contrast(*train_from("bert-base-uncased"), "--dry-run")
     assert answer.code == 0 and "is not on this machine; it will be downloaded" in answer.out
     assert hub.downloads() == []
-    refused(contrast(*from_model("bert-bas-uncased"), "--dry-run"), 3, "is neither a folder nor a model on the hub")
-    refused(contrast(*from_model("bert-base-uncased@v9"), "--dry-run"), 3, "the hub has no revision 'v9'")
+    refused(contrast(*train_from("bert-bas-uncased"), "--dry-run"), 3, "is neither a folder nor a model on the hub")
+    refused(contrast(*train_from("bert-base-uncased@v9"), "--dry-run"), 3, "the hub has no revision 'v9'")
 
 
 def test_a_run_tells_of_a_download_while_it_trains(tiny: Tiny, hub: Hub, place: Path) -> None:
