@@ -16,20 +16,22 @@ from contrastcli.model.folder import load_encoder, make_encoder, save_encoder
 from contrastcli.settings.sections import Model
 from contrastcli.training.setup import load_untrained
 from support.contracts import SCALE, write_embedder
-from support.families import DECODERS, ENCODERS, FAMILIES, reference, write_family
+from support.families import DECODERS, FAMILIES, reference, write_family
 from support.rounding import assert_near
 
 TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", "ba " * 100]
 
 
-@pytest.fixture(params=list(FAMILIES))
-def family(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return write_family(request.param, tmp_path / request.param)
+@pytest.fixture(scope="module", params=list(FAMILIES))
+def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of each family; no test may change it."""
+    return write_family(request.param, tmp_path_factory.mktemp("family") / request.param)
 
 
-@pytest.fixture(params=list(DECODERS))
-def decoder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return write_family(request.param, tmp_path / request.param)
+@pytest.fixture(scope="module", params=list(DECODERS))
+def decoder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of each family of decoders; no test may change it."""
+    return write_family(request.param, tmp_path_factory.mktemp("decoder") / request.param)
 
 
 @pytest.fixture
@@ -59,8 +61,10 @@ def test_hidden_states_equal_transformers(family: Path) -> None:
     assert_near(ours.penultimate[mask], theirs.hidden_states[-2][mask])
 
 
-def test_the_longest_text_is_known_from_the_config_alone(family: Path) -> None:
+def test_the_longest_text_and_the_pooling_are_known_from_the_config_alone(family: Path) -> None:
     assert longest_of(family, read_config(family)) == load_backbone(family).max_length
+    of_family = "causal attention → last pooling" if family.name in DECODERS else "mean pooling"
+    assert str(read_contract(family)) == of_family
 
 
 def test_the_longest_text_of_roberta_s_other_kin_is_shorter_than_its_positions(tmp_path: Path) -> None:
@@ -69,14 +73,7 @@ def test_the_longest_text_of_roberta_s_other_kin_is_shorter_than_its_positions(t
     assert longest_of(folder, read_config(folder)) == load_backbone(folder).max_length == 41
 
 
-@pytest.mark.parametrize("name", ENCODERS)
-def test_a_bare_encoder_takes_the_mean(name: str, tmp_path: Path) -> None:
-    contract = read_contract(write_family(name, tmp_path / name))
-    assert (contract.pooling, contract.attention) == ("mean", "bidirectional")
-
-
 def test_a_bare_decoder_takes_the_token_that_ends_the_text(decoder: Path) -> None:
-    assert str(read_contract(decoder)) == "causal attention → last pooling"
     encoder, model = load_encoder(decoder), reference(decoder)
     for text in TEXTS:
         ids = encoder.tokenizer.encode([text], encoder.max_length)
