@@ -81,20 +81,13 @@ def test_another_objective_has_its_own_defaults() -> None:
 
 def test_choosing_another_objective_resets_what_was_inherited() -> None:
     preset = file("[objective]\nname = 'simcse'\ntau = 0.9\nmlm_weight = 0.5\n[train]\nlr = 0.001")
-    resolved = config.resolve([preset, flags(objective__name="simace")])
+    resolved = config.resolve([preset, environment(CONTRAST_OBJECTIVE_MARGIN="0.5"), flags(objective__name="simace")])
     assert (resolved.flat()["objective.tau"], resolved.flat()["objective.mlm_weight"]) == (0.06, 0.0)
     assert resolved.train.lr == 0.001
     assert sorted(resolved.notes) == [
+        "objective.margin = 0.5 of CONTRAST_OBJECTIVE_MARGIN was for another objective or similarity, and is 10",
         "objective.mlm_weight = 0.5 of run.toml was for another objective or similarity, and is 0",
         "objective.tau = 0.9 of run.toml was for another objective or similarity, and is 0.06",
-    ]
-
-
-def test_what_a_choice_resets_is_a_note_wherever_the_user_wrote_it() -> None:
-    layers = file("[objective]\nmargin = 5.0", "c.conf"), environment(CONTRAST_OBJECTIVE_TAU="0.9")
-    assert sorted(config.resolve([*layers, flags(objective__name="simace")]).notes) == [
-        "objective.margin = 5 of c.conf was for another objective or similarity, and is 10",
-        "objective.tau = 0.9 of CONTRAST_OBJECTIVE_TAU was for another objective or similarity, and is 0.06",
     ]
 
 
@@ -133,7 +126,6 @@ def test_an_unknown_key_names_the_nearest_and_its_source(toml: str, nearest: str
     ("key", "text", "expected"),
     [
         ("objective.tau", "0", "above 0"),
-        ("objective.tau", "-1", "above 0"),
         ("objective.tau", "nan", "above 0"),
         ("objective.margin", "200", "at most 180"),
         ("objective.similarity", "euclid", "one of angle, arc, cosine, rbf"),
@@ -141,9 +133,7 @@ def test_an_unknown_key_names_the_nearest_and_its_source(toml: str, nearest: str
         ("train.batch_size", "0", "at least 1"),
         ("train.lr", "fast", "a number"),
         ("train.lr", "inf", "at most 10"),
-        ("train.warmup", "1.1", "at most 1"),
         ("data.mask_duplicates", "maybe", "true or false"),
-        ("model.pooling", "max", "mean-no-cls"),
     ],
 )
 def test_a_bad_value_says_what_a_good_one_is(key: str, text: str, expected: str) -> None:
@@ -161,7 +151,6 @@ def test_a_bad_value_says_what_a_good_one_is(key: str, text: str, expected: str)
         "[train]\nlr = [0.1]",
         "[model.head]\nsize = 3",
         "[train]\ndevice = 0",
-        "[data]\nmask_duplicates = 1",
         "[train]\nlr = 1" + 400 * "0",
     ],
 )
@@ -175,11 +164,6 @@ def test_an_objective_that_is_no_number_is_unknown() -> None:
     """A NaN differs from itself, as another objective would."""
     what, _ = complaint(file("[objective]\nname = nan"))
     assert "there is no objective 'nan'" in what
-
-
-def test_lambda_must_be_between_0_and_1() -> None:
-    assert objective(flags(objective__name="supcon", objective__lambda="1"))["lambda"] == 1.0
-    assert "at most 1" in complaint(flags(objective__name="supcon", objective__lambda="1.5"))[1]
 
 
 def test_a_whole_number_is_a_number() -> None:
@@ -351,12 +335,3 @@ def test_every_default_is_a_value_that_the_setting_takes() -> None:
 def test_one_flag_means_one_setting_outside_data_and_dev() -> None:
     shown = [s.flag for s in sections.all_settings().values() if s.section in ("objective", "model", "train")]
     assert len(shown) == len(set(shown))
-    assert {"--batch-size", "--tau", "--lambda", "--max-length"} <= set(shown)
-
-
-def test_settings_name_their_symbols_units_and_limits() -> None:
-    settings = sections.all_settings()
-    assert (settings["objective.tau"].symbol, settings["objective.lambda"].symbol) == ("τ", "λ")
-    assert settings["dev.every"].unit == "steps"
-    assert settings["train.warmup"].expected == "a number at least 0 and at most 1"
-    assert settings["objective.tau"].expected == "a number above 0 and at most 1000"

@@ -10,7 +10,7 @@ import pytest
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.measured import Step
-from support.command import Contrast
+from support.command import Contrast, failed, refused
 from support.packages import contrast as in_process
 from support.packages import files_of_topic, found_here, install, python
 from support.tiny import Tiny
@@ -24,6 +24,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     install(files_of_topic("own-objective"), folder)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def options(contrast: Contrast) -> None:
+    """A process makes the options of a command once: here before the package is found, for the tests of others."""
+    for words in ("train", "config show"):
+        contrast(*words.split(), "--help")
 
 
 def on(tiny: Tiny) -> tuple[str, ...]:
@@ -43,13 +50,14 @@ def test_it_trains_with_its_own_settings(site: Path, tiny: Tiny, contrast: Contr
     assert steps[0].loss == pytest.approx(math.log(2) / 0.001, abs=2)  # so flat, whatever the angles are
 
 
-def test_its_settings_are_options_and_show_their_sources(site: Path, tiny: Tiny) -> None:
+def test_its_settings_are_options_and_show_their_sources(site: Path, tiny: Tiny, contrast: Contrast) -> None:
     usage = in_process(site, "train", "--help")
     assert re.search(r"--sharpness FLOAT\s+κ: how steep the edge is", usage)
     dry = json.loads(in_process(site, "train", *on(tiny), "--sharpness", "7", "--dry-run", "--json"))
     assert dry["settings"]["objective.sharpness"] == {"value": 7.0, "source": "--sharpness"}
     assert list(dry["rows"][0]) == ["anchor", "positive", "negative"]
-    shown = in_process(site, "config", "show", *OBJECTIVE, "--similarity", "angle")
+    with found_here(site):
+        shown = contrast("config", "show", *OBJECTIVE, "--similarity", "angle").out
     assert re.search(r"^objective\.sharpness\s+20\s+default\s+κ$", shown, re.M)
     assert re.search(r"^objective\.margin\s+10\s+default\s+m degrees$", shown, re.M)
 
@@ -68,10 +76,10 @@ def test_of_this_package_it_imports_the_api_alone() -> None:
     }
 
 
-def test_its_limits_are_those_that_it_names(site: Path) -> None:
-    done = python(site, "-m", "contrastcli", "config", "show", *OBJECTIVE, "--sharpness", "0")
-    assert done.returncode == 2
-    assert "how steep the edge is) must be a number above 0 and at most 1000" in done.stderr
+def test_its_limits_are_those_that_it_names(site: Path, contrast: Contrast) -> None:
+    with found_here(site):
+        answer = contrast("config", "show", *OBJECTIVE, "--set", "objective.sharpness=0")
+    refused(answer, 2, "objective.sharpness is 0", "how steep the edge is) must be a number above 0 and at most 1000")
 
 
 def test_a_package_that_cannot_be_loaded_is_a_note_and_stops_only_what_needs_it(
@@ -80,13 +88,11 @@ def test_a_package_that_cannot_be_loaded_is_a_note_and_stops_only_what_needs_it(
     files = files_of_topic("own-objective") | {"soft_triplet/__init__.py": "import no_such_module\n"}
     install(files, tmp_path)
     note = "'soft-triplet' of contrast.objectives (soft_triplet:SPEC) cannot be loaded: No module named"
-    for words in (("config", "show"), ("help", "objectives")):
-        done = python(tmp_path, "-m", "contrastcli", *words)
-        assert done.returncode == 0 and done.stderr.count("note: ") == done.stderr.count(f"note: {note}") == 1
+    done = python(tmp_path, "-m", "contrastcli", "config", "show")
+    assert done.returncode == 0 and done.stderr.count("note: ") == done.stderr.count(f"note: {note}") == 1
+    for words in (("train", *on(tiny)[2:], "--objective", "simcse"), ("help", "objectives")):
+        with found_here(tmp_path):
+            answer = contrast(*words)
+        assert answer.code == 0 and answer.err.count("note: ") == answer.err.count(f"note: {note}") == 1
     with found_here(tmp_path):
-        answer = contrast("train", *on(tiny)[2:], "--objective", "simcse")
-    assert answer.code == 0 and answer.err.count("note: ") == answer.err.count(f"note: {note}") == 1
-    done = python(tmp_path, "-m", "contrastcli", "config", "show", *OBJECTIVE)
-    assert done.returncode == 2
-    error, hint = done.stderr.splitlines()[-2:]
-    assert error.startswith(f"contrast: error: {note}") and hint.endswith("pip uninstall soft-triplet")
+        failed(contrast("config", "show", *OBJECTIVE), 2, note, "pip uninstall soft-triplet")

@@ -54,14 +54,10 @@ def other(setting: Setting) -> Value:
 
 
 def test_a_setting_is_all_that_its_field_says() -> None:
-    speed = describe("train", Example)["speed"]
+    speed, plain, _ = describe("train", Example).values()
     assert (speed.help, speed.symbol, speed.unit, speed.flag) == ("how fast", "v", "km/h", "--fast")
     assert (speed.role, speed.essential, speed.resumable) == ("data", True, True)
     assert speed.expected == "a whole number above 0"
-
-
-def test_a_field_that_says_nothing_is_part_of_the_method_and_has_an_option() -> None:
-    plain = describe("train", Example)["plain"]
     assert (plain.role, plain.essential, plain.resumable, plain.flag) == ("method", False, False, "--plain")
 
 
@@ -97,14 +93,10 @@ def test_every_setting_that_may_be_0_to_no_effect_says_so_in_its_help() -> None:
     [
         (True, "true"),
         (3e-5, "3e-05"),
-        (0.05, "0.05"),
         (20.0, "20"),
-        (-0.5, "-0.5"),
         (1e6, "1000000"),
-        (0.1 + 0.2, "0.30000000000000004"),
         (1 / 3, "0.3333333333333333"),
         (64, "64"),
-        ("a b", "a b"),
         ("", ""),
     ],
 )
