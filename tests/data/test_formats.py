@@ -37,15 +37,11 @@ GOOD: dict[str, tuple[str, bytes, dict[str, list[object]]]] = {
     "txt with tabs, commas and quotes": ("a.txt", b'a\tb,c\n"d\n', {"sentence": ["a\tb,c", '"d']}),
     "txt with separators of Unicode": ("a.txt", "a\u2028b\x85c\nd\n".encode(), {"sentence": ["a\u2028b\x85c", "d"]}),
     "a byte order mark": ("a.txt", b"\xef\xbb\xbfone\ntwo\n", {"sentence": ["one", "two"]}),
-    "a byte order mark before a header": ("a.csv", b"\xef\xbb\xbfanchor,positive\none,eins\ntwo,zwei\n", PAIRS),
     "a byte order mark before JSON": ("a.jsonl", b'\xef\xbb\xbf{"text": "one"}\n', {"text": ["one"]}),
     "line ends of Windows": ("a.txt", b"one\r\ntwo\r\n", {"sentence": ["one", "two"]}),
-    "line ends of Windows in csv": ("a.csv", b"anchor,positive\r\none,eins\r\ntwo,zwei\r\n", PAIRS),
-    "line ends of Windows in tsv": ("a.tsv", b"anchor\tpositive\r\none\teins\r\ntwo\tzwei\r\n", PAIRS),
     "csv": ("a.csv", b"anchor,positive\none,eins\ntwo,zwei\n", PAIRS),
     "csv below blank lines": ("a.csv", b"\n \r\nanchor,positive\none,eins\ntwo,zwei\n", PAIRS),
     "csv with a carriage return in a quoted name": ("a.csv", b'"a\rb",c\nx,y\n', {"a\rb": ["x"], "c": ["y"]}),
-    "csv with quotes": ("a.csv", b'a,b\n"x, ""y""","two\nlines"\n', {"a": ['x, "y"'], "b": ["two\nlines"]}),
     "csv with a quote inside a field": ("a.csv", b'a,b\n5" disk,x\n', {"a": ['5" disk'], "b": ["x"]}),
     "csv of one column": ("a.csv", b"sentence\none\ntwo\n", {"sentence": ["one", "two"]}),
     "tsv with literal quotes": ("a.tsv", b'a\tb\n"x\t""y"\n', {"a": ['"x'], "b": ['""y"']}),
@@ -83,7 +79,6 @@ def test_a_compressed_file_is_the_same(read: Read, case: str) -> None:
 GZIP = gzip.compress(b"words\n" * 99)
 BAD: dict[str, tuple[str, bytes, str, str]] = {
     "empty": ("a.txt", b"", "is empty", "sentences or pairs"),
-    "empty and compressed": ("a.txt.gz", gzip.compress(b""), "is empty", "sentences or pairs"),
     "a header alone": ("a.tsv", b"anchor\tpositive\n", "has no rows", "two rows"),
     "an empty list": ("a.json", b"[]", "has no rows", "two rows"),
     "Cyrillic": ("a.txt", "a\nГде мой заказ\n".encode("cp1251"), "line 2: not UTF-8 (byte 0xc3)", "Где мой заказ"),
