@@ -12,9 +12,6 @@ from contrastcli.runs.directory import Run, create, list_runs
 from support.recorded import recorded
 from support.tiny import Tiny
 
-TEXTS = ["ba den", "go", "lum ka"]
-
-
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -36,42 +33,40 @@ def cache(hub: Path, repo: str, *files: str) -> Path:
     return snapshot
 
 
-def two_runs(trained: Run, folder: Path) -> Path:
+@pytest.fixture
+def two_runs(trained: Run, tmp_path: Path) -> Path:
     """A directory with the finished runs simple-a and simple-b, the second the newer, and no other."""
     for name, created in (("simple-a", 1000.0), ("simple-b", 2000.0)):
-        copy = Path(shutil.copytree(trained.path, folder / name))
+        copy = Path(shutil.copytree(trained.path, tmp_path / "runs" / name))
         lines = (copy / "events.jsonl").read_bytes().splitlines(keepends=True)
         first = lines[0].replace(b'"time":', b'"was":', 1).rstrip(b"}\n") + f',"time":{created}}}\n'.encode()
         (copy / "events.jsonl").write_bytes(b"".join([first, *lines[1:]]))
-    return folder
+    return tmp_path / "runs"
 
 
-def test_a_run_goes_by_its_path_its_name_a_part_of_it_or_last(trained: Run, tmp_path: Path) -> None:
-    folder = two_runs(trained, tmp_path / "runs")
-    run = Run(folder / "simple-a")
+def test_a_run_goes_by_its_path_its_name_a_part_of_it_or_last(two_runs: Path) -> None:
+    run = Run(two_runs / "simple-a")
     for word in (str(run.path), f"{run.path}/", "simple-a", "-a"):
-        assert resolve(word, folder) == ModelRef(str(run.path), run)
-    assert resolve("last", folder).run == Run(folder / "simple-b")
+        assert resolve(word, two_runs) == ModelRef(str(run.path), run)
+    assert resolve("last", two_runs).run == Run(two_runs / "simple-b")
     assert resolve(str(run.path)).folder() == run.checkpoint()
 
 
-def test_without_a_word_the_newest_run_that_has_ended_is_meant(trained: Run, tiny: Tiny, tmp_path: Path) -> None:
-    folder = two_runs(trained, tmp_path / "runs")
-    tiny.run(folder / "yet-to-begin")
-    killed = Run(Path(shutil.copytree(trained.path, folder / "killed")))  # newer, and with checkpoints
+def test_without_a_word_the_newest_run_that_has_ended_is_meant(two_runs: Path, trained: Run, tiny: Tiny) -> None:
+    tiny.run(two_runs / "yet-to-begin")
+    killed = Run(Path(shutil.copytree(trained.path, two_runs / "killed")))  # newer, and with checkpoints
     lines = killed.events_path.read_bytes().splitlines(keepends=True)
     killed.events_path.write_bytes(b"".join(line for line in lines if b'"done"' not in line))
     assert killed.status().state not in ("finished", "stopped") and killed.checkpoints()
-    assert resolve(None, folder).name == str(folder / "simple-b")
-    shutil.rmtree(folder / "simple-b")
-    assert resolve(None, folder).name == str(folder / "simple-a")
+    assert resolve(None, two_runs).name == str(two_runs / "simple-b")
+    shutil.rmtree(two_runs / "simple-b")
+    assert resolve(None, two_runs).name == str(two_runs / "simple-a")
 
 
 def test_the_newest_run_is_meant_where_another_run_here_has_its_name(
-    trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    two_runs(trained, tmp_path / "runs")
-    monkeypatch.chdir(two_runs(trained, tmp_path / "here"))
+    monkeypatch.chdir(shutil.copytree(two_runs, tmp_path / "here"))
     assert resolve(None, Path("../runs")).run == Run(Path("../runs/simple-b"))
 
 
@@ -85,19 +80,17 @@ def test_a_run_that_stopped_before_its_first_evaluation_is_meant_where_there_is_
 
 
 def test_the_word_precedes_the_environment_which_precedes_the_newest_run(
-    trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = two_runs(trained, tmp_path / "runs")
     monkeypatch.setenv("CONTRAST_MODEL", "simple-a")
-    assert resolve(None, folder).name == str(folder / "simple-a")
+    assert resolve(None, two_runs).name == str(two_runs / "simple-a")
     for word, name in (("simple-b", "simple-b"), ("last", "simple-b"), ("-a", "simple-a")):
-        assert resolve(word, folder).name == str(folder / name)
+        assert resolve(word, two_runs).name == str(two_runs / name)
 
 
-def test_a_word_that_means_no_run_is_left_for_folders_and_the_hub(trained: Run, tiny: Tiny, tmp_path: Path) -> None:
-    folder = two_runs(trained, tmp_path / "runs")
+def test_a_word_that_means_no_run_is_left_for_folders_and_the_hub(two_runs: Path, tiny: Tiny) -> None:
     for word in ("starter", "owner/name", str(tiny.backbone)):
-        assert resolve(word, folder) == ModelRef(word)
+        assert resolve(word, two_runs) == ModelRef(word)
 
 
 def test_the_name_of_a_backbone_is_no_part_of_the_name_of_a_run(tiny: Tiny, hub: Path, tmp_path: Path) -> None:
@@ -113,9 +106,9 @@ def test_the_name_of_a_backbone_is_no_part_of_the_name_of_a_run(tiny: Tiny, hub:
     assert resolve("7f3a", folder).run is None  # a file, such as word vectors
 
 
-def test_a_word_that_means_two_runs_is_an_error(trained: Run, tmp_path: Path) -> None:
+def test_a_word_that_means_two_runs_is_an_error(two_runs: Path) -> None:
     with pytest.raises(DataError) as error:
-        resolve("simple", two_runs(trained, tmp_path / "runs"))
+        resolve("simple", two_runs)
     assert "simple-a" in error.value.hint and "simple-b" in error.value.hint
 
 

@@ -13,6 +13,7 @@ from contrastcli.model import search
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.search import Index, similarities
+from contrastcli.settings.sections import Blank
 from support.contracts import under
 from support.rounding import assert_near
 from support.tiny import WORDS, Tiny
@@ -108,23 +109,20 @@ def test_a_sentence_of_the_corpus_finds_itself_and_more_than_all_are_all(
     assert sorted(n.row for n in nearest) == list(range(1, 301))
 
 
-def test_a_corpus_may_be_any_file_with_a_column_of_sentences(encoder: SentenceEncoder, tmp_path: Path) -> None:
-    (tmp_path / "corpus.csv").write_text('id,text\n1,"ba, den"\n2,go\n')
-    assert {n.text for n in Index(encoder, tmp_path / "corpus.csv").nearest("go", 5)} == {"ba, den", "go"}
-
-
-def test_of_pairs_the_positives_are_searched(encoder: SentenceEncoder, tmp_path: Path) -> None:
-    (tmp_path / "pairs.csv").write_text("question,answer\nba,den\nba,go\n")
-    found = Index(encoder, tmp_path / "pairs.csv").nearest("go", 5)
-    assert [(n.text, n.row) for n in found] == [("go", 2), ("den", 1)]
-
-
-def test_rows_are_numbered_as_in_the_file_where_blank_ones_are_left_out(
-    encoder: SentenceEncoder, tmp_path: Path
+@pytest.mark.parametrize(
+    ("lines", "blank", "expected"),
+    [
+        (["id,text", '1,"ba, den"', "2,go"], "error", [("go", 2), ("ba, den", 1)]),
+        # Of pairs the positives are searched, by their rows in the file.
+        (["question,answer", "ba,den", "ba,", "lum,go"], "drop", [("go", 3), ("den", 1)]),
+    ],
+)
+def test_a_corpus_is_a_column_of_sentences_or_the_positives_of_pairs_by_their_rows(
+    encoder: SentenceEncoder, tmp_path: Path, lines: list[str], blank: Blank, expected: list[tuple[str, int]]
 ) -> None:
-    (tmp_path / "pairs.csv").write_text("question,answer\nba,den\nba,\nlum,go\n")
-    found = Index(encoder, tmp_path / "pairs.csv", blank="drop").nearest("go", 5)
-    assert [(n.text, n.row) for n in found] == [("go", 3), ("den", 1)]
+    (tmp_path / "corpus.csv").write_text("\n".join(lines) + "\n")
+    found = Index(encoder, tmp_path / "corpus.csv", blank=blank).nearest("go", 5)
+    assert [(n.text, n.row) for n in found] == expected
 
 
 def test_a_corpus_is_encoded_once(encoder: SentenceEncoder, corpus: Path, encoded: list[str]) -> None:
