@@ -18,7 +18,6 @@ from support.families import embedder, reference
 from support.resuming import state, train_with_a_kill
 from support.rounding import assert_near
 from support.tiny import Tiny, told, train
-from support.trainers import trainer_of
 
 __all__ = ["embedder"]
 LORA: dict[str, Any] = {"model__lora": 4, "model__lora_dropout": 0.1, "train__max_steps": 3, "train__save_every": 2}
@@ -54,12 +53,6 @@ def test_an_adapter_of_a_family_is_one_model_everywhere(embedder: Tiny, tmp_path
     (tmp_path / "alone" / "adapter_config.json").unlink()
     with pytest.raises(DataError, match=r"alone has no adapter_config\.json"):
         load_encoder(tmp_path / "alone")
-
-
-def test_lower_layers_of_a_family_are_frozen(embedder: Tiny, tmp_path: Path) -> None:
-    encoder = trainer_of(embedder, tmp_path, "simcse", "pairs", model__freeze="embeddings").encoder
-    frozen = [name for name, parameter in encoder.named_parameters() if not parameter.requires_grad]
-    assert frozen and not any(".layer" in name or ".block" in name or ".h." in name for name in frozen)
 
 
 def test_without_peft_the_error_says_what_to_install(

@@ -174,6 +174,12 @@ def test_an_adapter_has_the_attention_of_its_base(qwen: Path) -> None:
     assert load_untrained(Model(backbone=str(qwen), lora=2)).contract.attention == "bidirectional"
 
 
+def test_what_comes_before_the_layers_of_a_family_is_frozen_alone(family: Path) -> None:
+    encoder = load_untrained(Model(backbone=str(family), freeze="embeddings"))
+    frozen = [name for name, parameter in encoder.named_parameters() if not parameter.requires_grad]
+    assert frozen and not any(".layer" in name or ".block" in name or ".h." in name for name in frozen)
+
+
 def test_rotary_frequencies_are_not_rounded_in_bf16(qwen: Path) -> None:
     """Else the thousandth position would be turned by radians too many."""
     exact, rounded = load_backbone(qwen), load_backbone(qwen).bfloat16()
