@@ -10,8 +10,10 @@ import pytest
 
 from contrastcli import load
 from contrastcli.runs.directory import Run
-from support.command import Contrast, failed
+from contrastcli.tui.app import ContrastApp
+from support.command import Contrast, failed, refused
 from support.packages import files_of_topic, found_here, install, python
+from support.screens import says, show, until
 
 QUESTIONS = {"animals": ["cat dog horse hammer", "duck goose swan train"], "tools": ["saw hammer drill soup"]}
 
@@ -34,6 +36,7 @@ def here(site: Path, contrast: Contrast) -> Iterator[Contrast]:
 def test_it_is_measured_and_kept_like_the_others(here: Contrast, run: Run) -> None:
     measured = json.loads(here("eval", "simple", "--suite", "odd-one-out,sts", "--task", "animals", "--json").out)
     assert list(measured["suites"]) == ["odd-one-out"]
+    assert "tools" not in (some := measured["suites"]["odd-one-out"]) and some["average"] is None and some["partial"]
     scores = json.loads(here("eval", "simple", "--suite", "odd-one-out", "--json").out)["suites"]["odd-one-out"]
     model, right = load(str(run.path)), {}
     for task, rows in QUESTIONS.items():
@@ -45,12 +48,23 @@ def test_it_is_measured_and_kept_like_the_others(here: Contrast, run: Run) -> No
     assert scores["protocol"] == "farthest from the sum of the four, pooling: mean"
     shown = here("runs", "show", "simple").out
     assert re.search(rf"^odd-one-out average +{scores['average']:.2f}$", shown, re.M)
+    assert here("export", "simple", "out").code == 0
+    card = Path("out/README.md").read_text()
+    assert "## Scores: odd-one-out, with seed 42\n\n| Task | Accuracy | Questions |\n" in card and "| animals |" in card
 
 
 def test_it_has_a_table_and_stands_in_the_help(here: Contrast) -> None:
     lines = here("eval", "tiny/backbone", "--suite", "odd-one-out").out.splitlines()
     assert [line.split()[0] for line in lines[2:7]] == ["odd-one-out", "Task", "animals", "tools", "Avg."]
     assert "odd-one-out  Of four words the last does not belong" in here("help", "suites").out
+    assert "geometry, mteb, or another package's." in " ".join(here("eval", "--help").out.split())
+
+
+async def test_the_app_offers_it_and_shows_its_table(here: Contrast, run: Run) -> None:
+    assert here("eval", "simple", "--suite", "odd-one-out").code == 0
+    async with show(ContrastApp(run.path.parent)) as pilot:
+        await pilot.press("4")
+        await until(pilot, lambda: says(pilot, "the word that does not", "Task Accuracy Questions"))
 
 
 def test_of_this_package_it_imports_the_api_alone_and_its_suite_no_torch(site: Path) -> None:
@@ -63,9 +77,10 @@ def test_of_this_package_it_imports_the_api_alone_and_its_suite_no_torch(site: P
     assert (last, loaded) == ("odd-one-out", "False")
 
 
-def test_an_unknown_suite_is_answered_with_the_nearest_of_all(here: Contrast) -> None:
-    answer = here("eval", "tiny/backbone", "--suite", "odd-one")
-    assert answer.code == 2 and "did you mean 'odd-one-out'?" in answer.err
+def test_an_unknown_suite_or_task_is_answered_with_the_nearest_of_all(here: Contrast) -> None:
+    words = ("eval", "tiny/backbone", "--suite")
+    refused(here(*words, "odd-one"), 2, "no suite 'odd-one'", "did you mean 'odd-one-out'?")
+    refused(here(*words, "odd-one-out", "--task", "animal"), 2, "no task 'animal'", "'animals'")
 
 
 BROKEN = {
