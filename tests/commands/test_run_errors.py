@@ -47,6 +47,17 @@ def test_a_resume_that_is_refused_leaves_the_run_as_it_was(contrast: Contrast, r
     assert run.status().state == "finished"
 
 
+def test_a_resume_with_another_teacher_is_refused_before_its_settings_are_written(contrast: Contrast, run: Run) -> None:
+    shutil.copytree(run.checkpoint(), "teacher")
+    words = ("--objective", "rankcse", "--teachers", "./teacher:cls", "--data", "tiny/sentences.jsonl")
+    assert contrast(*train(*words, "--dev", "none", "--name", "student")).code == 0
+    student = Run(Path("runs/student"))
+    before = student.config_path.read_bytes()
+    shutil.copy("tiny/backbone/model.safetensors", "teacher/model.safetensors")
+    failed(contrast("train", "--resume", "student", "--max-steps", "3"), 3, "teacher has other weights than those")
+    assert student.config_path.read_bytes() == before and student.status().state == "finished"
+
+
 def test_a_model_that_is_no_model_may_be_a_misspelt_run(contrast: Contrast, run: Run) -> None:
     refused(contrast("query", "a", "b", "--model", "simpel"), 3, "the model 'simpel'", "did you mean the run 'simple'?")
     refused(contrast("query", "a", "b", "--model", "two"), 3, "the model 'two' is neither", "name a run (simple), or")
