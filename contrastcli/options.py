@@ -117,7 +117,7 @@ COLUMNS = _option(
     "--columns", "What the columns are: text=body,id=key or anchor=a,positive=b.", default="", metavar="ROLES"
 )
 LABELS = _option("--labels", "What labels mean: 0=entailment,1=neutral,2=contradiction.", default="", metavar="NAMES")
-OVERWRITE = _option("--overwrite", "Replace an earlier export in DEST.", is_flag=True)
+OVERWRITE = _option("--overwrite", "Replace an earlier export there.", is_flag=True)
 DRY_RUN = _option("--dry-run", "Show what would be done.", is_flag=True)
 BLANK = _choice("--blank", sections.Blank, "Rows with a blank text: refuse the data, or leave them out.", "error")
 
@@ -223,7 +223,7 @@ EXPORTING = (
 MERGING = (
     click.Argument(["base"], metavar="BASE", shell_complete=RUN.shell_complete),
     click.Argument(["runs"], nargs=-1, required=True, metavar="RUN...", shell_complete=RUN.shell_complete),
-    click.Argument(["dest"], type=PATH),
+    _option("-o --out dest", "The new folder.", required=True, type=PATH, metavar="DIR"),
     _option("--alpha", "Share of the runs; auto: the best on dev data.", type=AutoOrNumber(0, 1), default="auto"),
     _option("--dev", "Dev data; none: measure nothing. Default: those of the runs.", metavar="DATA"),
     _option("--general", "A set to keep the score on. Default: that of the first run.", metavar="DATA"),

@@ -67,8 +67,9 @@ def merge(
     if len(models) < len(refs):
         raise UsageError("one model is named twice", "name a base, and runs that began from it")
     if (run := refs[0].run) and len(refs) == 2 and resolve(run.config().model.backbone).is_same(refs[1]):
-        words = ["contrast", "merge", runs[0], base, str(dest), *([] if alpha is None else ["--alpha", f"{alpha:g}"])]
-        raise UsageError(f"{run.name} began from {refs[1].name}, which is the base", shlex.join(words))
+        command = shlex.join(["contrast", "merge", runs[0], base, "-o", str(dest)])
+        what = f"{run.name} began from {refs[1].name}, which is the base"
+        raise UsageError(what, command if alpha is None else f"{command} --alpha {alpha:g}")
     own, general, keep = _read_data(refs[1:], **how)
     mixture = load_mixture(refs[0], refs[1:])
     if own is None and alpha is None:
@@ -79,8 +80,7 @@ def merge(
         rows, best = _measure(mixture, models, alpha, DevSet.of(own, mixture.encoder, general), keep)
     first, *names = models
     output = str(dest) if alpha is not None or not best.model else None
-    sources = [one.source for one in (own, general) if one]
-    merged = Merged(first, names, sources, rows, best, output)
+    merged = Merged(first, names, [one.source for one in (own, general) if one], rows, best, output)
     if output and best.alpha is not None:
         encoder = mixture.at(best.alpha)
         encoder.name = dest.resolve().name
@@ -181,7 +181,7 @@ def _grid(merged: Merged) -> Grid:
 def _about(merged: Merged) -> list[str]:
     """The part of the card on the members, what was measured, and the command that writes the same model again."""
     runs, alpha = [without_folders(run) for run in merged.runs], f"{merged.best.alpha:g}"
-    command = shlex.join(["contrast", "merge", without_folders(merged.base), *runs, "DEST", "--alpha", alpha])
+    command = shlex.join(["contrast", "merge", without_folders(merged.base), *runs, "-o", "DIR", "--alpha", alpha])
     mean = f"the mean of {', '.join(map(in_code, runs))}" if len(runs) > 1 else in_code(runs[0])
     text = f"The weights are (1 − α) · base + α · run, with α = {alpha}, of {in_code(merged.base)} and {mean}."
     tables = [markdown_table(*_grid(merged))] if merged.rows else []

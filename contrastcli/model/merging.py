@@ -68,7 +68,7 @@ def _load_alike(model: ModelRef, first: SentenceEncoder, run: ModelRef) -> Weigh
         if facts.get(name) != others.get(name):
             differs = f"{others.get(name, 'missing')} in {model.name}, and {facts.get(name, 'missing')} in {run.name}"
             backbone = resolve(run.run.config().model.backbone if run.run else "BACKBONE")
-            command = shlex.join(["contrast", "merge", backbone.name, run.name, "DEST"])
+            command = shlex.join(["contrast", "merge", backbone.name, run.name, "-o", "DIR"])
             hint = f"merge runs of one backbone, pooling and prompts: {command}"
             if model.is_same(backbone):
                 hint = f"{run.name} cannot be merged with its backbone: train again with a lower --lr"

@@ -259,17 +259,20 @@ def _with_argument(ctx: click.Context, words: Sequence[str], param: click.Parame
         return ""
     if isinstance(param.type, click.Choice):
         return f"one of {', '.join(param.type.choices)}, as in {ctx.command_path} {param.type.choices[0]}"
-    # Of any number, what stands for the last may be meant: a name that is no path.
-    is_last = param.nargs < 0 and 0 < len(given) == len(arguments) - 1 and "/" not in given[-1]
-    missing = arguments[-1] if is_last else param
-    at = arguments.index(missing)
+    at = arguments.index(param)
     following = [one for one in arguments[at + 1 :] if one.required and len(given) <= at]
-    names = [one.make_metavar(ctx).partition("|")[0].strip("[]. ") for one in (missing, *following)]
+    names = [one.make_metavar(ctx).partition("|")[0].strip("[]. ") for one in (param, *following)]
     return " ".join(filter(None, [ctx.command_path, shlex.join(words[:at]), *names, shlex.join(words[at:])]))
 
 
 def _with_option(ctx: click.Context, words: Sequence[str], param: click.Option) -> str:
-    """What to type for an option that is missing or wrong: the file to write behind -o, or an example."""
+    """What to type for an option that is missing or wrong: the file or folder to write behind -o, or an example."""
+    given = [*takewhile(lambda word: not word.startswith("-"), words)]
+    if param.name == "dest" and given:
+        # The last word is that folder, unless it is one of the models.
+        is_model = len(given) < 3 or os.path.isdir(given[-1]) or _run(ctx, given[-1]).exists()
+        at = len(given) if is_model else len(given) - 1
+        return _line(ctx, [*words[:at], "-o", *(["DIR"] if is_model else []), *words[at:]])
     for at, word in enumerate(words) if param.name == "output" else ():
         if at and (word.endswith(_WRITTEN[:2]) or (word.endswith(_WRITTEN) and not os.path.exists(word))):
             return _line(ctx, [*words[:at], *words[at + 1 :], "-o", word])

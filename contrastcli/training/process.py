@@ -113,7 +113,7 @@ def _merge(run: Run, config: Config) -> str:
     backbone, merged = resolve(config.model.backbone), shlex.quote(f"{run.name}-merged")
     if config.model.head == "keep" or contract_changes(read_contract(backbone.folder()), config.model):
         return ""
-    return f"contrast merge {shlex.quote(backbone.name)} {run.word} {merged}"
+    return f"contrast merge {shlex.quote(backbone.name)} {run.word} -o {merged}"
 
 
 def _judge(trainer: Trainer, run: Run, emit: Emit) -> None:

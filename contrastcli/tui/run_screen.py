@@ -192,7 +192,7 @@ class RunScreen(ModeScreen):
         question = f"Write the best model between {base} and {in_words(saved)} to which new folder?"
         if not (folder := await self.app.push_screen_wait(Prompt(question, f"merged/{saved[0].name}"))):
             return
-        words = (base, *(str(run.path.resolve()) for run in saved), folder)
+        words = (base, *(str(run.path.resolve()) for run in saved), "--out", folder)
         done = await self._work(f"measuring models between {base} and {in_words(saved)}", "merge", *words)
         if done.error:
             self.contrast.fail(done.error)

@@ -83,20 +83,20 @@ def assert_weights(folder: str, expected: Tensors) -> None:
 
 def test_weights_are_between_those_of_base_and_run(run: Run, contrast: Contrast) -> None:
     base, other = weights(BASE), weights(run.checkpoint())
-    assert contrast("merge", BASE, "simple", "mixed", "--alpha", 0.3).code == 0
+    assert contrast("merge", BASE, "simple", "-o", "mixed", "--alpha", 0.3).code == 0
     assert_weights("mixed", between(base, other, 0.3))
 
 
 @pytest.mark.parametrize(("alpha", "of"), [(0, "base"), (1, "run")])
 def test_at_the_ends_they_are_those_to_the_bit(run: Run, contrast: Contrast, alpha: int, of: str) -> None:
     expected = weights(BASE if of == "base" else run.checkpoint())
-    assert contrast("merge", BASE, "simple", "end", "--alpha", alpha, "--dev", "none").code == 0
+    assert contrast("merge", BASE, "simple", "-o", "end", "--alpha", alpha, "--dev", "none").code == 0
     assert all(tensor.tobytes() == expected[name].tobytes() for name, tensor in weights("end").items())
 
 
 def test_several_runs_take_part_by_their_mean(contrast: Contrast) -> None:
     runs = [moved(f"run-{n}", n) for n in range(3)]
-    assert contrast("merge", BASE, *runs, "soup", "--alpha", 0.5).code == 0
+    assert contrast("merge", BASE, *runs, "-o", "soup", "--alpha", 0.5).code == 0
     mean = {name: np.mean([weights(run)[name] for run in runs], axis=0) for name in weights(BASE)}
     assert_weights("soup", between(weights(BASE), mean, 0.5))
 
@@ -105,7 +105,7 @@ def test_layers_after_the_pooling_are_merged_too(tiny: Tiny, contrast: Contrast)
     one, two = write_embedder(tiny.backbone, Path("one")), write_embedder(Path(moved("moved")), Path("two"))
     dense = next(two.glob(f"*Dense/{WEIGHTS}"))
     save_file({name: 3 * tensor for name, tensor in load_file(dense).items()}, dense)
-    assert contrast("merge", "one", "two", "both", "--alpha", 0.25).code == 0
+    assert contrast("merge", "one", "two", "-o", "both", "--alpha", 0.25).code == 0
     assert_weights("both", between(weights(one), weights(two), 0.25))
     assert str(loaded("both").contract) == str(loaded("one").contract)
 
@@ -124,7 +124,7 @@ def test_the_best_alpha_is_that_of_all_exported_models(contrast: Contrast) -> No
     scores = {alpha: eval_scores(contrast, model, dev, general) for alpha, model in models.items()}
     assert max(scores, key=lambda alpha: scores[alpha][0]) == 0.7
 
-    answer = contrast("merge", BASE, run, "best", "--dev", dev, "--general", general, "--json")
+    answer = contrast("merge", BASE, run, "-o", "best", "--dev", dev, "--general", general, "--json")
     told = json.loads(answer.out)
     measured = {row["alpha"]: [100 * row[of]["after"] for of in ("own", "general")] for row in told["rows"]}
     assert {alpha: pytest.approx(numbers, abs=1e-3) for alpha, numbers in scores.items()} == measured
@@ -135,7 +135,7 @@ def test_the_best_alpha_is_that_of_all_exported_models(contrast: Contrast) -> No
     assert 0 < best < 0.7 and told["best"]["alpha"] == best and told["output"] == "best"
     assert_weights("best", between(weights(BASE), weights(run), best))
 
-    contrast("merge", BASE, run, "freely", "--dev", dev, "--general", "none")
+    contrast("merge", BASE, run, "-o", "freely", "--dev", dev, "--general", "none")
     assert_weights("freely", between(weights(BASE), weights(run), 0.7))
 
 
@@ -144,7 +144,7 @@ def test_a_run_says_its_dev_sets_and_how_far_the_general_score_may_fall(tiny: Ti
     changes = {"dev__general": general, "dev__keep_general": 4.0, "train__lr": 0.05, "train__max_steps": 8}
     run = tiny.run(Path("runs/far"), "simcse", "pairs", **changes)
     train(run)
-    told = json.loads(contrast("merge", BASE, "far", "merged", "--json").out)
+    told = json.loads(contrast("merge", BASE, "far", "-o", "merged", "--json").out)
     assert told["data"] == [str(tiny.dev), general]
     falls = [100 * (row["general"]["before"] - row["general"]["after"]) for row in told["rows"]]
     assert [row["keeps"] for row in told["rows"]] == [fall <= 4 for fall in falls] and max(falls) > 4
@@ -154,7 +154,7 @@ def test_a_run_says_its_dev_sets_and_how_far_the_general_score_may_fall(tiny: Ti
 def test_where_a_model_is_the_best_nothing_is_written(contrast: Contrast, alpha: int, best: str) -> None:
     run = moved("run")
     dev = rated("dev.csv", BASE if alpha == 0 else run)
-    answer = contrast("merge", BASE, run, "merged", "--dev", dev, "--general", "none")
+    answer = contrast("merge", BASE, run, "-o", "merged", "--dev", dev, "--general", "none")
     assert answer.code == 0 and not Path("merged").exists()
     last = answer.out.splitlines()[-1]
     assert last == f"{best} is the best, and nothing is written; to use it: contrast export {best} DEST"
@@ -164,7 +164,7 @@ def test_where_a_model_is_the_best_nothing_is_written(contrast: Contrast, alpha:
 def test_a_soup_is_not_written_where_one_run_alone_is_better(contrast: Contrast) -> None:
     runs = [moved("one", 1), moved("two", 2)]
     dev = rated("dev.csv", "two")
-    answer = contrast("merge", BASE, *runs, "soup", "--dev", dev, "--general", "none", "--json")
+    answer = contrast("merge", BASE, *runs, "-o", "soup", "--dev", dev, "--general", "none", "--json")
     told = json.loads(answer.out)
     assert (told["best"]["model"], told["output"]) == ("two", None) and not Path("soup").exists()
     assert [row["model"] for row in told["rows"]] == [BASE, "one", "two", *[""] * 10]
@@ -174,13 +174,13 @@ def test_a_mean_of_runs_is_written_where_it_is_the_best(contrast: Contrast) -> N
     runs = [moved("one", 1), moved("two", 2)]
     mean = {name: (weights("one")[name] + weights("two")[name]) / 2 for name in weights(BASE)}
     dev = rated("dev.csv", write_like("mean", mean))
-    contrast("merge", BASE, *runs, "soup", "--dev", dev, "--general", "none")
+    contrast("merge", BASE, *runs, "-o", "soup", "--dev", dev, "--general", "none")
     assert_weights("soup", mean)
 
 
 def test_equal_scores_go_to_the_smaller_alpha(contrast: Contrast) -> None:
     run = moved("run", by=1e-7)
-    answer = contrast("merge", BASE, run, "merged", "--dev", rated("dev.csv", BASE), "--general", "none")
+    answer = contrast("merge", BASE, run, "-o", "merged", "--dev", rated("dev.csv", BASE), "--general", "none")
     assert answer.out.splitlines()[-1].startswith(f"{BASE} is the best") and not Path("merged").exists()
 
 
@@ -188,7 +188,9 @@ def test_of_equal_scores_the_better_in_general_is_taken(contrast: Contrast) -> N
     run = moved("run", by=0.1)
     Path("dev.csv").write_text("anchor,positive\nba den fir,ba den fir ba\ngo lum sir,go lum sir go\n")
     general = rated("general.csv", at(0.6, run))
-    told = json.loads(contrast("merge", BASE, run, "best", "--dev", "dev.csv", "--general", general, "--json").out)
+    told = json.loads(
+        contrast("merge", BASE, run, "-o", "best", "--dev", "dev.csv", "--general", general, "--json").out
+    )
     assert {row["own"]["after"] for row in told["rows"]} == {1.0}
     assert told["best"]["alpha"] == 0.6 and told["output"] == "best"
 
@@ -196,7 +198,7 @@ def test_of_equal_scores_the_better_in_general_is_taken(contrast: Contrast) -> N
 def test_a_typed_alpha_is_written_and_measured_between_the_two(contrast: Contrast) -> None:
     run = moved("run")
     dev, general = rated("dev.csv", at(0.5, run)), rated("general.csv", BASE)
-    answer = contrast("merge", BASE, run, "merged", "--dev", dev, "--general", general, "--alpha", 0.5)
+    answer = contrast("merge", BASE, run, "-o", "merged", "--dev", dev, "--general", general, "--alpha", 0.5)
     lines = answer.out.splitlines()
     assert [line.split()[0] for line in lines[:4]] == ["α", "0", "0.5", "1"]
     better = (
@@ -215,7 +217,7 @@ def test_texts_are_tokenised_once(contrast: Contrast, monkeypatch: pytest.Monkey
         return encode(self, texts, max_length)
 
     monkeypatch.setattr(Tokenizer, "encode", noted)
-    contrast("merge", BASE, run, "merged", "--dev", dev, "--general", "none")
+    contrast("merge", BASE, run, "-o", "merged", "--dev", dev, "--general", "none")
     assert sorted(seen) == sorted(set(sentences()))
 
 
@@ -223,10 +225,10 @@ def test_texts_are_tokenised_once(contrast: Contrast, monkeypatch: pytest.Monkey
 def test_other_software_loads_it_and_its_card_says_what_it_is(contrast: Contrast, run: Run) -> None:
     dev = rated("dev.csv", str(run.checkpoint()))
     base = Path(BASE).resolve()
-    contrast("merge", base, "simple", "merged", "--alpha", 0.75, "--dev", dev, "--general", "none")
+    contrast("merge", base, "simple", "-o", "merged", "--alpha", 0.75, "--dev", dev, "--general", "none")
     card = Path("merged/README.md").read_text()
     assert "# merged\n" in card and "α = 0.75, of `backbone` and `simple`" in card and str(base) not in card
-    assert "    contrast merge backbone simple DEST --alpha 0.75\n" in card
+    assert "    contrast merge backbone simple -o DIR --alpha 0.75\n" in card
     assert "| α | Spearman, dev.csv | change, 95 % |  |" in card and "| 0.75 | " in card
     library = pytest.importorskip("sentence_transformers")
     vectors = library.SentenceTransformer("merged", device="cpu").encode(sentences()[:8])
@@ -238,7 +240,7 @@ def test_an_adapter_is_added_to_its_base_first(tiny: Tiny, contrast: Contrast) -
     pytest.importorskip("peft")
     train(tiny.run(Path("runs/lora"), "simcse", "pairs", model__lora=4, train__max_steps=4))
     contrast("export", "lora", "whole")
-    assert contrast("merge", BASE, "lora", "merged", "--alpha", 0.5).code == 0
+    assert contrast("merge", BASE, "lora", "-o", "merged", "--alpha", 0.5).code == 0
     assert_weights("merged", between(weights(BASE), weights("whole"), 0.5))
 
 
@@ -251,38 +253,44 @@ def test_models_that_differ_are_refused(tiny: Tiny, contrast: Contrast) -> None:
     train(tiny.run(Path("runs/cls"), "simcse", "pairs", model__pooling="cls", train__max_steps=1))
     hint = f"contrast merge {tiny.backbone} "
     write_embedder(tiny.backbone, Path("embedder"))
-    refuses(contrast("merge", "embedder", "cls", "merged", "--dev", "none", "--alpha", 1), "the pooling is mean", hint)
+    refuses(
+        contrast("merge", "embedder", "cls", "-o", "merged", "--dev", "none", "--alpha", 1), "the pooling is mean", hint
+    )
     write_backbone(Path("wide"), intermediate_size=80)
-    refuses(contrast("merge", "wide", "cls", "merged", "--alpha", 0.5), "80×32 in wide, and 64×32", hint)
+    refuses(contrast("merge", "wide", "cls", "-o", "merged", "--alpha", 0.5), "80×32 in wide, and 64×32", hint)
     vocabulary = json.loads(Path(shutil.copytree(BASE, "other"), "tokenizer.json").read_text())
     words = vocabulary["model"]["vocab"]
     words["ba"], words["ben"] = words["ben"], words["ba"]
     Path("other/tokenizer.json").write_text(json.dumps(vocabulary))
     for words in (("--alpha", 0.5), ()):
-        refuses(contrast("merge", "other", "cls", "merged", *words), "the vocabulary is of 65 tokens", hint)
+        refuses(contrast("merge", "other", "cls", "-o", "merged", *words), "the vocabulary is of 65 tokens", hint)
     # A bare backbone has no pooling of its own.
-    assert contrast("merge", BASE, "cls", "merged", "--alpha", 0.5).code == 0
+    assert contrast("merge", BASE, "cls", "-o", "merged", "--alpha", 0.5).code == 0
     assert loaded("merged").contract.pooling == "cls"
 
 
 def test_a_run_that_its_own_backbone_differs_from_is_not_sent_back_to_it(tiny: Tiny, contrast: Contrast) -> None:
     train(tiny.run(Path("runs/kept"), "simcse", "pairs", model__head="keep", train__max_steps=1))
-    answer = contrast("merge", tiny.backbone, "kept", "merged", "--alpha", 0.5)
+    answer = contrast("merge", tiny.backbone, "kept", "-o", "merged", "--alpha", 0.5)
     refuses(answer, "after.0.linear.weight is missing in", "train again with a lower --lr")
     assert "contrast merge" not in answer.err
 
 
 def test_what_cannot_be_meant_is_refused(contrast: Contrast) -> None:
     run = moved("run")
-    refuses(contrast("merge", BASE, run, "merged"), "no dev data to choose alpha by", "--dev FILE or stsb")
-    refuses(contrast("merge", BASE, run, "merged", "--alpha", 1.5), "not in the range 0<=x<=1", "--alpha")
-    refuses(contrast("merge", BASE, BASE, "merged"), "named twice", "")
+    refuses(contrast("merge", BASE, run, "-o", "merged"), "no dev data to choose alpha by", "--dev FILE or stsb")
+    refuses(contrast("merge", BASE, run, "-o", "merged", "--alpha", 1.5), "not in the range 0<=x<=1", "--alpha")
+    refuses(contrast("merge", BASE, BASE, "-o", "merged"), "named twice", "")
     refuses(
-        contrast("merge", BASE, run, "merged", "--columns", "anchor=a", "--alpha", 1), "--columns says", "--dev FILE"
+        contrast("merge", BASE, run, "-o", "merged", "--columns", "anchor=a", "--alpha", 1),
+        "--columns says",
+        "--dev FILE",
     )
-    refuses(contrast("merge", BASE, run, "merged", "--general", "starter", "--alpha", 1), "--general is", "--dev FILE")
-    refused(contrast("merge", BASE, run, "run", "--alpha", 1), 2, "run holds a model", "run-2")
-    assert contrast("merge", BASE, run, "merged", "--alpha", 0.5).code == 0
-    refused(contrast("merge", BASE, run, "merged", "--alpha", 0.7), 2, "merged exists", "--overwrite")
-    assert contrast("merge", BASE, run, "merged", "--alpha", 0.7, "--overwrite").code == 0
+    refuses(
+        contrast("merge", BASE, run, "-o", "merged", "--general", "starter", "--alpha", 1), "--general is", "--dev FILE"
+    )
+    refused(contrast("merge", BASE, run, "-o", "run", "--alpha", 1), 2, "run holds a model", "run-2")
+    assert contrast("merge", BASE, run, "-o", "merged", "--alpha", 0.5).code == 0
+    refused(contrast("merge", BASE, run, "-o", "merged", "--alpha", 0.7), 2, "merged exists", "--overwrite")
+    assert contrast("merge", BASE, run, "-o", "merged", "--alpha", 0.7, "--overwrite").code == 0
     assert_weights("merged", between(weights(BASE), weights(run), 0.7))

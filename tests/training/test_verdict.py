@@ -135,10 +135,10 @@ def test_the_verdict_ends_what_the_command_line_says(tiny: Tiny, place: Path, co
 def test_the_command_that_mends_it_can_be_copied(tiny: Tiny, place: Path, contrast: Contrast) -> None:
     run = tiny.run(place)
     change = Change(before=0.5, after=0.6, low=0.05, high=0.15)
-    verdict = Verdict(step=9, base="e5", best_step=9, change=change, hint="contrast merge e5 mine mine-merged")
+    verdict = Verdict(step=9, base="e5", best_step=9, change=change, hint="contrast merge e5 mine -o mine-merged")
     say(run, verdict, Done(step=9, status="finished", code=0))
     answer = contrast("--runs-dir", str(place.parent), "watch", place.name)
-    assert f"hint: contrast --runs-dir {place.parent} merge e5 mine mine-merged\n" in answer.err
+    assert f"hint: contrast --runs-dir {place.parent} merge e5 mine -o mine-merged\n" in answer.err
 
 
 @pytest.mark.parametrize("changes", [{"model__head": "keep"}, {"model__prompts": "anchor=ask: ,positive=say: "}, {}])
@@ -150,20 +150,20 @@ def test_a_merge_mends_what_has_other_weights_of_its_backbone_alone(
     run = model.run(place, "simcse", "pairs", dev__general=str(tiny.dev), **RUN, **changes)
     train(run)
     (forgetting,) = [alert.hint for alert in told(run, Alert) if alert.rule == "forgetting"]
-    merge = f"contrast merge {model.backbone} {run.name} {run.name}-merged"
+    merge = f"contrast merge {model.backbone} {run.name} -o {run.name}-merged"
     assert last(run).hint == ("train again with a lower --lr" if changes else merge)
     assert (merge in forgetting) == (not changes) and "a lower --lr" in forgetting
 
 
 def test_a_general_score_that_falls_by_more_than_its_interval_is_said_once() -> None:
     def alerts(*highs: float) -> list[tuple[str, int, str]]:
-        rules = Rules(Alerts(), merge="contrast merge e5 mine mine-merged")
+        rules = Rules(Alerts(), merge="contrast merge e5 mine -o mine-merged")
         changes = [Change(before=0.75, after=0.7, low=-0.2, high=high) for high in highs]
         events = [structs.replace(evaluated(step, 0.5), general=change) for step, change in enumerate(changes, 1)]
         alerts = (alert for event in events for alert in rules(event))
         return [(alert.rule, alert.step, alert.hint.partition("after it: ")[2]) for alert in alerts]
 
-    forgetting = "forgetting", 2, "contrast merge e5 mine mine-merged"
+    forgetting = "forgetting", 2, "contrast merge e5 mine -o mine-merged"
     assert alerts(0.1, -0.01, -0.05) == [forgetting] and alerts(0.1, 0.0) == []
 
 

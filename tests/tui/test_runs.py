@@ -472,7 +472,7 @@ async def test_m_in_capitals_merges_what_is_selected_with_its_backbone(
         await pilot.pause(0.2)
     assert told[0].startswith("measuring models between starter and 2 runs") and len(told) == ended
     paths = [str((place / name).resolve()) for name in ("starter-stopped", "starter-finished")]
-    assert commands.calls == [("merge", "starter", *paths, "out")]
+    assert commands.calls == [("merge", "starter", *paths, "--out", "out")]
 
 
 async def test_what_is_selected_is_exported_and_deleted_together(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
