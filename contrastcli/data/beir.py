@@ -6,7 +6,7 @@ corpus-id, score), else dev.tsv, else train.tsv. Each may also be .parquet, as o
 
 import os
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import numpy as np
 from contrastcli.data.formats import Frame
 from contrastcli.data.lines import as_number
 from contrastcli.data.relevance import Retrieval
-from contrastcli.data.sources import data_files, open_frame, read_files, split_of
+from contrastcli.data.sources import data_files, open_frame, read_files, split_of, titled
 from contrastcli.errors import DataError, Use
 from contrastcli.settings.metrics import DOCUMENTS, QUERIES
 
@@ -74,8 +74,7 @@ def read(source: str, corpus: Frame, queries: Frame, qrels: Frame) -> Retrieval:
 
     Raises DataError for missing columns, ids that are blank or occur twice, and a set without a relevant document.
     """
-    titled = (" ".join(words).strip() for words in zip(_cells(corpus, "title"), _cells(corpus, "text"), strict=True))
-    documents, asked = _by_id(corpus, titled), _by_id(queries, _cells(queries, "text"))
+    documents, asked = _by_id(titled(corpus)), _by_id(queries)
     judgements = list(zip(*(_cells(qrels, column) for column in ("query-id", "corpus-id", "score")), strict=True))
     rows = [row for row, (query, _, _) in enumerate(judgements) if query in asked]
     numbers = {name: n for n, name in enumerate(dict.fromkeys(judgements[row][0] for row in rows))}
@@ -99,9 +98,9 @@ def read(source: str, corpus: Frame, queries: Frame, qrels: Frame) -> Retrieval:
     return Retrieval(texts, list(documents.values()), judged, none, source, notes=notes)
 
 
-def _by_id(table: Frame, texts: Iterable[str]) -> dict[str, str]:
+def _by_id(table: Frame) -> dict[str, str]:
     named: dict[str, str] = {}
-    for row, (name, text) in enumerate(zip(_cells(table, "_id"), texts, strict=True)):
+    for row, (name, text) in enumerate(zip(_cells(table, "_id"), _cells(table, "text"), strict=True)):
         if not name or name in named:
             what = f"the _id '{name}' occurs twice" if name else "the _id is blank"
             raise DataError(f"{table.where(row)}: {what}", "give each text its own _id")
@@ -110,9 +109,9 @@ def _by_id(table: Frame, texts: Iterable[str]) -> dict[str, str]:
 
 
 def _cells(table: Frame, column: str) -> list[str]:
-    """The texts of a column, "" where it is blank; of `title` and `score` also where there is none."""
+    """The texts of a column, "" where it is blank; of `score` also where there is none."""
     if column not in table.columns:
-        if column in ("title", "score"):
+        if column == "score":
             return [""] * len(table)
         raise DataError(f"{table.where(0)}: there is no column '{column}'", _HINT)
     return ["" if cell is None else str(cell).strip() for cell in table.columns[column]]

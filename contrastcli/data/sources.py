@@ -109,7 +109,7 @@ def _load_set(
 
 def load_sentences(name: str, columns: str = "", blank: Blank = "error") -> Examples:
     """The sentences of a file or data set, one for each row. Raises DataError if it holds other rows."""
-    frame = open_frame(name, "train")
+    frame = _open_texts(name, columns)
     try:
         examples = from_frame(frame, columns, "", name, blank=blank, texts_only=True)
     except DataError as error:
@@ -133,7 +133,23 @@ def _choices(frame: Frame) -> list[Use]:
 
 def load_documents(name: str, columns: str = "", blank: Blank = "error") -> Examples:
     """What a search ranks: sentences, or the texts of pairs and triplets but their anchors. Raises DataError."""
-    return documents_of(from_frame(open_frame(name, "train"), columns, "", name, blank=blank, texts_only=True))
+    return documents_of(from_frame(_open_texts(name, columns), columns, "", name, blank=blank, texts_only=True))
+
+
+def _open_texts(name: str, columns: str) -> Frame:
+    """A frame whose texts alone are read; the titles of a corpus are part of them, unless `columns` say otherwise."""
+    frame = open_frame(name, "train")
+    return frame if columns else titled(frame)
+
+
+def titled(frame: Frame) -> Frame:
+    """A corpus in BEIR's layout (_id, title, text) with the titles before the texts; any other frame as it is."""
+    if not {"_id", "title", "text"} <= frame.columns.keys():
+        return frame
+    columns = dict(frame.columns)
+    both = zip(columns.pop("title"), columns["text"], strict=True)
+    columns["text"] = Column.of(" ".join(str(cell) for cell in cells if cell) or None for cells in both)
+    return replace(frame, columns=columns, notes=(*frame.notes, "titles are read before their texts"))
 
 
 def open_dev(name: str) -> Frame:

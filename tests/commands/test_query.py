@@ -101,6 +101,16 @@ def test_the_nearest_sentences_of_a_corpus_are_listed_and_its_vectors_cached(
     assert "encoding" in contrast("query", some[3], "--corpus", "corpus.txt", *MODEL).err
 
 
+def test_titles_of_a_corpus_are_searched_and_encoded_before_their_texts(contrast: Contrast) -> None:
+    rows = [{"_id": "d1", "title": "Cats", "text": "They purr."}, {"_id": "d2", "title": None, "text": "A dog."}]
+    Path("corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert contrast("encode", "corpus.jsonl", "-o", "corpus.npy", *MODEL).code == 0
+    answer = contrast("query", "cats", "--corpus", "corpus.jsonl", "--vectors", "corpus.npy", *MODEL, "--json")
+    found = {one["id"]: one["text"] for one in json.loads(answer.out)["neighbours"]}
+    assert found == {"d1": "Cats They purr.", "d2": "A dog."}
+    assert "titles are read before their texts" in answer.err
+
+
 def test_a_run_answers_with_its_best_checkpoint_else_its_last(contrast: Contrast, run: Run) -> None:
     shutil.copytree("tiny/backbone", run.checkpoints_dir / "000009")
     first, second = sentences()[:2]
