@@ -190,7 +190,7 @@ def _write(
         typed = output.suffix in (".jsonl", ".parquet")
         columns[name] = numbers.round(6).tolist() if typed else map("{:.6g}".format, numbers)
     if ids is not None:
-        columns["id"] = (as_id(ids, number) or "" for number in range(len(ids)))
+        columns["id"] = ids
     record = {"contrast": __version__, **msgspec.to_builtins(made)}
     del record["hardest"]
     with writing_to(output, Use("-o", "FILE", "write elsewhere:")), replaced(output) as draft:

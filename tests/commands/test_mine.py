@@ -176,6 +176,12 @@ def test_ids_of_pairs_and_of_a_corpus_are_answered(contrast: Contrast) -> None:
     assert [line.split(",")[-1] for line in Path("t.csv").read_text().splitlines()] == ["id", "r1", "r2"]
 
 
+def test_ids_are_written_as_they_are(contrast: Contrast) -> None:
+    Path("faq.jsonl").write_text('{"id": 7, "q": "ba den", "a": "go lum"}\n{"id": 8, "q": "fir go", "a": "den ba"}\n')
+    assert contrast("mine", "faq.jsonl", "-o", "t.jsonl", *MODEL, *EASY, "--columns", "anchor=q,positive=a").code == 0
+    assert [json.loads(line)["id"] for line in Path("t.jsonl").read_text().splitlines()] == [7, 8]
+
+
 def test_rows_that_are_left_out_do_not_shift_those_that_are_shown(contrast: Contrast) -> None:
     Path("gap.csv").write_text("question,answer\nba den,go lum\n,fir go\nfir go,den ba\nsir,tum\n")
     words = ("mine", "gap.csv", "-o", "t.csv", *MODEL, *EASY, "--blank", "drop", "--show", "9", "--json")
