@@ -105,6 +105,17 @@ def test_the_margin_has_the_unit_of_the_similarity() -> None:
     assert units == [("0", "cosine"), ("10", "degrees"), ("10", "degrees")]
 
 
+def test_a_margin_that_was_typed_in_another_unit_is_inherited() -> None:
+    draft = typed("starter", objective__margin="0.2", objective__similarity="arc")
+    assert draft.config.flat()["objective.margin"] == 10 and "objective.margin" not in draft.typed
+    draft.type("objective.margin", "15")
+    draft.type("objective.similarity", "angle")
+    assert draft.config.flat()["objective.margin"] == 15
+    draft = typed("simace-bert-base", objective__margin="15", train__lr="1e-4")
+    draft.choose_preset("pairsupcon-base")
+    assert draft.typed == {"train.lr": "1e-4"}
+
+
 @pytest.mark.parametrize(
     ("settings", "key", "reason"),
     [

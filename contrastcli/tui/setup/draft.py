@@ -94,10 +94,11 @@ class Draft:
 
     def choose_preset(self, name: str) -> None:
         """Take a preset, none where empty, and the objective that it has."""
-        self.preset = name
+        before, self.preset = self.config, name
         self.reasons = {}
         self.typed.pop(sections.OBJECTIVE.key, None)
         self._read()
+        self._update_units(before)
 
     def type(self, key: str, text: str) -> None:
         """Set a setting; equal to what is inherited, or erased where empty is no value of its own, it is inherited."""
@@ -106,13 +107,21 @@ class Draft:
             # They were of other data, or for another backbone.
             self.reasons = {}
         may_be_empty = setting.kind is str and setting.default == ""
+        before = self.config
         self.typed.pop(key, None)
         if text.strip() or may_be_empty:
             self.typed[key] = text.strip()
         self._update()
         if key in self._values and not self.fields[key].differs:
             del self.typed[key]
-            self._update()
+        self._update_units(before)
+
+    def _update_units(self, before: Config) -> None:
+        """Inherit what was typed in another unit: a margin of 0.2 in cosine is none of 0.2 degrees."""
+        for setting in [self.known[key] for key in self.typed]:
+            if self.config.unit(setting) != before.unit(setting):
+                del self.typed[setting.key]
+        self._update()
 
     def type_all(self, values: Mapping[str, Value]) -> None:
         """Type those of these values that are not inherited; the first one typed may reset others."""
