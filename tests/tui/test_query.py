@@ -179,6 +179,18 @@ async def test_a_second_model_that_is_hidden_is_not_asked(place: Path, models: M
         assert app.screen.query_one("#other", SimilarityPanel).asked is None
 
 
+async def test_another_default_of_both_models_is_told_once(place: Path, models: Models) -> None:
+    app = ContrastApp(place)
+    app.project.second_model, app.project.show_second_model = "", True
+    async with show(app) as pilot:
+        await pilot.press("5")
+        await until(pilot, lambda: len(models.list()) == 2)
+        recorded(place, "finished", "two-run")
+        await pilot.press("4", "5")
+        await until(pilot, lambda: len(models.list()) == 4)
+        assert [one.message for one in app._notifications] == ["the default model is two-run by now"]
+
+
 async def test_a_text_of_more_tokens_than_the_model_reads_is_said_to_be_cut(place: Path, models: Models) -> None:
     async with show(ContrastApp(place), NARROW) as pilot:
         await pilot.press("5")
