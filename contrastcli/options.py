@@ -99,7 +99,8 @@ def _choice(names: str, choices: Any, help: str, default: str | None = None) -> 
 _Form = Literal["text", "markdown", "latex", "csv"]
 _A_MODEL: dict[str, Any] = {"metavar": "RUN|FOLDER|NAME", "shell_complete": RUN.shell_complete}
 
-JSON = _option("--json", "Print JSON.", is_flag=True)
+# It is read first: there is no table beside JSON.
+JSON = _option("--json", "Print JSON.", is_flag=True, is_eager=True)
 MODEL = _option("--model", "Default: CONTRAST_MODEL, else the newest run.", **_A_MODEL)
 POOLING = _option(
     "--pooling",
@@ -153,7 +154,21 @@ TRAINING = (
     _option("--after", "Begin when this run has ended, however it ends.", type=RUN),
 )
 
-FORMAT = _choice("--format form", _Form, "How tables are written; latex needs the package booktabs.", "text")
+
+def _of_a_table(context: click.Context, option: click.Parameter, form: str) -> str:
+    """Raises UsageError for a form of tables beside --json."""
+    if form != "text" and context.params.get("json"):
+        raise UsageError(f"--json prints no table in {form}", "leave out --json or --format")
+    return form
+
+
+FORMAT = _option(
+    "--format form",
+    "How tables are written; latex needs the package booktabs.",
+    type=click.Choice(get_args(_Form)),
+    default="text",
+    callback=_of_a_table,
+)
 
 _SUITES = f"What to measure: {', '.join(SUITES)}, or another package's. Default: sts, or own if there is --data."
 MEASURING = (

@@ -375,6 +375,11 @@ def test_one_run_cannot_be_compared(contrast: Contrast, run: Run, names: tuple[s
     refused(contrast("compare", *names), 2, "only one run to compare")
 
 
+@pytest.mark.parametrize("words", [("--json", "--format", "csv"), ("--format", "csv", "--json")])
+def test_json_has_no_other_form(contrast: Contrast, other: Run, words: tuple[str, ...]) -> None:
+    refused(contrast("compare", "simple", "other", *words), 2, "prints no table in csv", "leave out --json or --format")
+
+
 def test_data_are_for_a_test(contrast: Contrast, other: Run) -> None:
     answer = contrast("compare", "simple", "other", "--dev", "tiny/dev.jsonl")
     assert answer.code == 0 and "other is not different from simple: Spearman " in answer.out
