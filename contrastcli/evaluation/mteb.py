@@ -50,7 +50,7 @@ def find(names: Iterable[str]) -> dict[str, AbsTask]:
             tasks = mteb.get_benchmark(name).tasks if "(" in name else [mteb.get_task(name)]
         except KeyError:
             known = [task.metadata.name for task in mteb.get_tasks()] + [one.name for one in mteb.get_benchmarks()]
-            hint = nearest(name, known, "MTEB's documentation")
+            hint = nearest(name, known, "python -c 'import mteb; print(mteb.get_tasks())'")
             raise UsageError(f"MTEB has no task or benchmark '{name}'", hint) from None
         by_name |= {task.metadata.name: task for task in tasks}
     for name, task in by_name.items():

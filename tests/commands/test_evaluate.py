@@ -117,8 +117,8 @@ def test_one_model_named_twice_is_measured_once(contrast: Contrast, run: Run, mo
 def test_an_unknown_task_of_mteb_gets_a_hint_in_plain_words(contrast: Contrast, run: Run) -> None:
     pytest.importorskip("mteb")
     refused(contrast("eval", "simple", "--suite", "mteb", "--task", "STS12x"), 2, "'STS12x'", "did you mean 'STS12'?")
-    unknown = contrast("eval", "simple", "--suite", "mteb", "--task", "Nope")
-    refused(unknown, 2, "'Nope'", "mteb.get_tasks()")
+    unknown = contrast("eval", "simple", "--suite", "mteb", "--task", "Zzqqxyy")
+    refused(unknown, 2, "'Zzqqxyy'", "python -c 'import mteb; print(mteb.get_tasks())' lists them")
     assert "KeyError" not in unknown.err
 
 

@@ -107,7 +107,7 @@ def test_a_task_that_fails_is_named_and_the_others_are_run(measured: Measure) ->
     assert list(result.tasks) == ["LocalSTS"] and result.averages["average"] is None and result.partial
     assert {task: error.what for task, error in result.missing.items()} == {"Broken": "the hub cannot be reached"}
     marks = {name: row[""] for name, row in cells(result).items()}
-    assert marks == {"LocalSTS": "", "Broken": "missing", "Avg.": "1 of 2"}
+    assert marks == {"LocalSTS": "", "STS, 1": "", "Broken": "missing", "Avg.": "1 of 2"}
 
 
 def test_tasks_are_found_by_mtebs_names() -> None:
