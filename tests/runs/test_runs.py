@@ -20,7 +20,7 @@ from contrastcli.runs.process import hold
 from contrastcli.settings.config import Config
 from support.events import started
 from support.settings import config
-from support.signs import ELSEWHERE, a_process_that_ended, age, beat, evaluated, say, step_at
+from support.signs import DEAD, ELSEWHERE, age, beat, evaluated, say, step_at
 
 
 def config_of(changes: Mapping[str, object] = {}) -> Config:
@@ -143,7 +143,7 @@ def test_an_unknown_run_names_the_nearest(tmp_path: Path) -> None:
 
 
 def test_removing_a_run_leaves_nothing_of_it(run: Run) -> None:
-    say(run, started(a_process_that_ended()), Done(step=11, status="finished", code=0))
+    say(run, started(DEAD), Done(step=11, status="finished", code=0))
     remove(run)
     assert not run.path.exists()
 
@@ -169,7 +169,7 @@ def checkpoint_of(run: Run) -> Path:
 
 def test_pruning_keeps_the_models_of_ended_runs_and_leaves_others_alone(tmp_path: Path) -> None:
     ended, going = (create(config_of(), tmp_path, name) for name in ("ended", "going"))
-    say(ended, started(a_process_that_ended()), Done(step=100, status="finished", code=0))
+    say(ended, started(DEAD), Done(step=100, status="finished", code=0))
     say(going, started(ELSEWHERE))
     beat(going, ELSEWHERE)
     pruned, kept = checkpoint_of(ended), checkpoint_of(going)

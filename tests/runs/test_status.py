@@ -23,7 +23,7 @@ from contrastcli.runs.process import hold, launch, request_stop, wait_for_end
 from contrastcli.runs.status import Writer, read_writer, this_process
 from support.events import started
 from support.settings import config
-from support.signs import ELSEWHERE, a_process_that_ended, age, beat, evaluated, say, step_at
+from support.signs import DEAD, ELSEWHERE, age, beat, evaluated, say, step_at
 from support.waiting import wait_until
 
 
@@ -38,19 +38,44 @@ def test_a_run_without_a_process_is_starting_until_the_grace_is_over(run: Run) -
     assert run.status().state == "killed"
 
 
-def test_a_run_whose_process_could_not_write_its_first_event_has_failed(run: Run) -> None:
-    run.events_path.touch()
-    assert run.status().state == "failed"
-    beat(run, this_process())
-    assert run.status().state == "starting"
+ME = this_process()
+EARLIER = Writer(ME.host, ME.pid, ME.process_start - 3600.0)
+BEGAN, LOADS = [started(ME), step_at(10)], [Progress(step=0, what="tokenising", done=1, total=2)]
+STOPPED = [started(ELSEWHERE), step_at(10), Done(step=10, status="stopped", code=0)]
 
 
-def test_a_run_that_loads_is_starting_until_its_process_dies(run: Run) -> None:
-    beat(run, this_process())
-    say(run, Progress(step=0, what="tokenising", done=1, total=2))
-    assert run.status().state == "starting"
-    beat(run, a_process_that_ended())
-    assert run.status().state == "killed"
+@pytest.mark.parametrize(
+    ("events", "writer", "seconds_ago", "state"),
+    [
+        pytest.param([], None, 0, "failed", id="the first event could not be written"),
+        pytest.param([], ME, 0, "starting", id="there is none yet"),
+        pytest.param(LOADS, ME, 0, "starting", id="it loads"),
+        pytest.param(LOADS, DEAD, 0, "killed", id="it died while it loaded"),
+        pytest.param(BEGAN, None, 0, "silent", id="no heartbeat"),
+        pytest.param(BEGAN, ME, 6, "silent", id="none for seconds"),
+        pytest.param([started(EARLIER)], EARLIER, 10, "killed", id="another process got its pid"),
+        pytest.param([started(ELSEWHERE)], ELSEWHERE, 0, "running", id="on another host"),
+        pytest.param([started(ELSEWHERE)], ELSEWHERE, 1e6, "silent", id="on another host it is never killed"),
+        pytest.param([Done(step=0, status="failed", code=3)], None, 0, "failed", id="it failed before its start"),
+        pytest.param(STOPPED, ME, 0, "starting", id="another process resumes it"),
+        pytest.param([*STOPPED, started(ME, step=10, resumed_from=10)], ME, 0, "running", id="it was resumed"),
+        pytest.param(STOPPED, DEAD, 0, "stopped", id="its resume failed at once"),
+        pytest.param([*STOPPED, Note(step=10, text="resuming")], None, 0, "stopped", id="what comes after an end"),
+    ],
+)
+def test_the_state_follows_from_events_heartbeat_and_process(
+    run: Run, events: list[Event], writer: Writer | None, seconds_ago: float, state: str
+) -> None:
+    say(run, *events)
+    if writer:
+        beat(run, writer, seconds_ago)
+    assert run.status().state == state
+
+
+def test_a_heartbeat_without_a_process_counts(run: Run) -> None:
+    say(run, *BEGAN)
+    run.alive_path.touch()
+    assert run.status().state == "running"
 
 
 def test_the_status_of_a_run_in_progress_has_step_loss_and_best(run: Run) -> None:
@@ -64,40 +89,23 @@ def test_the_status_of_a_run_in_progress_has_step_loss_and_best(run: Run) -> Non
     assert now.updated == run.events()[-1].time >= now.created
 
 
-def test_a_process_without_a_heartbeat_is_silent(run: Run) -> None:
-    say(run, started(this_process()), step_at(10))
-    assert run.status().state == "silent"
-    beat(run, this_process(), seconds_ago=6.0)
-    assert run.status().state == "silent"
-    assert not run.status().ended
-
-
 @pytest.mark.parametrize(("beats", "state", "hint"), [(True, "killed", "--resume"), (False, "failed", "was its disk")])
 def test_a_process_that_died_without_its_end_was_killed_or_could_not_write_it(
     run: Run, beats: bool, state: str, hint: str
 ) -> None:
     """However fresh its heartbeat is; one that was not killed has removed it."""
-    dead = a_process_that_ended()
-    say(run, started(dead), step_at(10))
+    say(run, started(DEAD), step_at(10))
     if beats:
-        beat(run, dead)
+        beat(run, DEAD)
     now = run.status()
     assert (now.state, now.code, now.ended) == (state, 1, True)
     assert hint in now.hint and "--resume" in now.hint
 
 
 def test_the_hint_of_a_killed_run_elsewhere_has_its_path(run: Run) -> None:
-    beat(run, a_process_that_ended())
+    beat(run, DEAD)
     hint = Run(run.path, is_elsewhere=True).status().hint
     assert hint == f"to continue: contrast train --resume {run.path}"
-
-
-def test_a_process_that_got_the_pid_of_the_dead_one_does_not_count(run: Run) -> None:
-    me = this_process()
-    earlier = Writer(me.host, me.pid, me.process_start - 3600.0)
-    say(run, started(earlier), step_at(10))
-    beat(run, earlier, seconds_ago=10.0)
-    assert run.status().state == "killed"
 
 
 def test_a_zombie_counts_as_dead(run: Run) -> None:
@@ -110,53 +118,13 @@ def test_a_zombie_counts_as_dead(run: Run) -> None:
         assert run.status().state == "killed"
 
 
-def test_on_another_host_a_run_is_running_or_silent_and_never_killed(run: Run) -> None:
-    say(run, started(ELSEWHERE), step_at(10))
-    beat(run, ELSEWHERE)
-    assert run.status().state == "running"
-    beat(run, ELSEWHERE, seconds_ago=1e6)
-    assert run.status().state == "silent"
-
-
-def test_a_heartbeat_without_a_process_counts(run: Run) -> None:
-    say(run, started(this_process()), step_at(10))
-    run.alive_path.touch()
-    assert run.status().state == "running"
-
-
 @pytest.mark.parametrize(("word", "code"), [("stopped", 0), ("finished", 0), ("failed", 3), ("diverged", 4)])
 def test_an_end_has_its_reason(run: Run, word: str, code: int) -> None:
     end = Done(step=20, status=word, code=code, message="why", hint="how")
-    say(run, started(a_process_that_ended()), step_at(10), end)
+    say(run, started(DEAD), step_at(10), end)
     now = run.status()
     assert (now.state, now.step, now.code, now.message, now.hint) == (word, 20, code, "why", "how")
     assert now.ended
-
-
-def test_a_failure_before_the_start_is_a_failure(run: Run) -> None:
-    say(run, Note(step=0, text="reading"), Done(step=0, status="failed", code=3, message="no rows"))
-    assert run.status().state == "failed"
-
-
-def test_an_ended_run_that_another_process_resumes_is_starting_until_it_starts(run: Run) -> None:
-    dead, me = a_process_that_ended(), this_process()
-    say(run, started(dead), step_at(10), Done(step=10, status="stopped", code=0))
-    beat(run, me)
-    assert run.status().state == "starting"
-    say(run, started(me, step=10, resumed_from=10))
-    assert run.status().state == "running"
-
-
-def test_an_ended_run_whose_resume_failed_at_once_has_still_ended(run: Run) -> None:
-    say(run, started(ELSEWHERE), Done(step=10, status="stopped", code=0))
-    beat(run, a_process_that_ended())
-    assert run.status().state == "stopped"
-
-
-def test_events_after_an_end_do_not_undo_it(run: Run) -> None:
-    say(run, started(ELSEWHERE), step_at(10), Done(step=10, status="stopped", code=0))
-    say(run, Angles(step=10, positive=1.0, negative=2.0, hardest=1.5, satisfied=1.0), Note(step=10, text="resuming"))
-    assert run.status().state == "stopped"
 
 
 def test_the_best_of_steps_that_a_resume_made_void_does_not_count(run: Run) -> None:
@@ -291,7 +259,7 @@ def test_a_requested_stop_is_seen(run: Run) -> None:
 
 
 def test_a_run_that_has_ended_needs_no_stop(run: Run) -> None:
-    say(run, started(a_process_that_ended()), Done(step=11, status="finished", code=0))
+    say(run, started(DEAD), Done(step=11, status="finished", code=0))
     request_stop(run)
     assert not run.stop_path.exists()
 

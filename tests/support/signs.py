@@ -2,8 +2,6 @@
 
 import os
 import socket
-import subprocess
-import sys
 import time
 
 import msgspec
@@ -15,6 +13,8 @@ from contrastcli.runs.measured import Evaluated, Step
 from contrastcli.runs.status import Writer
 
 ELSEWHERE = Writer("another-host.example", 1, 1.0)
+DEAD = Writer(socket.gethostname(), 1 << 30, 1.0)
+"""A process that has ended: no system gives such a pid."""
 
 
 def step_at(step: int, loss: float = 1.0) -> Step:
@@ -35,11 +35,6 @@ def say(run: Run, *events: Event) -> None:
 def beat(run: Run, writer: Writer, seconds_ago: float = 0.0) -> None:
     run.alive_path.write_bytes(msgspec.json.encode(writer))
     os.utime(run.alive_path, (time.time() - seconds_ago,) * 2)
-
-
-def a_process_that_ended() -> Writer:
-    with subprocess.Popen([sys.executable, "-c", ""]) as process:
-        return Writer(socket.gethostname(), process.pid, time.time())
 
 
 def age(run: Run, seconds: float) -> None:
