@@ -30,6 +30,7 @@ from contrastcli.data.lines import (
     Lines,
     as_command,
     as_number,
+    check_text,
     likely_header,
     limit_memory,
     sentences,
@@ -53,14 +54,6 @@ _STATED = re.compile(r"sep=([^\r\n])\r?\n?")
 """The first line of Excel's .csv that says what separates the fields."""
 
 _GZIP = b"\x1f\x8b"
-_TO_CSV = "save it as .csv from the spreadsheet program"
-_NO_TEXT: Mapping[bytes, tuple[str, str]] = {
-    b"PK\x03\x04": ("a workbook or another zip archive", f"{_TO_CSV}, or unpack the archive: unzip"),
-    b"\xd0\xcf\x11\xe0": ("a workbook of Excel", _TO_CSV),
-    b"PAR1": ("a parquet file", "give it the ending .parquet"),
-}
-"""What a file is, and the remedy, by its first bytes, whatever its name says."""
-
 _FROM_PYTHON = "these are objects of Python: write them with json.dumps(row, ensure_ascii=False), a line each"
 _SHOWN_ROWS = 5
 
@@ -122,8 +115,8 @@ def read_file(path: Path, name: str, limit: int = 0, *, strict: bool = False) ->
         memory = max(UNPACKED_BYTES * (8 if suffix == ".parquet" else 1), MOST_EXPANSION * path.stat().st_size)
         with path.open("rb") as stream:
             start = stream.peek(4)[:4]
-            if start in _NO_TEXT and suffix != ".parquet":
-                raise DataError(f"{name} is {_NO_TEXT[start][0]}", _NO_TEXT[start][1])
+            if suffix != ".parquet":
+                check_text(start, name)
             if not suffix:
                 known = f"give it the ending of what it holds: {' '.join(FORMATS)}, and .gz of each but .parquet"
                 raise DataError(f"{name} has an unknown format", known)

@@ -4,7 +4,7 @@ import codecs
 import math
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, dropwhile
 from pathlib import Path
@@ -47,6 +47,21 @@ _AS_JSON = (
     "python -c 'import pandas, sys; pandas.read_parquet(sys.argv[1])"
     """.to_json(sys.stdout, orient="records", lines=True)'"""
 )
+
+_TO_CSV = "save it as .csv from the spreadsheet program"
+_TO_PARQUET = """(sys.argv[1]).to_parquet("rows.parquet")' FILE"""
+_NO_TEXT: Mapping[bytes, tuple[str, str]] = {
+    b"PK\x03\x04": ("a workbook or another zip archive", f"{_TO_CSV}, or unpack the archive: unzip FILE"),
+    b"\xd0\xcf\x11\xe0": ("a workbook of Excel", _TO_CSV),
+    b"PAR1": ("a parquet file", "give it the ending .parquet: mv FILE FILE.parquet"),
+    b"BZh": ("compressed by bzip2", "unpack it: bzip2 -dk FILE"),
+    b"\xfd7zX": ("compressed by xz", "unpack it: xz -dk FILE"),
+    b"\x28\xb5\x2f\xfd": ("compressed by zstd", "unpack it: zstd -d FILE"),
+    b"ARRO": ("a file of Arrow", f"python -c 'import pandas, sys; pandas.read_feather{_TO_PARQUET}"),
+    b"\xff" * 4: ("a stream of Arrow", f"python -c 'import datasets, sys; datasets.Dataset.from_file{_TO_PARQUET}"),
+    b"SQLi": ("a database of SQLite", "sqlite3 -csv -header FILE 'select * from TABLE' > rows.csv"),
+}
+"""What a file is, and the remedy, by its first bytes, whatever its name says."""
 
 QUOTED = re.compile(r'"(?:[^"]|"")*+"')
 """A field of a .csv in quotes."""
@@ -140,6 +155,13 @@ class Decoder:
         convert = f"iconv -f {codec.replace('_', '-')} -t utf-8"
         text = f"it may be {codec}, where line {number} has '{found[0].strip()}'" if found else "give it in UTF-8"
         return f"{text}: {_beside(convert, self.name, 'utf8')}"
+
+
+def check_text(start: bytes, name: str) -> None:
+    """Raises DataError for a file that is no text by its first bytes."""
+    for mark, (what, remedy) in _NO_TEXT.items():
+        if start.startswith(mark):
+            raise DataError(f"{name} is {what}", remedy.replace("FILE", shlex.quote(name)))
 
 
 def as_command(program: str, name: str, target: str) -> str:

@@ -122,8 +122,10 @@ BAD: dict[str, tuple[str, bytes, str, str]] = {
     "an unknown suffix": ("a.xml", b"<a/>", "has an unknown format", ".jsonl"),
     "a workbook": ("a.xlsx", b"PK\3\4", "is a workbook", "save it as .csv"),
     "a workbook with another name": ("a.csv", b"PK\3\4\x14\0", "is a workbook or another zip", "save it as .csv"),
-    "a parquet with another name": ("a.csv", b"PAR1\x15\x04", "is a parquet file", "the ending .parquet"),
+    "a parquet with another name": ("a.csv", b"PAR1\x15\x04", "is a parquet file", "mv a.csv a.csv.parquet"),
     "an old workbook with another name": ("a.txt", b"\xd0\xcf\x11\xe0\xa1", "is a workbook", "save it as .csv"),
+    "another compression": ("a.csv.xz", b"\xfd7zXZ\0", "is compressed by xz", "unpack it: xz -dk a.csv.xz"),
+    "a database": ("a b.db", b"SQLite format 3\0", "is a database", "sqlite3 -csv -header 'a b.db' 'select * from"),
     "compressed Cyrillic": (
         "a.csv.gz",
         gzip.compress("text\nГде мой заказ\n".encode("cp1251")),
