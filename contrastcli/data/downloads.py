@@ -27,6 +27,10 @@ _REPORT_SECONDS = 0.5
 _TIMEOUT_SECONDS = 5.0
 _MEGABYTE = 1_000_000
 _AGAIN = "run the same command again, which downloads only the files that are missing"
+_PAGE = re.compile(
+    r"https?://(?:huggingface\.co|hf\.co)/(?:datasets/)?([\w.-]+/[\w.-]+)"
+    r"(?:/(?:tree|blob|resolve)/([^/?#]+)/?([^?#]*))?(?:[/?#].*)?$"
+)
 _OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 
 
@@ -36,6 +40,13 @@ class Absent(DataError):
 
 class Unreachable(Absent):
     """There is none on this machine, and the hub cannot be asked."""
+
+
+def named_by(link: str) -> tuple[str, str]:
+    """What a link to a page of the hub names: owner/name[@revision] and a file in it, each "" where it has none."""
+    match = _PAGE.match(link)
+    name, revision, file = match.groups("") if match else ("", "", "")
+    return name + (f"@{revision}" if revision not in ("", "main") else ""), file
 
 
 @dataclass(frozen=True)

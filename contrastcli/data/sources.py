@@ -19,6 +19,7 @@ from msgspec import structs
 
 from contrastcli.data import hub
 from contrastcli.data.convert import adapt, join
+from contrastcli.data.downloads import named_by
 from contrastcli.data.examples import Examples, from_frame
 from contrastcli.data.formats import Frame, format_of, read_file
 from contrastcli.data.forms import FORMATS, FORMS, LISTED
@@ -228,6 +229,8 @@ def _meant(name: str, split: Split) -> str:
         return OF_A_PIPE
     scheme, _, place = name.partition("://")
     if place:
+        if any(parts := named_by(name)):
+            return f"did you mean {shlex.quote(hub.PREFIX + '/'.join(filter(None, parts)))}?"
         fetch = f"curl -LO {shlex.quote(name)}, and name the file" if scheme in ("http", "https") else ""
         return fetch or (f"write {shlex.quote(place)}" if scheme == "file" else "copy it here, and name the file")
     if (several := name.split())[1:] and all(map(os.path.exists, several)):

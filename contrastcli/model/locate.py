@@ -12,7 +12,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from contrastcli.data.downloads import Absent, Repo, Unreachable, check_reachable, fetch
+from contrastcli.data.downloads import Absent, Repo, Unreachable, check_reachable, fetch, named_by
 from contrastcli.data.forms import FORMATS, OTHER_SUFFIXES
 from contrastcli.errors import ContrastError, DataError, Remedy, Use
 from contrastcli.files import cache_dir
@@ -239,7 +239,9 @@ def _from_hub(name: str) -> Path:
     if (folder := _cached(name)) is not None:
         return folder
     if _HUB_NAME.fullmatch(name) is None:
-        raise Absent(f"there is no folder or file '{name}'", "check the path, or give a name on the hub: owner/name")
+        repo, _ = named_by(name)
+        hint = f"did you mean {repo}?" if repo else "check the path, or give a name on the hub: owner/name"
+        raise Absent(f"there is no folder or file '{name}'", hint)
     if (folder := _snapshot(partial(fetch, _ask(name)))) is None:
         what = f"the model '{name}' has no config.json and weights on the hub"
         raise DataError(what, f"choose another: weights are read from model.safetensors or {PICKLED}")

@@ -258,6 +258,11 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("sweep", "--resume", "simple"), "hint: contrast train --resume simple"),
         (train("--data", "-"), "write what is piped to a file, such as rows.csv, and name that"),
         (train("--data", "/dev/null"), "write what is piped to a file, such as rows.csv, and name that"),
+        (
+            train("--data", "https://huggingface.co/datasets/acme/faq/blob/main/data/a.csv?download=true"),
+            "did you mean hf:acme/faq/data/a.csv?",
+        ),
+        (("query", "a", "b", "--model", "https://huggingface.co/acme/e5/tree/main"), "did you mean acme/e5?"),
         (train("--data", "https://localhost/a.csv"), "curl -LO https://localhost/a.csv, and name the file"),
         (train(*LABELLED, "--dev", "file:///tmp/a.csv"), "hint: write /tmp/a.csv"),
         (train("--data", "s3://own/a.csv"), "copy it here, and name the file"),
