@@ -187,11 +187,8 @@ def test_the_minutes_of_a_run_stand_above_those_that_its_paper_prints(tmp_path: 
     assert ours.split()[:2] == ["training", "minutes"] and printed.split() == ["published", "minutes", "68", "76"]
 
 
-def test_two_models_are_set_against_each_other_on_the_pairs_that_chose_them(
-    trained: Run, tiny: Tiny, tmp_path: Path
-) -> None:
-    other = shutil.copytree(trained.path, tmp_path / "other")
-    compared = compare([trained, Run(Path(other))], bootstrap=True, dev=None)
+def test_two_models_are_set_against_each_other_on_the_pairs_that_chose_them(run: Run, other: Run, tiny: Tiny) -> None:
+    compared = compare([run, other], bootstrap=True, dev=None)
     assert isinstance(compared.bootstrap, tuple)
     (tested,) = compared.bootstrap
     assert (tested.data, tested.difference, tested.p) == (str(tiny.dev), 0.0, 1.0)
@@ -199,7 +196,7 @@ def test_two_models_are_set_against_each_other_on_the_pairs_that_chose_them(
     assert f"over 30 pairs of {tiny.dev}" in text and "p 1.000" in text
     (sides,) = json.loads(as_json(compared))["bootstrap"]
     assert sides["difference"] == 0.0 and sides["runs"] == ["simple", "other"]
-    assert sides["scores"][0] == pytest.approx(100 * (trained.status().best or 0), abs=0.01)
+    assert sides["scores"][0] == pytest.approx(100 * (run.status().best or 0), abs=0.01)
 
 
 def test_runs_with_different_dev_sets_need_pairs_by_name(tmp_path: Path) -> None:

@@ -61,9 +61,8 @@ def test_an_export_does_not_say_where_its_backbone_was(tiny: Tiny, tmp_path: Pat
     assert "secret" not in (tmp_path / "dest" / "config.json").read_text()
 
 
-def test_the_card_of_a_run_says_what_it_is_and_how_it_was_made(trained: Run, tmp_path: Path) -> None:
+def test_the_card_of_a_run_says_what_it_is_and_how_it_was_made(run: Run, tmp_path: Path) -> None:
     yaml = pytest.importorskip("yaml")
-    run = Run(Path(shutil.copytree(trained.path, tmp_path / trained.name)))
     score = {"pairs": 3108, "all": {"spearman": 61.234}, "mean": {"spearman": 59.5}, "wmean": {"spearman": None}}
     suite = {"STS12": score, "average": 70.0, "missing": {"STS13": {"what": "absent"}}, "protocol": "As published."}
     scores = {"suites": {"sts": suite}}
@@ -91,8 +90,7 @@ def test_the_card_of_a_run_says_what_it_is_and_how_it_was_made(trained: Run, tmp
     assert 'SentenceTransformer("this folder")' in card and 'contrastcli.load("this folder")' in card
 
 
-def test_the_card_has_a_table_for_each_suite(trained: Run, tmp_path: Path) -> None:
-    run = Run(Path(shutil.copytree(trained.path, tmp_path / trained.name)))
+def test_the_card_has_a_table_for_each_suite(run: Run, tmp_path: Path) -> None:
     transfer = {"MR": {"rows": 10662, "accuracy": 75.0}, "MRPC": {"rows": 5801, "accuracy": 70.25, "f1": 80.5}}
     geometry = {"STS-B": {"pairs": 338, "alignment": 0.214, "uniformity": None, "pca": [[0.1, 0.2]]}}
     suites = {

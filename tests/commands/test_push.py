@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -189,9 +188,9 @@ NASTY = [
 
 
 @pytest.mark.parametrize("name", NASTY)
-def test_a_rendered_card_shows_hostile_names_as_text(trained: Run, tmp_path: Path, name: str) -> None:
+def test_a_rendered_card_shows_hostile_names_as_text(run: Run, name: str) -> None:
     markdown_it = pytest.importorskip("markdown_it")
-    run = Run(Path(shutil.copytree(trained.path, tmp_path / "my_run <u>")))
+    run = Run(run.path.rename("my_run <u>"))
     run.write_config(run.config().with_values({"data.train": name, "dev.data": name, "data.columns": name}))
     suites = {"own": {name: {"pairs": 3, "metric": "spearman", "score": 50.0}}}
     run.scores_path.write_text(json.dumps({"suites": suites}))
@@ -207,9 +206,8 @@ def test_a_rendered_card_shows_hostile_names_as_text(trained: Run, tmp_path: Pat
     assert sum(shown == text.strip() for text in seen.texts) >= 3, "three settings have it"
 
 
-def test_the_card_names_base_data_scores_verdict_and_environment(trained: Run, tmp_path: Path) -> None:
+def test_the_card_names_base_data_scores_verdict_and_environment(run: Run, tmp_path: Path) -> None:
     yaml = pytest.importorskip("yaml")
-    run = Run(Path(shutil.copytree(trained.path, tmp_path / "simple")))
     named = {"model.backbone": "acme/base@v1", "data.train": "hf:acme/pairs@v2/a.csv=2,hf:acme/more?split=x"}
     secret = {"alerts.webhook": "https://hooks.example.org/s3cret", "track.to": "wandb"}
     run.write_config(run.config().with_values({**named, **secret}))
@@ -237,8 +235,7 @@ def test_the_command_on_the_card_has_the_settings_of_the_run(trained: Run) -> No
     assert all(setting.startswith("--") for setting in line.split()[::2])
 
 
-def test_a_run_without_a_record_of_its_environment_has_a_card_too(trained: Run, tmp_path: Path) -> None:
-    run = Run(Path(shutil.copytree(trained.path, tmp_path / "simple")))
+def test_a_run_without_a_record_of_its_environment_has_a_card_too(run: Run) -> None:
     run.environment_path.unlink()
     origin = about(run)
     assert isinstance(origin, About) and "base_model" not in origin.facts

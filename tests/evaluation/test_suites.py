@@ -71,8 +71,7 @@ def test_a_headline_is_a_column_and_averages_are_of_the_suites_own_tasks(suite: 
     assert all(set(average.tasks) <= suite.tasks.keys() and suite.headline for average in suite.averages)
 
 
-def test_scores_are_written_next_to_those_of_other_suites(tiny: Tiny, trained: Run, tmp_path: Path) -> None:
-    run = Run(Path(shutil.copytree(trained.path, tmp_path / "run")))
+def test_scores_are_written_next_to_those_of_other_suites(run: Run, tmp_path: Path) -> None:
     write_stsb(tmp_path, some_rows("stsb"))
     write_one_file(tmp_path / "agnews.tsv")
     options = Options(data_dir=tmp_path, out=tmp_path / "out")
@@ -84,8 +83,7 @@ def test_scores_are_written_next_to_those_of_other_suites(tiny: Tiny, trained: R
     assert kept["suites"]["clustering"]["AgNews"]["rows"] == 60
 
 
-def test_some_tasks_do_not_take_the_place_of_all_in_a_run(trained: Run, tmp_path: Path) -> None:
-    run = Run(Path(shutil.copytree(trained.path, tmp_path / "run")))
+def test_some_tasks_do_not_take_the_place_of_all_in_a_run(run: Run, tmp_path: Path) -> None:
     write_all(tmp_path)
     evaluate(str(run.path), (STS,), Options(data_dir=tmp_path))
     whole = run.scores()
@@ -95,8 +93,7 @@ def test_some_tasks_do_not_take_the_place_of_all_in_a_run(trained: Run, tmp_path
     assert kept["suites"]["sts"]["STS12"] == whole["suites"]["sts"]["STS12"]
 
 
-def test_single_tasks_are_kept_and_all_of_them_together_are_the_suite(tiny: Tiny, tmp_path: Path, trained: Run) -> None:
-    run = Run(Path(shutil.copytree(trained.path, tmp_path / "run")))
+def test_single_tasks_are_kept_and_all_of_them_together_are_the_suite(run: Run, tmp_path: Path) -> None:
     write_published_counts(tmp_path)
 
     def measured(*tasks: str) -> Any:
@@ -115,8 +112,7 @@ def test_single_tasks_are_kept_and_all_of_them_together_are_the_suite(tiny: Tiny
     assert not rest["partial"] and rest == measured()
 
 
-def test_what_was_measured_of_other_weights_goes(trained: Run, tmp_path: Path) -> None:
-    run = Run(Path(shutil.copytree(trained.path, tmp_path / "run")))
+def test_what_was_measured_of_other_weights_goes(run: Run, tmp_path: Path) -> None:
     write_all(tmp_path)
     evaluate(str(run.path), (STS,), Options(tmp_path))
     before = run.scores()
@@ -183,9 +179,8 @@ def test_only_what_the_cache_does_not_know_is_encoded(tiny: Tiny, tmp_path: Path
 
 
 def test_other_data_another_pooling_or_another_model_are_measured_again(
-    tiny: Tiny, trained: Run, tmp_path: Path, encoded: list[str]
+    tiny: Tiny, run: Run, tmp_path: Path, encoded: list[str]
 ) -> None:
-    run = Path(shutil.copytree(trained.path, tmp_path / "run"))
     write_stsb(tmp_path, some_rows("stsb"))
 
     def measured(model: Path, pooling: str | None = None) -> int:
@@ -194,7 +189,7 @@ def test_other_data_another_pooling_or_another_model_are_measured_again(
         return len(encoded) - before
 
     assert [measured(tiny.backbone), measured(tiny.backbone)] == [12, 0]
-    assert [measured(tiny.backbone, "cls"), measured(run)] == [12, 12]
+    assert [measured(tiny.backbone, "cls"), measured(run.path)] == [12, 12]
     write_stsb(tmp_path, some_rows("stsb", 7))
     assert measured(tiny.backbone) == 14
     write_stsb(tmp_path, [(a, b, str(5 - float(gold))) for a, b, gold in some_rows("stsb", 7)])
@@ -221,9 +216,8 @@ def test_a_damaged_or_unwritable_cache_costs_time_and_nothing_else(
 
 
 def test_an_interrupted_evaluation_keeps_what_is_done_and_continues_there(
-    trained: Run, tmp_path: Path, encoded: list[str]
+    run: Run, tmp_path: Path, encoded: list[str]
 ) -> None:
-    run = Run(Path(shutil.copytree(trained.path, tmp_path / "run")))
     write_all(tmp_path)
     write_one_file(tmp_path / "agnews.tsv")
     write_one_file(tmp_path / "tweet.tsv", classes=2)

@@ -388,9 +388,8 @@ def test_a_backbone_may_be_in_a_subfolder(folder: Path) -> None:
 
 
 def test_a_checkpoint_that_training_replaces_while_it_is_read_is_read_anew(
-    trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = Run(Path(shutil.copytree(trained.path, tmp_path / "run")))
     expected, check = load_model(resolve(str(run.path))).encode(TEXTS), checksums.check
     replaced: list[Path] = []
 
