@@ -21,6 +21,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.settings.sections import Pooling
 from support.command import Contrast, refused, sentences
 from support.contracts import dense, under
+from support.disks import full_disk
 from support.kills import contents
 from support.rounding import assert_near
 from support.tiny import Tiny, train
@@ -257,11 +258,11 @@ def test_an_export_that_fails_or_cannot_take_its_place_leaves_everything_as_it_w
     export_model(resolve(str(source)), dest)
     before, names = contents([dest]), sorted(tmp_path.iterdir())
 
-    def full_disk(encoder: SentenceEncoder, folder: Path) -> None:
+    def fill(encoder: SentenceEncoder, folder: Path) -> None:
         save_encoder(encoder, folder)
-        raise OSError(28, "No space left on device")
+        full_disk()
 
-    write_by(monkeypatch, full_disk)
+    write_by(monkeypatch, fill)
     for place in (dest, tmp_path / "other"):
         with pytest.raises(RunError, match="No space left on device"):
             export_model(resolve(str(source)), place, overwrite=True)
@@ -269,7 +270,7 @@ def test_an_export_that_fails_or_cannot_take_its_place_leaves_everything_as_it_w
 
     def refuse(path: Path, target: Path) -> Path:
         if (path / "modules.json").is_file() and path != dest and not path.match("*.former.*"):
-            raise OSError(28, "No space left on device")
+            full_disk()
         return rename(path, target)
 
     rename = Path.rename

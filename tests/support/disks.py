@@ -18,6 +18,11 @@ FULL = errno.EFBIG
 """No file grows from then on, by the system's own limit: what a full disk does, to safetensors too."""
 
 
+def full_disk(*_: object) -> None:
+    """In place of what writes: there is no room."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 class Disk:
     """Fails with an error at the n-th change below a folder: a file opened, a folder made, a rename, an event."""
 
