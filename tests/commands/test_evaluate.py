@@ -1,6 +1,5 @@
 """`contrast eval`: the scores as JSON, what is missing, and what is refused before anything is measured."""
 
-import errno
 import json
 import os
 import shutil
@@ -9,24 +8,14 @@ from pathlib import Path
 import pytest
 
 from contrastcli.evaluation import evaluate
-from contrastcli.evaluation.measure import Scores
 from contrastcli.evaluation.suites import STS
 from contrastcli.runs.directory import Run
 from contrastcli.show import pictures
 from support import sts_files
 from support.command import Contrast, failed, refused
+from support.disks import full_disk
 from support.sts_files import write_all
 from support.tiny import WORDS
-
-
-@pytest.fixture
-def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail if a suite is measured."""
-
-    def measure(*_: object) -> None:
-        raise AssertionError("it was measured")
-
-    monkeypatch.setattr(evaluate, "measure", measure)
 
 
 def test_scores_have_the_shape_that_scripts_rely_on(
@@ -76,21 +65,21 @@ def test_a_set_that_is_missing_is_an_error_after_the_others_were_measured(contra
     failed(answer._replace(out=""), 3, "not measured: SICK-R", "--data-dir")
 
 
-@pytest.mark.usefixtures("unmeasured")
-def test_a_folder_for_scores_that_cannot_be_is_refused_before_measuring(contrast: Contrast, run: Run) -> None:
-    Path("file").touch()
-    refused(contrast("eval", "simple", "--out", "file"), 1, "cannot write file: File exists")
-
-
-@pytest.mark.usefixtures("unmeasured")
-@pytest.mark.parametrize("word", ["no/such", "./nothing"])
-def test_a_model_that_is_not_there_is_named_before_another_is_measured(contrast: Contrast, run: Run, word: str) -> None:
-    refused(contrast("eval", "simple", word), 3, f"'{word}'")
-
-
-@pytest.mark.usefixtures("unmeasured")
-def test_no_task_is_not_all_tasks(contrast: Contrast, run: Run) -> None:
-    refused(contrast("eval", "simple", "--task", ""), 2, "there is no task ''")
+@pytest.mark.parametrize(
+    ("words", "code", "what"),
+    [
+        (("--out", "taken"), 1, "cannot write taken: File exists"),
+        (("no/such",), 3, "'no/such'"),
+        (("./nothing",), 3, "'./nothing'"),
+        (("--task", ""), 2, "there is no task ''"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_measured(
+    contrast: Contrast, run: Run, encoded: list[str], words: tuple[str, ...], code: int, what: str
+) -> None:
+    Path("taken").touch()
+    refused(contrast("eval", "simple", *words, "--data", "tiny/dev.jsonl"), code, what)
+    assert not encoded
 
 
 def test_an_interrupted_evaluation_hints_that_the_same_command_continues(
@@ -103,15 +92,9 @@ def test_an_interrupted_evaluation_hints_that_the_same_command_continues(
     refused(contrast("eval", "simple"), 130, "interrupted", "the same command continues")
 
 
-def test_one_model_named_twice_is_measured_once(contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def note(model: str, *_: object) -> Scores:
-        measured.append(model)
-        return Scores(model, ())
-
-    measured: list[str] = []
-    monkeypatch.setattr(evaluate, "evaluate", note)
-    contrast("eval", "simple", str(run.path), "simple")
-    assert measured == [str(run.path)]
+def test_one_model_named_twice_is_measured_once(contrast: Contrast, run: Run) -> None:
+    answer = contrast("eval", "simple", str(run.path), "simple", "--data", "tiny/dev.jsonl", "--json")
+    assert json.loads(answer.out)["model"] == str(run.path), "one document and no list of them"
 
 
 def test_an_unknown_task_of_mteb_gets_a_hint_in_plain_words(contrast: Contrast, run: Run) -> None:
@@ -162,21 +145,19 @@ def test_the_precision_is_in_the_table_the_protocol_and_the_json(contrast: Contr
 def test_scores_that_cannot_be_kept_are_said_in_one_note(
     contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
-    sts_files.write_all(Path("data"))
+    write_all(Path("data"))
     # A disk that is read-only.
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK or "out" in str(path))
-    answer = contrast("eval", model, "--suite", "sts,geometry", "--data-dir", "data", "--json", "--out", "out")
+    words = ("--data-dir", "data", "--json", "--out", "out")
+    answer = contrast("eval", model, "--suite", "sts", "--data", "tiny/dev.jsonl", *words)
     assert answer.err.count("so that no scores are kept there") == 1
-    assert json.loads(answer.out)["suites"].keys() == {"sts", "geometry"} and "suites" not in run.scores()
+    assert json.loads(answer.out)["suites"].keys() == {"sts", "own"} and "suites" not in run.scores()
 
 
 def test_a_disk_that_is_full_is_a_note_but_for_the_folder_that_was_named(
     contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("contrastcli.runs.scores.atomic_write", full)
+    monkeypatch.setattr("contrastcli.runs.scores.atomic_write", full_disk)
     words = ("eval", "simple", "--data", "tiny/dev.jsonl")
     answer = contrast(*words)
     assert answer.code == 0 and answer.out.startswith("runs/simple\n") and "scores.json: No space left" in answer.err
