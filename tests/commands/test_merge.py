@@ -81,17 +81,13 @@ def assert_weights(folder: str, expected: Tensors) -> None:
         np.testing.assert_allclose(tensor, expected[name], rtol=1e-6, atol=1e-7, err_msg=name)
 
 
-def test_weights_are_between_those_of_base_and_run(run: Run, contrast: Contrast) -> None:
+@pytest.mark.parametrize("alpha", [0, 0.3, 1])
+def test_weights_are_between_those_of_base_and_run(run: Run, contrast: Contrast, alpha: float) -> None:
     base, other = weights(BASE), weights(run.checkpoint())
-    assert contrast("merge", BASE, "simple", "-o", "mixed", "--alpha", 0.3).code == 0
-    assert_weights("mixed", between(base, other, 0.3))
-
-
-@pytest.mark.parametrize(("alpha", "of"), [(0, "base"), (1, "run")])
-def test_at_the_ends_they_are_those_to_the_bit(run: Run, contrast: Contrast, alpha: int, of: str) -> None:
-    expected = weights(BASE if of == "base" else run.checkpoint())
-    assert contrast("merge", BASE, "simple", "-o", "end", "--alpha", alpha, "--dev", "none").code == 0
-    assert all(tensor.tobytes() == expected[name].tobytes() for name, tensor in weights("end").items())
+    assert contrast("merge", BASE, "simple", "-o", "mixed", "--alpha", alpha, "--dev", "none").code == 0
+    assert_weights("mixed", between(base, other, alpha))
+    if end := {0.0: base, 1.0: other}.get(alpha):
+        assert all(tensor.tobytes() == end[name].tobytes() for name, tensor in weights("mixed").items())
 
 
 def test_several_runs_take_part_by_their_mean(contrast: Contrast) -> None:
@@ -120,18 +116,17 @@ def test_the_best_alpha_is_that_of_all_exported_models(contrast: Contrast) -> No
     """The target is near the run, and the general score falls on the way there."""
     run = moved("run", by=0.1)
     dev, general = rated("dev.csv", at(0.7, run)), rated("general.csv", BASE, noise=1.0)
-    models = {alpha: at(alpha, run) if alpha != 0.7 else "by-hand-0.7" for alpha in ALPHAS}
-    scores = {alpha: eval_scores(contrast, model, dev, general) for alpha, model in models.items()}
-    assert max(scores, key=lambda alpha: scores[alpha][0]) == 0.7
-
+    models = {0: BASE, 0.4: at(0.4, run), 0.7: "by-hand-0.7", 1: run}
     answer = contrast("merge", BASE, run, "-o", "best", "--dev", dev, "--general", general, "--json")
     told = json.loads(answer.out)
     measured = {row["alpha"]: [100 * row[of]["after"] for of in ("own", "general")] for row in told["rows"]}
-    assert {alpha: pytest.approx(numbers, abs=1e-3) for alpha, numbers in scores.items()} == measured
+    for alpha, model in models.items():
+        assert eval_scores(contrast, model, dev, general) == pytest.approx(measured[alpha], abs=1e-3)
+    assert max(measured, key=lambda alpha: measured[alpha][0]) == 0.7
     keeping = {row["alpha"] for row in told["rows"] if row["keeps"]}
     worse = {row["alpha"] for row in told["rows"] if row["general"]["high"] < 0}
     assert keeping == {*ALPHAS} - worse and worse
-    best = max(keeping, key=lambda alpha: scores[alpha][0])
+    best = max(keeping, key=lambda alpha: measured[alpha][0])
     assert 0 < best < 0.7 and told["best"]["alpha"] == best and told["output"] == "best"
     assert_weights("best", between(weights(BASE), weights(run), best))
 
@@ -150,10 +145,11 @@ def test_a_run_says_its_dev_sets_and_how_far_the_general_score_may_fall(tiny: Ti
     assert [row["keeps"] for row in told["rows"]] == [fall <= 4 for fall in falls] and max(falls) > 4
 
 
-@pytest.mark.parametrize(("alpha", "best"), [(0, BASE), (1, "run")])
-def test_where_a_model_is_the_best_nothing_is_written(contrast: Contrast, alpha: int, best: str) -> None:
-    run = moved("run")
-    dev = rated("dev.csv", BASE if alpha == 0 else run)
+@pytest.mark.parametrize(("best", "by"), [(BASE, 0.3), ("run", 0.3), (BASE, 1e-7)], ids=["base", "run", "equal"])
+def test_where_a_model_is_the_best_nothing_is_written(contrast: Contrast, best: str, by: float) -> None:
+    """Of equal ones that is the one of the smaller alpha."""
+    run = moved("run", by=by)
+    dev = rated("dev.csv", best)
     answer = contrast("merge", BASE, run, "-o", "merged", "--dev", dev, "--general", "none")
     assert answer.code == 0 and not Path("merged").exists()
     last = answer.out.splitlines()[-1]
@@ -161,27 +157,15 @@ def test_where_a_model_is_the_best_nothing_is_written(contrast: Contrast, alpha:
     assert len(answer.out.splitlines()) == 14
 
 
-def test_a_soup_is_not_written_where_one_run_alone_is_better(contrast: Contrast) -> None:
+def test_a_soup_is_written_where_no_run_alone_is_better(contrast: Contrast) -> None:
     runs = [moved("one", 1), moved("two", 2)]
-    dev = rated("dev.csv", "two")
-    answer = contrast("merge", BASE, *runs, "-o", "soup", "--dev", dev, "--general", "none", "--json")
-    told = json.loads(answer.out)
+    words = ("merge", BASE, *runs, "-o", "soup", "--general", "none", "--json", "--dev")
+    told = json.loads(contrast(*words, rated("dev.csv", "two")).out)
     assert (told["best"]["model"], told["output"]) == ("two", None) and not Path("soup").exists()
     assert [row["model"] for row in told["rows"]] == [BASE, "one", "two", *[""] * 10]
-
-
-def test_a_mean_of_runs_is_written_where_it_is_the_best(contrast: Contrast) -> None:
-    runs = [moved("one", 1), moved("two", 2)]
     mean = {name: (weights("one")[name] + weights("two")[name]) / 2 for name in weights(BASE)}
-    dev = rated("dev.csv", write_like("mean", mean))
-    contrast("merge", BASE, *runs, "-o", "soup", "--dev", dev, "--general", "none")
+    contrast(*words, rated("dev.csv", write_like("mean", mean)))
     assert_weights("soup", mean)
-
-
-def test_equal_scores_go_to_the_smaller_alpha(contrast: Contrast) -> None:
-    run = moved("run", by=1e-7)
-    answer = contrast("merge", BASE, run, "-o", "merged", "--dev", rated("dev.csv", BASE), "--general", "none")
-    assert answer.out.splitlines()[-1].startswith(f"{BASE} is the best") and not Path("merged").exists()
 
 
 def test_of_equal_scores_the_better_in_general_is_taken(contrast: Contrast) -> None:
