@@ -196,6 +196,14 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
+def quick_exports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is exported is compared on two texts alone; commands/test_export_formats.py does it in full."""
+    texts = ["ba den fir", "go lum"]
+    monkeypatch.setattr("contrastcli.commands.export.export.sample", lambda run: (texts, []))
+    monkeypatch.setattr("contrastcli.commands.export.export.usual_texts", lambda: texts)
+
+
+@pytest.fixture
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every text that any model embeds during the test, in order."""
     embedded: list[str] = []

@@ -20,6 +20,8 @@ from support.command import Answer, Contrast, refused, sentences
 from support.contracts import write_embedder
 from support.tiny import Tiny, train, write_backbone
 
+pytestmark = pytest.mark.usefixtures("quick_exports")
+
 BASE, WEIGHTS = "tiny/backbone", "model.safetensors"
 ALPHAS = [n / 10 for n in range(11)]
 

@@ -16,7 +16,10 @@ from support.command import LABELLED, Contrast, failed, refused, train
 from support.hub import Fault, Hub, Repo, files_of
 
 # The hub's client hands files to its own client in a way that this one calls old.
-pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning"),
+    pytest.mark.usefixtures("quick_exports"),
+]
 
 
 @pytest.fixture
