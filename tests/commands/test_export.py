@@ -4,7 +4,6 @@ import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -27,8 +26,9 @@ from support.rounding import assert_near
 from support.tiny import Tiny, train
 from support.writing import write_by
 
+pytestmark = pytest.mark.usefixtures("quick_exports")
+
 TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", "ba " * 100, "Ba unknown", ""]
-POOLINGS = [pooling for pooling in get_args(Pooling) if pooling != "pooler"]  # which is CLS and a dense layer
 
 
 def model(tiny: Tiny, folder: Path, pooling: Pooling = "mean", *, full: bool = False) -> Path:
@@ -38,21 +38,6 @@ def model(tiny: Tiny, folder: Path, pooling: Pooling = "mean", *, full: bool = F
         under(encoder, dense(encoder), Normalize(), prompt="go ")
     save_encoder(encoder, folder)
     return folder
-
-
-@pytest.mark.filterwarnings("ignore")  # of the other library
-@pytest.mark.parametrize(("pooling", "full"), [("mean", False), *((pooling, True) for pooling in POOLINGS)])
-def test_an_export_gives_the_same_vectors_also_in_sentence_transformers(
-    tiny: Tiny, tmp_path: Path, pooling: Pooling, full: bool
-) -> None:
-    source = model(tiny, tmp_path / "source", pooling, full=full)
-    assert export_model(resolve(str(source)), tmp_path / "dest") == tmp_path / "dest"
-    before, after = (load_encoder(folder).encode(TEXTS) for folder in (source, tmp_path / "dest"))
-    assert np.array_equal(before, after) and before.shape == (len(TEXTS), 7 if full else 32)
-    library = pytest.importorskip("sentence_transformers")
-    vectors = library.SentenceTransformer(str(tmp_path / "dest"), device="cpu").encode(TEXTS)
-    assert vectors.dtype == np.float32
-    assert_near(vectors, after)
 
 
 def test_an_export_does_not_say_where_its_backbone_was(tiny: Tiny, tmp_path: Path) -> None:
@@ -169,15 +154,23 @@ def test_an_empty_folder_is_filled_and_an_export_replaced_on_request(tiny: Tiny,
     assert [path.name for path in dest.parent.iterdir()] == ["dest"]
 
 
-@pytest.mark.parametrize("other", ["thesis.tex", "2_Dense/notes.txt", ".git/HEAD", "modules.json~"])
-def test_what_no_export_has_written_is_never_replaced(contrast: Contrast, run: Run, other: str) -> None:
+def test_what_no_export_has_written_is_never_replaced(contrast: Contrast, run: Run) -> None:
     assert contrast("export", "simple", "mine").code == 0
-    Path("mine", other).parent.mkdir(exist_ok=True)
-    Path("mine", other).write_text("years")
-    before = contents([Path("mine")])
-    answer = contrast("export", "simple", "mine", "--overwrite")
-    refused(answer, 2, f"mine holds {other}, which no export has written", "choose another folder, such as mine-2")
-    assert contents([Path("mine")]) == before
+    for name in ("thesis.tex", "2_Dense/notes.txt", ".git/HEAD", "modules.json~"):
+        other = Path("mine", name)
+        other.parent.mkdir(exist_ok=True)
+        other.write_text("years")
+        before = contents([Path("mine")])
+        for words in ((), ("--overwrite",)):
+            answer = contrast("export", "simple", "mine", *words)
+            refused(
+                answer, 2, f"mine holds {name}, which no export has written", "choose another folder, such as mine-2"
+            )
+            assert "--overwrite" not in answer.err
+            refused(contrast("export", "simple", other, *words), 2, f"{other} is a file")
+        assert contents([Path("mine")]) == before
+        other.unlink()
+    refused(contrast("export", "simple", "."), 2, ". holds mine/", "another folder")
 
 
 def test_a_model_of_another_program_and_a_checkpoint_are_never_replaced(contrast: Contrast, run: Run) -> None:
@@ -326,15 +319,3 @@ def test_an_export_keeps_the_pooling_of_the_run(contrast: Contrast, tiny: Tiny) 
     encoder = contrastcli.load("out")
     assert encoder.contract.steps() == ["cls pooling", "dense 32 to 32 with Tanh"]
     assert np.array_equal(encoder.encode([A, B]), contrastcli.load("runs/cls").encode([A, B]))
-
-
-def test_an_export_keeps_what_is_there(contrast: Contrast, run: Run) -> None:
-    Path("taken").mkdir()
-    Path("taken/diary.txt").write_text("dear diary")
-    for words in ((), ("--overwrite",)):
-        refused(contrast("export", "simple", "taken/diary.txt", *words), 2, "taken/diary.txt")
-        answer = contrast("export", "simple", "taken", *words)
-        refused(answer, 2, "taken holds diary.txt", "another folder")
-        assert "--overwrite" not in answer.err
-        refused(contrast("export", "simple", ".", *words), 2, ". holds ", "another folder")
-    assert Path("taken/diary.txt").read_text() == "dear diary"

@@ -28,7 +28,7 @@ from support.contracts import dense, under
 from support.rounding import assert_near
 from support.tiny import Tiny
 
-TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", "ba " * 100, ""]
+TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", "ba " * 100, "Ba unknown", ""]
 POOLINGS = [pooling for pooling in get_args(Pooling) if pooling != "pooler"]  # which is CLS and a dense layer
 Change = Callable[[Path], object]
 
@@ -91,11 +91,14 @@ def test_a_vector_does_not_depend_on_the_other_texts_of_its_batch(tiny: Tiny) ->
     assert encoder.encode([]).shape == (0, 7)
 
 
+@pytest.mark.filterwarnings("ignore")  # of the other library
 @pytest.mark.parametrize(
     ("pooling", "activation"),
     [*((pooling, nn.Tanh()) for pooling in POOLINGS), ("mean", nn.Identity()), ("mean", nn.GELU())],
 )
-def test_a_saved_model_comes_back_the_same(tiny: Tiny, tmp_path: Path, pooling: Pooling, activation: nn.Module) -> None:
+def test_a_saved_model_comes_back_the_same_also_in_sentence_transformers(
+    tiny: Tiny, tmp_path: Path, pooling: Pooling, activation: nn.Module
+) -> None:
     encoder = full(tiny, pooling, activation)
     save_encoder(encoder, tmp_path / "one")
     again = load_encoder(tmp_path / "one")
@@ -103,6 +106,8 @@ def test_a_saved_model_comes_back_the_same(tiny: Tiny, tmp_path: Path, pooling: 
     for loaded in (again, load_encoder(tmp_path / "two")):
         assert (str(loaded.contract), loaded.max_length) == (str(encoder.contract), 12)
         assert np.array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))
+    library = pytest.importorskip("sentence_transformers")
+    assert_near(library.SentenceTransformer(str(tmp_path / "two"), device="cpu").encode(TEXTS), encoder.encode(TEXTS))
 
 
 def test_another_pooling_leaves_out_the_dense_layer_that_was_trained_on_the_models_own(folder: Path) -> None:
