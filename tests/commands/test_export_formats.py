@@ -141,7 +141,7 @@ def test_int8_is_near_and_no_nearer_than_it_says(contrast: Contrast, run: Run) -
 
 def test_what_is_shown_as_one_is_one(contrast: Contrast) -> None:
     pytest.importorskip("sentence_transformers")
-    answer = contrast("export", "starter", "out", "--min-cosine", "1")
+    answer = contrast("export", "tiny/backbone", "out", "--min-cosine", "1")
     assert answer.code == 0, answer.err
 
 
