@@ -136,16 +136,6 @@ def test_the_folder_may_be_that_of_the_sets_or_one_above_downstream(tmp_path: Pa
     assert measured(FakeEncoder(), tmp_path, "STS-B").tasks["STS-B"]["pairs"] == 6
 
 
-@pytest.mark.parametrize("name", ["absent", "empty"])
-def test_a_folder_without_sets_makes_every_set_missing(tmp_path: Path, name: str) -> None:
-    (tmp_path / "empty").mkdir()
-    encoder = FakeEncoder()
-    result = measured(encoder, tmp_path / name)
-    assert list(result.missing) == list(STS.tasks)
-    assert name in result.missing["STS12"].what and "--data-dir" in result.missing["STS12"].hint
-    assert encoder.calls == []
-
-
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A hub whose files lie in tmp_path/hub; the names that were asked for."""

@@ -28,9 +28,19 @@ from contrastcli.evaluation.suites import (
 from contrastcli.files import cache_dir
 from contrastcli.runs.directory import Run
 from contrastcli.runs.scores import add_scores, forget_suites, read_scores
+from contrastcli.settings.sections import Pooling
 from contrastcli.show import scores as show_scores
 from support.settings import preset
-from support.sts_files import FakeEncoder, some_rows, subject, write_all, write_published_counts, write_stsb, write_year
+from support.sts_files import (
+    FakeEncoder,
+    some_rows,
+    subject,
+    write_all,
+    write_published_counts,
+    write_sick,
+    write_stsb,
+    write_year,
+)
 from support.tiny import Tiny
 from support.transfer_files import write_one_file
 
@@ -58,11 +68,15 @@ def test_an_unknown_task_is_named_with_the_nearest() -> None:
     assert "no task 'TRECK' in sts, transfer" in raised.value.what and "'TREC'" in raised.value.hint
 
 
+@pytest.mark.parametrize("name", ["absent", "empty"])
 @pytest.mark.parametrize("suite", [STS, TRANSFER, FEWSHOT, CLUSTERING], ids=lambda suite: suite.name)
-def test_without_data_every_task_is_missing(suite: Suite) -> None:
-    result = measure(suite, subject(FakeEncoder()), Options(data_dir=Path("absent")))
-    assert result.suite == suite.name and not result.tasks
+def test_in_a_folder_without_sets_every_task_is_missing(tmp_path: Path, suite: Suite, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    encoder = FakeEncoder()
+    result = measure(suite, subject(encoder), Options(tmp_path / name))
+    assert result.suite == suite.name and not result.tasks and not encoder.calls
     assert list(result.missing) == list(suite.tasks)
+    assert all(name in error.what and "--data-dir" in error.hint for error in result.missing.values())
 
 
 @pytest.mark.parametrize("suite", SUITES.values(), ids=lambda suite: suite.name)
@@ -83,21 +97,11 @@ def test_scores_are_written_next_to_those_of_other_suites(run: Run, tmp_path: Pa
     assert kept["suites"]["clustering"]["AgNews"]["rows"] == 60
 
 
-def test_some_tasks_do_not_take_the_place_of_all_in_a_run(run: Run, tmp_path: Path) -> None:
-    write_all(tmp_path)
-    evaluate(str(run.path), (STS,), Options(data_dir=tmp_path))
-    whole = run.scores()
-    some = evaluate(str(run.path), (STS,), Options(data_dir=tmp_path, tasks=("STS12",), out=tmp_path / "out"))
-    assert list(some.results[0].tasks) == ["STS12"] and run.scores() == whole
-    kept = json.loads((tmp_path / "out" / "scores.json").read_text())
-    assert kept["suites"]["sts"]["STS12"] == whole["suites"]["sts"]["STS12"]
-
-
 def test_single_tasks_are_kept_and_all_of_them_together_are_the_suite(run: Run, tmp_path: Path) -> None:
     write_published_counts(tmp_path)
 
     def measured(*tasks: str) -> Any:
-        evaluate(str(run.path), (STS,), Options(tmp_path, tasks))
+        evaluate(str(run.path), (STS,), Options(tmp_path, tasks, out=tmp_path / "out"))
         return run.scores()["suites"]["sts"]
 
     one = measured("STS12")
@@ -109,7 +113,8 @@ def test_single_tasks_are_kept_and_all_of_them_together_are_the_suite(run: Run, 
     assert list(measured("STS12")["missing"]) == ["STS13"], "what was missing still is"
     write_published_counts(tmp_path)
     rest = measured(*[task for task in STS.tasks if task not in ("STS12", "STS-B")])
-    assert not rest["partial"] and rest == measured()
+    assert not rest["partial"] and rest == measured() == measured("STS13")
+    assert read_scores(tmp_path / "out" / "scores.json")["suites"]["sts"] == rest
 
 
 def test_what_was_measured_of_other_weights_goes(run: Run, tmp_path: Path) -> None:
@@ -159,41 +164,26 @@ def test_a_suite_without_a_task_that_was_asked_for_is_left_out(tiny: Tiny, tmp_p
     assert [result.suite for result in scores.results] == ["sts"]
 
 
-def test_nothing_is_measured_twice_but_on_request(tiny: Tiny, tmp_path: Path, encoded: list[str]) -> None:
-    write_all(tmp_path)
-    first = evaluate(str(tiny.backbone), (STS,), Options(data_dir=tmp_path))
-    before = len(encoded)
-    assert evaluate(str(tiny.backbone), (STS,), Options(data_dir=tmp_path)) == first
-    assert len(encoded) == before > 0
-    assert evaluate(str(tiny.backbone), (STS,), Options(data_dir=tmp_path, fresh=True)) == first
-    assert len(encoded) == 2 * before
-
-
-def test_only_what_the_cache_does_not_know_is_encoded(tiny: Tiny, tmp_path: Path, encoded: list[str]) -> None:
-    write_all(tmp_path)
-    evaluate(str(tiny.backbone), (STS,), Options(data_dir=tmp_path))
-    before = len(encoded)
-    write_stsb(tmp_path, some_rows("other", 8))
-    evaluate(str(tiny.backbone), (STS,), Options(data_dir=tmp_path))
-    assert len(encoded) - before == 16
-
-
-def test_other_data_another_pooling_or_another_model_are_measured_again(
+def test_what_was_measured_is_known_by_its_data_its_model_and_its_pooling(
     tiny: Tiny, run: Run, tmp_path: Path, encoded: list[str]
 ) -> None:
     write_stsb(tmp_path, some_rows("stsb"))
 
-    def measured(model: Path, pooling: str | None = None) -> int:
+    def measured(model: Path = tiny.backbone, pooling: Pooling | None = None, *, fresh: bool = False) -> int:
         before = len(encoded)
-        evaluate(str(model), (STS,), Options(data_dir=tmp_path), pooling)  # type: ignore[arg-type]
+        scores.append(evaluate(str(model), (STS,), Options(tmp_path, fresh=fresh), pooling).to_json())
         return len(encoded) - before
 
-    assert [measured(tiny.backbone), measured(tiny.backbone)] == [12, 0]
-    assert [measured(tiny.backbone, "cls"), measured(run.path)] == [12, 12]
+    scores: list[Any] = []
+    assert [measured(), measured(), measured(fresh=True)] == [12, 0, 12]
+    assert scores[0] == scores[1] == scores[2]
+    assert [measured(pooling="cls"), measured(run.path)] == [12, 12]
+    write_sick(tmp_path, some_rows("sick"))
+    assert measured() == 12, "the other set is known"
     write_stsb(tmp_path, some_rows("stsb", 7))
-    assert measured(tiny.backbone) == 14
+    assert measured() == 14
     write_stsb(tmp_path, [(a, b, str(5 - float(gold))) for a, b, gold in some_rows("stsb", 7)])
-    assert measured(tiny.backbone) == 14
+    assert measured() == 14
 
 
 def test_a_damaged_or_unwritable_cache_costs_time_and_nothing_else(
