@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import spearmanr, t
 
 from contrastcli.evaluation.evaluate import load_subject
-from contrastcli.evaluation.significance import RESAMPLES, bootstrap, compare_models, holm, judge, welch
+from contrastcli.evaluation.significance import RESAMPLES, bootstrap, holm, judge, welch
 from support.rounding import assert_near
 from support.tables import scored_pairs
 from support.tiny import Tiny, known
@@ -90,13 +90,6 @@ def test_cosines_that_do_not_vary_leave_nothing_to_compare() -> None:
     result = bootstrap(np.ones(9), np.arange(9.0), np.arange(9.0))
     assert result.scores[0] is None and result.scores[1] == pytest.approx(100.0)
     assert (result.p, result.low, result.difference) == (None, None, None)
-
-
-def test_models_are_compared_on_the_pairs_of_a_file(tiny: Tiny) -> None:
-    model = str(tiny.backbone)
-    pairs = scored_pairs(str(tiny.dev))
-    (result,) = compare_models([("a", model), ("b", model)], pairs)
-    assert (result.runs, result.difference, result.p, result.pairs) == (("a", "b"), 0.0, 1.0, 30)
 
 
 def test_holms_correction_is_that_of_his_example() -> None:
