@@ -62,7 +62,8 @@ def test_the_card_of_a_run_says_what_it_is_and_how_it_was_made(run: Run, tmp_pat
     }
     config, status = run.config(), run.status()
     assert f"# {run.name}\n" in card and config.spec.paper in card and "Data: `labelled.jsonl`, 160 rows." in card
-    assert status.best is not None and f"{100 * status.best:.2f} at step {status.best_step}" in card
+    assert status.best is not None
+    assert f"{100 * status.best:.2f} at step {status.best_step}, the best of the run, with seed 42." in card
     for key, value in config.flat().items():  # a webhook is the user's secret
         shown = f"`{Path(str(value)).name}`" if str(value) else ""
         assert (f"| `{key}` | {shown} |\n" in card) == (not key.startswith(("alerts.", "track.")))
@@ -110,21 +111,6 @@ def test_the_card_says_how_a_text_becomes_a_vector(tiny: Tiny, tmp_path: Path) -
     phrases = ["# mine\n", "`mean-no-cls`", "all tokens but CLS", "Tanh", "unit length", "`go `", "32 tokens", "7 dim"]
     assert [phrase for phrase in phrases if phrase not in card] == []
     assert "## Training" not in card and "## Scores" not in card
-
-
-def test_nothing_in_the_card_is_read_as_html_or_markdown(tiny: Tiny, tmp_path: Path) -> None:
-    encoder = load_encoder(tiny.backbone)
-    under(encoder, prompt="``\n\n# Evil <script>alert(1)</script>\n\n")
-    save_encoder(encoder, tmp_path / "![x](y) <b>|")
-    export_model(resolve(str(tmp_path / "![x](y) <b>|")), tmp_path / "dest")
-    card = (tmp_path / "dest" / "README.md").read_text()
-    assert [line for line in card.splitlines() if line.startswith("#")] == [
-        "# license: choose one; the licences of the backbone and of the data may restrict it",
-        r"# \!\[x\](y) \<b\>|",
-        "## Use",
-        "## Check",
-    ]
-    assert "Every text is prefixed with <code>&#96;&#96;  &#35; Evil &#60;script&#62;alert&#40;1" in card
 
 
 @pytest.mark.parametrize(

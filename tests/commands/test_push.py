@@ -13,6 +13,7 @@ from contrastcli.model.folder import load_encoder
 from contrastcli.runs.directory import Run
 from contrastcli.settings import presets
 from support.command import LABELLED, Contrast, failed, refused, train
+from support.contracts import under
 from support.hub import Fault, Hub, Repo, files_of
 
 # The hub's client hands files to its own client in a way that this one calls old.
@@ -168,11 +169,11 @@ class Seen(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tags: set[str] = set()
+        self.tags: list[str] = []
         self.texts: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
+        self.tags.append(tag)
         self.texts.append("")
 
     def handle_data(self, data: str) -> None:
@@ -187,26 +188,29 @@ NASTY = [
     "two\n\n# lines <b>",
     "``` \n<i>",
     "a </code><b>|",
+    "``\n\n# Evil <script>alert(1)</script>\n\n",
 ]
 
 
 @pytest.mark.parametrize("name", NASTY)
 def test_a_rendered_card_shows_hostile_names_as_text(run: Run, name: str) -> None:
     markdown_it = pytest.importorskip("markdown_it")
-    run = Run(run.path.rename("my_run <u>"))
+    run = Run(run.path.rename("![x](y) <b>|"))
     run.write_config(run.config().with_values({"data.train": name, "dev.data": name, "data.columns": name}))
     suites = {"own": {name: {"pairs": 3, "metric": "spearman", "score": 50.0}}}
     run.scores_path.write_text(json.dumps({"suites": suites}))
-    encoder = load_encoder(run.checkpoint())
+    encoder = under(load_encoder(run.checkpoint()), prompt=name)
     encoder.name = run.name
     card = model_card(encoder, about(run), graph="")
     body = card.split("\n---\n", 1)[1]
     seen = Seen()
     seen.feed(markdown_it.MarkdownIt("commonmark", {"html": True}).enable("table").render(body))
     usual = {"h1", "h2", "p", "table", "thead", "tbody", "tr", "th", "td", "code", "pre", "details", "summary"}
-    assert seen.tags <= usual, seen.tags - usual
+    assert usual.issuperset(seen.tags) and seen.tags.count("h1") == 1, seen.tags
+    texts = [text.strip() for text in seen.texts]
+    assert run.name in texts
     shown = re.sub(r"\s", " ", without_folders(name)).strip()
-    assert sum(shown == text.strip() for text in seen.texts) >= 3, "three settings have it"
+    assert texts.count(shown) >= 4, "three settings and the prompt have it"
 
 
 def test_the_card_names_base_data_scores_verdict_and_environment(run: Run, tmp_path: Path) -> None:
@@ -219,10 +223,8 @@ def test_the_card_names_base_data_scores_verdict_and_environment(run: Run, tmp_p
     environment["device_name"] = "A GPU <b>"
     run.environment_path.write_text(json.dumps(environment))
     card = model_card(load_encoder(run.checkpoint()), about(run), graph="")
-    facts, status = yaml.safe_load(card.split("---\n")[1]), run.status()
+    facts = yaml.safe_load(card.split("---\n")[1])
     assert facts["base_model"] == "acme/base" and facts["datasets"] == ["acme/pairs", "acme/more"]
-    assert status.best is not None
-    assert f"{100 * status.best:.2f} at step {status.best_step}, the best of the run, with seed 42." in card
     assert "## Verdict\n\nThe model is " in card
     assert f"| torch | `{environment['packages']['torch']}` |" in card and f"`{'8f3a' * 10}`" in card
     assert "`cpu A GPU <b>`" in card and environment["host"] not in card
