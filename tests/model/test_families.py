@@ -16,7 +16,7 @@ from contrastcli.model.folder import load_encoder, make_encoder, save_encoder
 from contrastcli.settings.sections import Model
 from contrastcli.training.setup import load_untrained
 from support.contracts import SCALE, write_embedder
-from support.families import DECODERS, FAMILIES, reference, write_family
+from support.families import DECODERS, FAMILIES, batch, reference, write_family
 from support.rounding import assert_near
 
 TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", "ba " * 100]
@@ -37,13 +37,6 @@ def decoder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture
 def qwen(tmp_path: Path) -> Path:
     return write_family("qwen3", tmp_path / "qwen3")
-
-
-def batch() -> tuple[torch.Tensor, torch.Tensor]:
-    """(4, 9) ids and mask: texts of 9, 6, 2 and 1 tokens."""
-    mask = torch.arange(9) < torch.tensor([9, 6, 2, 1])[:, None]
-    ids = torch.randint(5, 60, mask.shape, generator=torch.Generator().manual_seed(3))
-    return ids.masked_fill(~mask, 0), mask
 
 
 def opened(folder: Path, **settings: Any) -> SentenceEncoder:

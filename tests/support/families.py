@@ -96,6 +96,13 @@ def _end_texts(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
 
 
+def batch(padding: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids and mask (4, 9), texts of 9, 6, 2 and 1 tokens."""
+    mask = torch.arange(9) < torch.tensor([9, 6, 2, 1])[:, None]
+    ids = torch.randint(5, 60, mask.shape, generator=torch.Generator().manual_seed(3))
+    return ids.masked_fill(~mask, padding), mask
+
+
 def reference(folder: Path) -> Any:
     """The model of a folder as transformers has it, of an encoder-decoder its encoder."""
     is_t5 = json.loads((folder / "config.json").read_text())["model_type"] == "t5"
