@@ -84,20 +84,12 @@ def test_files_of_all_pairs_or_of_smt_are_no_subsets(tmp_path: Path) -> None:
     assert result.tasks["STS13"]["pairs"] == sum(map(len, rows.values()))
 
 
-def test_files_with_different_line_counts_are_named_and_the_other_sets_are_scored(tmp_path: Path) -> None:
-    write_all(tmp_path)
-    write_lines(tmp_path / "STS" / "STS14-en-test" / "STS.gs.images.txt", ["1", "2", "3"])
-    result = measured(FakeEncoder(), tmp_path)
-    assert set(result.tasks) == set(STS.tasks) - {"STS14"}
-    what, _ = problem(result, "STS14")
-    assert "STS.input.images.txt has 9 lines, its STS.gs.images.txt has 3" in what
-
-
 @pytest.mark.parametrize(
     ("file", "content", "named"),
     [
         ("STS.gs.OnWN.txt", b"1\n2\nhigh\n4\n1\n2\n3\n4\n", "STS.gs.OnWN.txt, line 3: the score is 'high'"),
         ("STS.gs.OnWN.txt", b"1\nnan\n3\n4\n1\n2\n3\n4\n", "STS.gs.OnWN.txt, line 2: the score is 'nan'"),
+        ("STS.gs.OnWN.txt", b"1\n2\n3\n", "STS.input.OnWN.txt has 8 lines, its STS.gs.OnWN.txt has 3"),
         ("STS.gs.OnWN.txt", b"\n" * 8, "STS.gs.OnWN.txt has no score"),
         ("STS.input.OnWN.txt", b"a\tb\n" * 7 + b"no second\n", "STS.input.OnWN.txt, line 8: no tab"),
         ("STS.input.OnWN.txt", b"a\tb\n" * 7 + b"caf\xe9\tb\n", "STS.input.OnWN.txt, line 8: not UTF-8"),

@@ -85,7 +85,7 @@ def test_a_headline_is_a_column_and_averages_are_of_the_suites_own_tasks(suite: 
     assert all(set(average.tasks) <= suite.tasks.keys() and suite.headline for average in suite.averages)
 
 
-def test_scores_are_written_next_to_those_of_other_suites(run: Run, tmp_path: Path) -> None:
+def test_scores_are_written_next_to_those_of_other_suites(tiny: Tiny, run: Run, tmp_path: Path) -> None:
     write_stsb(tmp_path, some_rows("stsb"))
     write_one_file(tmp_path / "agnews.tsv")
     options = Options(data_dir=tmp_path, out=tmp_path / "out")
@@ -95,6 +95,9 @@ def test_scores_are_written_next_to_those_of_other_suites(run: Run, tmp_path: Pa
         kept = json.loads((place / "scores.json").read_text())
         assert kept["suites"] == {"sts": sts_scores, "clustering": both.to_json()["suites"]["clustering"]}
     assert kept["suites"]["clustering"]["AgNews"]["rows"] == 60
+    evaluate(str(tiny.backbone), (STS,), options)
+    folder = read_scores(tmp_path / "out" / "scores.json")
+    assert folder["suites"].keys() == {"sts"}, "a folder holds the results of one model"
 
 
 def test_single_tasks_are_kept_and_all_of_them_together_are_the_suite(run: Run, tmp_path: Path) -> None:
@@ -127,14 +130,6 @@ def test_what_was_measured_of_other_weights_goes(run: Run, tmp_path: Path) -> No
     evaluate(str(run.path), (STS,), Options(tmp_path, ("STS12",), fresh=True))
     after = run.scores()["suites"]
     assert after.keys() == {"sts"} and after["sts"]["vectors"] != "others" and after["sts"].keys().isdisjoint(["STS13"])
-
-
-def test_a_folder_of_results_holds_those_of_one_model(tiny: Tiny, tmp_path: Path) -> None:
-    write_all(tmp_path)
-    write_one_file(tmp_path / "agnews.tsv")
-    for model, suite in ((str(tiny.backbone), CLUSTERING), ("starter", STS)):
-        evaluate(model, (suite,), Options(tmp_path, out=tmp_path / "out"))
-    assert read_scores(tmp_path / "out" / "scores.json")["suites"].keys() == {"sts"}
 
 
 def test_a_table_has_the_mean_of_each_kind_of_task() -> None:
