@@ -64,16 +64,14 @@ def test_runs_that_differ_in_their_seed_are_one_method_in_the_order_given(six: l
 
 def test_runs_on_other_rows_of_one_name_are_other_methods(contrast: Contrast) -> None:
     rows = Path("tiny/pairs.jsonl").read_text().splitlines(keepends=True)
-    for name, seed, count in (("a", 1, 40), ("b", 2, 40), ("c", 3, 30), ("d", 1, 30)):
+    for name, count in (("a", 40), ("b", 30)):
         Path("rows.jsonl").write_text("".join(rows[:count]))
-        words = ("--data", "rows.jsonl", "--objective", "simcse", "--dev", "split:20%", "--seed", str(seed))
+        words = ("--data", "rows.jsonl", "--objective", "simcse", "--dev", "split:20%")
         assert contrast(*train(*words, "--name", name)).code == 0
-    answer = contrast("compare", "a", "b", "c", "d", "--json")
-    groups = json.loads(answer.out)["groups"]
-    assert [[run["name"] for run in group["runs"]] for group in groups] == [["a", "b"], ["c", "d"]]
-    read = [json.loads(Path(f"runs/{name}/environment.json").read_text())["data"]["read_fingerprint"] for name in "ac"]
+    groups = json.loads(contrast("compare", "a", "b", "--json").out)["groups"]
+    read = [json.loads(Path(f"runs/{name}/environment.json").read_text())["data"]["read_fingerprint"] for name in "ab"]
     assert [group["settings"] for group in groups] == [{"data.train": f"rows.jsonl ({one[:8]})"} for one in read]
-    for two in ("ab", "ca"):
+    for two in ("ab", "ba"):
         answer = contrast("compare", *two, "--bootstrap")
         refused(answer, 3, "a: the rows of rows.jsonl are not those", "--dev")
 
@@ -114,18 +112,8 @@ def test_a_single_value_has_no_deviation() -> None:
 
 def test_the_number_of_a_task_is_the_one_that_papers_print() -> None:
     suites = {
-        "sts": {
-            "STS12": {"pairs": 9, "all": {"spearman": 71.5}, "mean": {"spearman": 1}},
-            "average": None,
-            "partial": True,
-        },
-        "transfer": {
-            "MR": {"rows": 9, "accuracy": 80.25},
-            "average": 85.0,
-            "average8": 84,
-            "protocol": "…",
-            "missing": {},
-        },
+        "sts": {"STS12": {"all": {"spearman": 71.5}, "mean": {"spearman": 1}}, "average": None, "partial": True},
+        "transfer": {"MR": {"accuracy": 80.25}, "average": 85.0, "average8": 84, "protocol": "…", "missing": {}},
         "fewshot": {"CR": {"mean": 70.5, "sd": 2.0}},
         "mteb": {"BIOSSES": {"score": 60.5, "metric": "cosine_spearman"}},
         "geometry": {"STS-B": {"alignment": 0.2}},
