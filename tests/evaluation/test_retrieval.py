@@ -80,17 +80,12 @@ def measured(folder: Path | None, *tasks: str, texts: Mapping[str, NDArray[np.fl
 @pytest.mark.parametrize("layout", ["jsonl", "parquet"])
 def test_a_set_is_measured_as_its_definitions_say(tmp_path: Path, layout: str) -> None:
     write_set(tmp_path / "colours", layout)
+    (tmp_path / "corpus.txt").write_text("a list of what is here, which is no set\n")
     result = measured(tmp_path)
     assert result.tasks == {"colours": pytest.approx(WANTED)}
     assert result.averages == {"average": pytest.approx(WANTED["ndcg@10"])}
     assert measured(tmp_path / "colours").tasks == result.tasks
     assert measured(tmp_path, "colours").tasks == result.tasks
-
-
-def test_a_file_called_corpus_hides_no_set_of_a_subfolder(tmp_path: Path) -> None:
-    write_set(tmp_path / "colours", "jsonl")
-    (tmp_path / "corpus.txt").write_text("a list of what is here\n")
-    assert measured(tmp_path).tasks == {"colours": pytest.approx(WANTED)}
 
 
 def test_without_a_folder_the_sets_are_those_of_nanobeir_on_the_hub(
