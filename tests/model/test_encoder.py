@@ -181,12 +181,6 @@ def test_a_shorter_embedding_is_the_beginning_of_the_whole_one(normalize: bool, 
     assert_near(encoder.encode(TEXTS[:9]), whole[:, :12] / lengths)
 
 
-def test_an_embedding_has_no_more_numbers_than_the_model_makes(encoder: SentenceEncoder) -> None:
-    with pytest.raises(UsageError, match=f"have {encoder.width} numbers, and 999 of them") as error:
-        encoder.set_dim(999)
-    assert error.value.hint == f"use --dim N, at most {encoder.width}"
-
-
 @pytest.mark.parametrize(
     ("texts", "kind", "what"),
     [
