@@ -121,11 +121,6 @@ def test_a_cached_model_has_its_commit(hub: Path, repo: str) -> None:
     assert revision(hub) is None
 
 
-def test_an_unknown_model_without_network_says_both(hub: Path) -> None:
-    with pytest.raises(DataError, match="'owner/name' is neither a folder nor in the hub cache, and the hub cannot be"):
-        resolve("owner/name").folder()
-
-
 def test_a_cache_with_part_of_a_model_is_not_taken_for_the_model(hub: Path) -> None:
     cache(hub, "owner/name", "config.json", "tokenizer.json")
     with pytest.raises(DataError, match="'owner/name' is neither a folder nor in the hub cache"):
