@@ -12,7 +12,7 @@ from filelock import FileLock
 
 from contrastcli.errors import DataError, UsageError
 from contrastcli.evaluation.evaluate import evaluate
-from contrastcli.evaluation.measure import Scores, SuiteResult, measure
+from contrastcli.evaluation.measure import Scores, SuiteResult, measure, sizes
 from contrastcli.evaluation.procedure import Encode, Options, Subject
 from contrastcli.evaluation.suites import (
     CLUSTERING,
@@ -77,6 +77,16 @@ def test_in_a_folder_without_sets_every_task_is_missing(tmp_path: Path, suite: S
     assert result.suite == suite.name and not result.tasks and not encoder.calls
     assert list(result.missing) == list(suite.tasks)
     assert all(name in error.what and "--data-dir" in error.hint for error in result.missing.values())
+
+
+@pytest.mark.parametrize("suite", [STS, TRANSFER, CLUSTERING], ids=lambda suite: suite.name)
+def test_the_published_sets_that_are_there_have_the_published_counts(data_folder: Path, suite: Suite) -> None:
+    counts = {task: sizes(suite, task, data_folder / "senteval") for task in suite.tasks}
+    there = {task: numbers for task, numbers in counts.items() if numbers}
+    assert len(there) > 1
+    for task, numbers in there.items():
+        texts_and_classes = ("N", "C") if suite is CLUSTERING else numbers
+        assert tuple(numbers[name] for name in texts_and_classes) == suite.tasks[task], task
 
 
 @pytest.mark.parametrize("suite", SUITES.values(), ids=lambda suite: suite.name)
