@@ -34,12 +34,6 @@ def folder(tiny: Tiny, tmp_path: Path) -> Path:
     return copy
 
 
-@pytest.fixture
-def hub(hub_cache: Path) -> Path:
-    """Where the cache has the model owner/name."""
-    return hub_cache / "models--owner--name"
-
-
 def test_pickled_tensors_make_the_same_model(tiny: Tiny, folder: Path) -> None:
     expected = load_encoder(tiny.backbone).encode(TEXTS)
     assert np.array_equal(load_encoder(folder).encode(TEXTS), expected)
@@ -119,23 +113,16 @@ def test_a_truncated_file_and_one_in_parts_are_named(folder: Path) -> None:
         load_encoder(folder)
 
 
-def test_a_cached_model_with_pickled_weights_is_found_and_a_note_says_so(
-    tiny: Tiny, folder: Path, hub: Path, tmp_path: Path
+def test_a_model_without_safetensors_is_downloaded_with_its_pickle_and_a_note_says_so(
+    tiny: Tiny, folder: Path, served_hub: Hub, place: Path
 ) -> None:
-    commit = "0" * 40
-    snapshot = Path(shutil.copytree(folder, hub / "snapshots" / commit))
-    (hub / "refs").mkdir()
-    (hub / "refs" / "main").write_text(commit)
-    assert resolve("owner/name").folder() == snapshot
-    assert resolve("owner/name").absence() == ""
-    run = tiny.run(tmp_path / "runs" / "one", "simcse", "pairs", model__backbone="owner/name", train__max_steps=1)
-    train(run)
-    notes = [event.text for event in told(run, Note)]
-    assert "the weights of owner/name are read from its pytorch_model.bin, as tensors only" in notes[0]
-
-
-def test_a_model_without_safetensors_is_downloaded_with_its_pickle(folder: Path, served_hub: Hub) -> None:
     served_hub.models["owner/pickled"] = Repo(files_of(folder))
     served_hub.models["owner/both"] = Repo({**files_of(folder), "model.safetensors": b"tensors"})
-    assert (resolve("owner/pickled").folder() / "pytorch_model.bin").is_file()
     assert not (resolve("owner/both").folder() / "pytorch_model.bin").exists()
+    assert (resolve("owner/pickled").folder() / "pytorch_model.bin").is_file()
+    served_hub.models.clear()
+    assert resolve("owner/pickled").absence() == "", "the cache has it"
+    run = tiny.run(place, "simcse", "pairs", model__backbone="owner/pickled", train__max_steps=1)
+    train(run)
+    notes = [event.text for event in told(run, Note)]
+    assert "the weights of owner/pickled are read from its pytorch_model.bin, as tensors only" in notes[0]
