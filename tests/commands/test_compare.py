@@ -335,11 +335,13 @@ def test_tables_are_written_for_documents_and_sheets(contrast: Contrast, run: Ru
     assert sheets[1][1][0] == "tiny/backbone against simple"
 
 
-def test_what_is_no_model_is_refused(contrast: Contrast, run: Run) -> None:
+def test_what_is_no_model_or_one_alone_is_refused(contrast: Contrast, run: Run) -> None:
     refused(contrast("compare", "simple", "./nothing"), 3, "no folder or file './nothing'", "check the path")
     refused(contrast("compare", "nothing", "simple"), 3, "the model 'nothing' is neither", "name a run (simple), or")
     for names in (("simple", "simpel"), ("simpel",)):
         refused(contrast("compare", *names), 3, "'simpel'", "did you mean the run 'simple'")
+    for names in (("simple", "simple"), ("simple",)):
+        refused(contrast("compare", *names), 2, "only one run to compare")
 
 
 @pytest.fixture
@@ -350,11 +352,6 @@ def other(run: Run) -> Run:
 
 def test_names_in_latex_are_printed_as_they_are() -> None:
     assert r"\textbackslash{}a\textasciicircum{}2\textasciitilde{}\_b" in latex_table([r"\a^2~_b"], [])
-
-
-@pytest.mark.parametrize("names", [("simple",), ("simple", "simple")])
-def test_one_run_cannot_be_compared(contrast: Contrast, run: Run, names: tuple[str, ...]) -> None:
-    refused(contrast("compare", *names), 2, "only one run to compare")
 
 
 @pytest.mark.parametrize("words", [("--json", "--format", "csv"), ("--format", "csv", "--json")])
