@@ -110,14 +110,10 @@ def test_a_task_that_fails_is_named_and_the_others_are_run(measured: Measure) ->
     assert marks == {"LocalSTS": "", "STS, 1": "", "Broken": "missing", "Avg.": "1 of 2"}
 
 
-def test_tasks_are_found_by_mtebs_names() -> None:
+def test_tasks_and_benchmarks_are_found_by_mtebs_names_though_some_hold_a_comma() -> None:
     pytest.importorskip("mteb")
     found = suite.find(["STS13", "Banking77Classification", "STS13"])
     assert list(found) == ["STS13", "Banking77Classification"]
-
-
-def test_the_benchmark_of_the_papers_is_found_though_its_name_holds_a_comma() -> None:
-    pytest.importorskip("mteb")
     asked = suite.find(check_tasks("MTEB(eng, v1),STS22.v2", [MTEB]))
     assert {"STS12", "SICK-R", "AmazonCounterfactualClassification", "STS22.v2"} <= asked.keys() and len(asked) == 57
 
