@@ -88,12 +88,17 @@ def test_all_faults_are_listed_and_the_worst_ends_the_command(contrast: Contrast
         ("environment.json", "", "malformed"),
         ("scores.json", '{"model": "x", "suites": 3}', "malformed"),
         ("scores.json", '{"model": 3, "suites": {}}', "malformed"),
+        ("environment.json", None, "environment.json is missing, and there are checkpoints"),
         ("events.jsonl", "", "events.jsonl has no events, and there are checkpoints"),
         ("events.jsonl", "garbage", "events.jsonl has no events, and there are checkpoints"),
     ],
 )
-def test_a_file_with_another_content_is_named(contrast: Contrast, run: Run, file: str, text: str, words: str) -> None:
-    (run.path / file).write_text(text)
+def test_a_file_with_another_content_is_named(
+    contrast: Contrast, run: Run, file: str, text: str | None, words: str
+) -> None:
+    (run.path / file).unlink()
+    if text is not None:
+        (run.path / file).write_text(text)
     named(contrast(*VERIFY), 3, words)
 
 
@@ -115,11 +120,6 @@ def test_an_unknown_event_and_an_incomplete_last_line_are_no_damage(contrast: Co
     edit(run.events_path, lambda text: text.replace("\n", '\n{"event": "later", "step": 1}\n', 1) + '{"event": "st')
     answer = contrast(*VERIFY)
     assert answer.code == 0 and " events" in answer.out and "an incomplete line" in answer.out
-
-
-def test_checkpoints_without_the_record_of_what_trained_them_are_a_fault(contrast: Contrast, run: Run) -> None:
-    run.environment_path.unlink()
-    named(contrast(*VERIFY), 3, "environment.json is missing, and there are checkpoints")
 
 
 @pytest.mark.parametrize("at", ["format", "[train]"])
