@@ -104,16 +104,12 @@ def test_without_stsb_the_starters_pairs_serve_and_the_output_says_so(tmp_path: 
     assert "the starter's scored pairs, since there is no STS-B" in result.protocol
 
 
-def test_a_folder_that_does_not_exist_makes_the_task_missing(tmp_path: Path) -> None:
-    result = measured(tmp_path / "absent")
-    assert not result.tasks and "there is no folder" in result.missing["STS-B"].what
-
-
-def test_a_damaged_file_is_reported_with_its_line(folder: Path) -> None:
+def test_an_absent_folder_or_a_damaged_file_makes_the_task_missing(folder: Path) -> None:
     path = folder / "STS" / "STSBenchmark" / "sts-dev.csv"
     path.write_text(path.read_text() + "main\tMSRvid\t2012\n")
-    result = measured(folder)
-    assert not result.tasks and "line 61" in result.missing["STS-B"].what
+    for place, what in ((folder / "absent", "there is no folder"), (folder, "line 61")):
+        result = measured(place)
+        assert not result.tasks and what in result.missing["STS-B"].what
 
 
 def test_a_clustering_set_is_drawn_where_it_is_asked_for(folder: Path) -> None:
