@@ -20,7 +20,7 @@ from contrastcli.data.sources import load_examples
 from contrastcli.runs.directory import Run
 from contrastcli.runs.measured import Evaluated
 from contrastcli.settings.sections import Data, Dev
-from support.command import Contrast, failed, refused
+from support.command import Contrast, failed
 from support.tiny import told
 
 
@@ -195,24 +195,16 @@ def test_a_file_is_measured_next_to_a_suite_and_other_models(contrast: Contrast,
         (("--data", "same.tsv"), 3, "all labels are entailment", "rank them: --metric ndcg@10"),
         (("--data", "tiny/pairs.jsonl", "--metric", "spearman"), 2, "holds pairs", "auto, ndcg@10"),
         (("--data", "tiny/dev.jsonl", "--columns", "anchor"), 2, "columns", "anchor=a,positive=b"),
+        (("--data", "tiny/dev.jsonl", "--task", "STS12"), 2, "there is no task 'STS12' in own", "leave out --task"),
+        (("--data", "tiny/dev.jsonl", "--task", "STS1x", "--suite", "sts"), 2, "no task 'STS1x' in sts, own", "STS1"),
+        *((words, 2, "", "--data FILE") for words in (("--suite", "own"), ("--columns", "a=b"), ("--metric", "map"))),
     ],
 )
-def test_data_that_cannot_be_measured_are_named(
+def test_data_and_options_that_cannot_be_measured_are_named(
     contrast: Contrast, words: tuple[str, ...], code: int, what: str, hint: str
 ) -> None:
     Path("same.tsv").write_text("premise\thypothesis\tlabel\nba\tda\te\nfa\tga\te\n")
     failed(contrast("eval", "tiny/backbone", *words), code, what, hint)
-
-
-@pytest.mark.parametrize("words", [("--suite", "own"), ("--columns", "anchor=a"), ("--metric", "map")])
-def test_without_a_file_the_option_is_named(contrast: Contrast, words: tuple[str, ...]) -> None:
-    refused(contrast("eval", "tiny/backbone", *words), 2, "", "--data FILE")
-
-
-def test_a_task_of_no_suite_is_refused_next_to_a_file(contrast: Contrast) -> None:
-    words = ("eval", "tiny/backbone", "--data", "tiny/dev.jsonl", "--task", "STS12")
-    refused(contrast(*words), 2, "there is no task 'STS12' in own", "leave out --task")
-    refused(contrast(*words[:-1], "STS1x", "--suite", "sts"), 2, "no task 'STS1x' in sts, own", "STS1")
 
 
 def test_several_models_are_side_by_side_at_the_end(contrast: Contrast, run: Run) -> None:
