@@ -180,20 +180,16 @@ def test_too_few_rows_of_a_class_are_no_training_set(tmp_path: Path) -> None:
         read_transfer(tmp_path, "MPQA")
 
 
-def test_the_files_of_the_opinion_tasks_are_found_by_sent_evals_names(tmp_path: Path) -> None:
+def test_the_opinion_tasks_have_sent_evals_names_and_blank_lines_are_no_rows(
+    tmp_path: Path,
+) -> None:
     files = {"MR": "rt-polarity.pos", "CR": "custrev.pos", "SUBJ": "subj.objective", "MPQA": "mpqa.pos"}
     for task, name in files.items():
         write_polarity(tmp_path, task, 20)
-        write_lines(tmp_path / task / name, [f"  kept {i}  in one  piece \t" for i in range(21)])
+        write_lines(tmp_path / task / name, ["", *(f"  kept {i}  in one  piece \t" for i in range(21)), " "])
         rows = read_transfer(tmp_path, task)["train"]
         assert rows.labels == [0] * 20 + [1] * 21
         assert (rows.first[0], rows.first[-1]) == (f"{task} 0 #0", "kept 20 in one piece")
-
-
-def test_blank_lines_are_no_rows(tmp_path: Path) -> None:
-    write_polarity(tmp_path, "MR", 20)
-    write_lines(tmp_path / "MR" / "rt-polarity.neg", ["first", "", " ", *texts("MR", 0, 20), ""])
-    assert read_transfer(tmp_path, "MR")["train"].first[:2] == ["first", "MR 0 #0"]
 
 
 def test_questions_are_latin_1_with_a_class_before_the_colon(tmp_path: Path) -> None:
