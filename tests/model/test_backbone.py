@@ -230,12 +230,6 @@ def test_a_model_that_its_weights_do_not_fit_is_refused_before_it_takes_memory(
     assert capfd.readouterr() == ("", ""), "transformers printed its report"
 
 
-def test_an_encoder_that_goes_through_transformers_has_no_language_model_head_here(tmp_path: Path) -> None:
-    folder = write_model(tmp_path / "model", electra())
-    with pytest.raises(DataError, match="language-model head of 'electra' models"):
-        load_language_model_head(folder, load_backbone(folder))
-
-
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
     return write_model(tmp_path / "small", CONFIGS["bert"]())
@@ -354,10 +348,13 @@ def test_a_config_and_weights_that_do_not_fit_are_named(small: Path, tmp_path: P
         load_backbone(modern)
 
 
-def test_weights_without_a_language_model_head_say_so(small: Path) -> None:
+def test_a_model_without_a_language_model_head_here_says_so(small: Path, tmp_path: Path) -> None:
     rewrite(small, partial(without, "cls."))
     with pytest.raises(DataError, match="no language-model head"):
         load_language_model_head(small, load_backbone(small))
+    folder = write_model(tmp_path / "electra", electra())
+    with pytest.raises(DataError, match="language-model head of 'electra' models"):
+        load_language_model_head(folder, load_backbone(folder))
 
 
 @pytest.mark.parametrize(
