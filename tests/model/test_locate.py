@@ -34,13 +34,10 @@ def cache(hub: Path, repo: str, *files: str) -> Path:
 
 
 @pytest.fixture
-def two_runs(trained: Run, tmp_path: Path) -> Path:
+def two_runs(tmp_path: Path) -> Path:
     """A directory with the finished runs simple-a and simple-b, the second the newer, and no other."""
-    for name, created in (("simple-a", 1000.0), ("simple-b", 2000.0)):
-        copy = Path(shutil.copytree(trained.path, tmp_path / "runs" / name))
-        lines = (copy / "events.jsonl").read_bytes().splitlines(keepends=True)
-        first = lines[0].replace(b'"time":', b'"was":', 1).rstrip(b"}\n") + f',"time":{created}}}\n'.encode()
-        (copy / "events.jsonl").write_bytes(b"".join([first, *lines[1:]]))
+    for name in ("simple-a", "simple-b"):
+        recorded(tmp_path / "runs", "finished", name)
     return tmp_path / "runs"
 
 
@@ -52,12 +49,9 @@ def test_a_run_goes_by_its_path_its_name_a_part_of_it_or_last(two_runs: Path) ->
     assert resolve(str(run.path)).folder() == run.checkpoint()
 
 
-def test_without_a_word_the_newest_run_that_has_ended_is_meant(two_runs: Path, trained: Run, tiny: Tiny) -> None:
-    tiny.run(two_runs / "yet-to-begin")
-    killed = Run(Path(shutil.copytree(trained.path, two_runs / "killed")))  # newer, and with checkpoints
-    lines = killed.events_path.read_bytes().splitlines(keepends=True)
-    killed.events_path.write_bytes(b"".join(line for line in lines if b'"done"' not in line))
-    assert killed.status().state not in ("finished", "stopped") and killed.checkpoints()
+def test_without_a_word_the_newest_run_that_has_ended_is_meant(two_runs: Path) -> None:
+    newer = {recorded(two_runs, kind) for kind in ("empty", "killed", "running")}
+    assert {*list_runs(two_runs)[:3]} == newer and any(run.checkpoints() for run in newer)
     assert resolve(None, two_runs).name == str(two_runs / "simple-b")
     shutil.rmtree(two_runs / "simple-b")
     assert resolve(None, two_runs).name == str(two_runs / "simple-a")
