@@ -82,12 +82,6 @@ def test_dense_layer_unit_length_prompt_and_longest_text_are_applied(tiny: Tiny)
     assert vectors.shape == (len(TEXTS), 7) and vectors.dtype == np.float32
     assert_near(vectors, [by_hand(encoder, text) for text in TEXTS])
     assert_near(np.linalg.norm(vectors, axis=1), np.ones(len(TEXTS)))
-
-
-def test_a_vector_does_not_depend_on_the_other_texts_of_its_batch(tiny: Tiny) -> None:
-    encoder = full(tiny)
-    together = encoder.encode(TEXTS[::-1])[::-1]
-    assert_near(together, [encoder.encode([text])[0] for text in TEXTS])
     assert encoder.encode([]).shape == (0, 7)
 
 
