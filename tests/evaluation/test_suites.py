@@ -13,7 +13,7 @@ from filelock import FileLock
 from contrastcli.errors import DataError, UsageError
 from contrastcli.evaluation.evaluate import evaluate
 from contrastcli.evaluation.measure import Scores, SuiteResult, measure, sizes
-from contrastcli.evaluation.procedure import Encode, Options, Subject
+from contrastcli.evaluation.procedure import Encode, Options
 from contrastcli.evaluation.suites import (
     CLUSTERING,
     FEWSHOT,
@@ -163,12 +163,6 @@ def test_an_average_says_over_how_many_of_the_tasks_that_were_asked_for() -> Non
     assert rows == {"a": ("10.00", ""), "b": ("20.00", ""), "c": ("–", "missing"), "Avg.": ("15.00", "2 of 3")}
 
 
-def test_a_suite_without_a_task_that_was_asked_for_is_left_out(tiny: Tiny, tmp_path: Path) -> None:
-    write_stsb(tmp_path, some_rows("stsb"))
-    scores = evaluate(str(tiny.backbone), (TRANSFER, STS), Options(data_dir=tmp_path, tasks=("STS-B",)))
-    assert [result.suite for result in scores.results] == ["sts"]
-
-
 def test_what_was_measured_is_known_by_its_data_its_model_and_its_pooling(
     tiny: Tiny, run: Run, tmp_path: Path, encoded: list[str]
 ) -> None:
@@ -272,12 +266,6 @@ def test_a_file_of_word_vectors_is_measured_as_a_model_is(tmp_path: Path) -> Non
     scores = evaluate(str(tmp_path / "glove.txt"), (STS,), Options(data_dir=tmp_path))
     assert scores.results[0].tasks["STS-B"]["all"]["spearman"] == pytest.approx(100)
     assert "word vectors" in scores.results[0].protocol
-
-
-def test_a_subject_without_a_model_reads_whole_texts() -> None:
-    some = Subject("words", FakeEncoder(), "average", "1")
-    with some.truncated(64):
-        assert some.encoder is None
 
 
 def test_evaluations_at_once_keep_each_others_scores(tmp_path: Path) -> None:
