@@ -112,18 +112,19 @@ def test_names_in_a_legend_are_short_and_begin_with_a_letter_or_digit() -> None:
     assert list(pictures.labels(long, None).values()) == [Path(path).name for path in long]
 
 
-@pytest.mark.parametrize("models", [("simple", "tiny/backbone"), ("tiny/backbone", "simple")])
+@pytest.mark.parametrize("models", [("simple", "tiny/backbone"), ("tiny/backbone", "simple"), ("tiny/backbone",)])
 def test_the_training_sentences_of_a_run_are_drawn_wherever_it_stands(
     contrast: Contrast, run: Run, models: tuple[str, ...]
 ) -> None:
     answer = contrast("eval", *models, "--suite", "geometry")
     assert answer.code == 0, answer.err
-    assert "labelled.jsonl" in answer.out
+    assert ("labelled.jsonl" in answer.out) == ("simple" in models)
 
 
-def test_a_picture_has_the_colour_of_its_own_pooling(contrast: Contrast, run: Run) -> None:
+def test_pictures_are_written_and_have_the_colour_of_their_own_pooling(contrast: Contrast, run: Run) -> None:
     words = ("eval", "simple", "--suite", "geometry", "--task", "starter")
-    assert contrast(*words).code == 0
+    assert contrast(*words, "--out", "drawn").code == 0
+    assert {path.suffix for path in Path("drawn").iterdir()} >= {".json", ".png", ".svg", ".csv"}
     suites = run.scores()["suites"]
     sts = {"average": 77.7, "vectors": suites["geometry"]["vectors"]}
     run.scores_path.write_text(json.dumps({"suites": {**suites, "sts": sts}}))
