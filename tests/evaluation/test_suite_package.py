@@ -91,28 +91,17 @@ BROKEN = {
 }
 
 
-def install_broken(kind: str, folder: Path) -> str:
-    """What the package's error says."""
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_package_is_a_note_and_stops_only_what_needs_it(contrast: Contrast, tmp_path: Path, kind: str) -> None:
     change, what = BROKEN[kind]
     files = files_of_topic("suites")
     files["odd_one_out/__init__.py"] = files["odd_one_out/__init__.py"].replace(*change)
-    install(files, folder)
-    return what
-
-
-@pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_package_is_a_note(tmp_path: Path, kind: str) -> None:
-    what = install_broken(kind, tmp_path)
-    done = python(tmp_path, "-m", "contrastcli", "help", "suites")
-    note = "note: 'odd-one-out' of contrast.suites (odd_one_out:SUITE) cannot be loaded: "
-    assert (done.returncode, done.stderr.count("note:")) == (0, 1)
-    assert done.stderr.startswith(note) and what in done.stderr
-
-
-def test_a_broken_package_stops_only_what_needs_it(contrast: Contrast, tmp_path: Path) -> None:
-    what = install_broken("headline", tmp_path)
+    install(files, tmp_path)
     with found_here(tmp_path):
-        answer = contrast("eval", "tiny/backbone", "--data", "tiny/dev.jsonl")
-        assert answer.code == 0 and "note:" not in answer.err
+        own = contrast("eval", "tiny/backbone", "--data", "tiny/dev.jsonl")
+        told = contrast("help", "suites")
         answer = contrast("eval", "tiny/backbone", "--suite", "odd-one-out")
+    assert own.code == 0 and "note:" not in own.err
+    assert (told.code, told.err.count("note:")) == (0, 1) and what in told.err
+    assert told.err.startswith("note: 'odd-one-out' of contrast.suites (odd_one_out:SUITE) cannot be loaded: ")
     failed(answer, 2, what, "pip uninstall odd-one-out")
