@@ -80,12 +80,9 @@ def test_the_first_word_may_be_a_number_or_hold_a_space(tmp_path: Path, first: s
     [
         ([], "line 1: not a word and its numbers"),
         (["a sentence of words"], "line 1: not a word and its numbers"),
-        (["dog"], "line 1: not a word and its numbers"),
         (["dog 1 2", "cat 1"], "line 2: 1 numbers after the word where there should be 2"),
         (["dog 1 2", "", "cat 1 2"], "line 2: 0 numbers"),
         (["dog 1 2", "cat 1 x", "cow 1 2"], "line 2: 'x' is no number"),
-        (["dog 1 2", "cat nan 1"], "line 2: 'nan' is no number"),
-        (["dog 1 2", "cat 1e39 1"], "line 2: '1e39' is no number"),
         (["dog 1 2", "cat 1 -1e19"], "line 2: '-1e19' is no number"),
         (["3 1000000000000", *LINES], "line 1: not a word and its numbers"),
         (["1 0", *LINES], "line 1: not a word and its numbers"),
