@@ -95,11 +95,8 @@ def test_without_candidates_there_are_no_negatives() -> None:
     assert not (judged.verdicts == KEPT).any()
 
 
-@pytest.mark.parametrize("text", ["", "5", "0-3", "9-3", "a-b", "-1-3", "1-2-3"])
-def test_ranks_are_two_numbers_that_rise(text: str) -> None:
-    with pytest.raises(UsageError, match="--ranks is "):
-        read_ranks(text, "--ranks")
-
-
-def test_the_first_rank_is_one() -> None:
+def test_ranks_are_two_numbers_that_rise_from_one() -> None:
     assert read_ranks("1-60", "--ranks") == (1, 60)
+    for text in ("", "5", "0-3", "9-3", "a-b", "-1-3", "1-2-3"):
+        with pytest.raises(UsageError, match="--ranks is "):
+            read_ranks(text, "--ranks")
