@@ -184,12 +184,9 @@ def test_what_is_wrong_with_a_set_is_said(tmp_path: Path, file: str, text: str, 
     assert what in measured(tmp_path).missing["colours"].what
 
 
-def test_a_wrong_name_gets_the_right_one() -> None:
+def test_a_name_or_a_folder_of_no_set_is_answered_with_what_is_one(tmp_path: Path) -> None:
     (error,) = measured(None, "NanoMSMARC").missing.values()
     assert error.what == "NanoBEIR has no set 'NanoMSMARC'" and "'NanoMSMARCO'" in error.hint
-
-
-def test_a_folder_without_sets_is_refused(tmp_path: Path) -> None:
     (error,) = measured(tmp_path).missing.values()
     assert error.what == f"{tmp_path} has no corpus" and "corpus.jsonl" in error.hint
 
