@@ -49,14 +49,11 @@ from support.transfer_files import write_one_file
     ("words", "what", "hint"),
     [("sts,transfr", "no suite 'transfr'", "'transfer'"), ("", "no suite ''", "known: clustering")],
 )
-def test_an_unknown_suite_is_named_with_the_nearest(words: str, what: str, hint: str) -> None:
+def test_suites_are_a_list_of_which_an_unknown_one_is_named_with_the_nearest(words: str, what: str, hint: str) -> None:
+    assert check_suites("transfer, sts,transfer") == (TRANSFER, STS)
     with pytest.raises(UsageError) as raised:
         check_suites(words)
     assert what in raised.value.what and hint in raised.value.hint
-
-
-def test_suites_are_a_list_with_commas() -> None:
-    assert check_suites("transfer, sts,transfer") == (TRANSFER, STS)
 
 
 def test_an_unknown_task_is_named_with_the_nearest() -> None:
@@ -255,9 +252,8 @@ def test_each_suite_has_its_table_and_its_protocol_on_the_screen(tiny: Tiny, tmp
     assert "\nsts\nTask " in text and "\nclustering\nTask " in text
     assert "\ntest splits as SentEval's" in text and "\nKMeans" in text
     assert "transfer" not in text  # nothing of it was there
-    assert (
-        json.loads(show_scores.scores([scores], True))["suites"]["transfer"]["missing"].keys() == TRANSFER.tasks.keys()
-    )
+    document = json.loads(show_scores.scores([scores], True))
+    assert document["suites"]["transfer"]["missing"].keys() == TRANSFER.tasks.keys()
 
 
 def test_a_file_of_word_vectors_is_measured_as_a_model_is(tmp_path: Path) -> None:
@@ -279,9 +275,8 @@ def test_evaluations_at_once_keep_each_others_scores(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(len(names)) as threads:
         list(threads.map(write, names))
-    assert {name: suite["task"]["pairs"] for name, suite in read_scores(path)["suites"].items()} == dict.fromkeys(
-        names, 7
-    )
+    written = {name: suite["task"]["pairs"] for name, suite in read_scores(path)["suites"].items()}
+    assert written == dict.fromkeys(names, 7)
 
 
 def test_what_another_evaluation_adds_while_scores_are_forgotten_is_kept(tmp_path: Path) -> None:
