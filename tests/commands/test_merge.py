@@ -23,7 +23,6 @@ from support.tiny import Tiny, train, write_backbone
 pytestmark = pytest.mark.usefixtures("quick_exports")
 
 BASE, WEIGHTS = "tiny/backbone", "model.safetensors"
-ALPHAS = [n / 10 for n in range(11)]
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -127,7 +126,7 @@ def test_the_best_alpha_is_that_of_all_exported_models(contrast: Contrast) -> No
     assert max(measured, key=lambda alpha: measured[alpha][0]) == 0.7
     keeping = {row["alpha"] for row in told["rows"] if row["keeps"]}
     worse = {row["alpha"] for row in told["rows"] if row["general"]["high"] < 0}
-    assert keeping == {*ALPHAS} - worse and worse
+    assert keeping == {n / 10 for n in range(11)} - worse and worse
     best = max(keeping, key=lambda alpha: measured[alpha][0])
     assert 0 < best < 0.7 and told["best"]["alpha"] == best and told["output"] == "best"
     assert_weights("best", between(weights(BASE), weights(run), best))

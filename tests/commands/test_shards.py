@@ -178,14 +178,10 @@ def test_an_interrupt_says_how_to_continue(
     assert np.array_equal(np.load("v.npy"), whole) and hidden() == []
 
 
-def change_source() -> None:
-    write(["go", *sentences()[1:]])
-
-
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        (change_source, ()),
+        (lambda: write(["go", *sentences()[1:]]), ()),
         (lambda: os.truncate(".v.npy.part", 300), ()),
         (lambda: Path(".v.npy.part").unlink(), ()),
         (lambda: Path(".v.npy.part.json").write_text("[1]"), ()),
