@@ -57,15 +57,6 @@ class Fixed:
         return np.array([self.vectors[text] for text in texts], dtype=np.float32)
 
 
-@pytest.mark.parametrize("degrees", [1e-5, 0.01, 0.1, 45, 90, 135, 179.9])
-def test_small_and_large_angles_keep_their_digits(degrees: float) -> None:
-    angle = math.radians(degrees)
-    vectors = {"a": [1.0, 0.0], "b": [3 * math.cos(angle), 3 * math.sin(angle)]}
-    (answer,) = similarities(Fixed(vectors), [("a", "b")])  # type: ignore[arg-type]
-    assert answer.angle_deg == pytest.approx(degrees, rel=1e-6)
-    assert answer.cosine == pytest.approx(math.cos(angle), abs=1e-7)
-
-
 def test_identical_sentences_are_exactly_alike_and_no_cosine_is_beyond_one(encoder: SentenceEncoder) -> None:
     answers = similarities(encoder, [(text, text) for text in SENTENCES])
     assert {(s.cosine, s.angle_deg) for s in answers} == {(1.0, 0.0)}
