@@ -19,7 +19,6 @@ from contrastcli.evaluation.suites import (
     FEWSHOT,
     MTEB,
     STS,
-    SUITES,
     TRANSFER,
     Suite,
     check_suites,
@@ -84,12 +83,6 @@ def test_the_published_sets_that_are_there_have_the_published_counts(data_folder
     for task, numbers in there.items():
         texts_and_classes = ("N", "C") if suite is CLUSTERING else numbers
         assert tuple(numbers[name] for name in texts_and_classes) == suite.tasks[task], task
-
-
-@pytest.mark.parametrize("suite", SUITES.values(), ids=lambda suite: suite.name)
-def test_a_headline_is_a_column_and_averages_are_of_the_suites_own_tasks(suite: Suite) -> None:
-    assert suite.headline in (*suite.columns.values(), "") or suite.metric
-    assert all(set(average.tasks) <= suite.tasks.keys() and suite.headline for average in suite.averages)
 
 
 def test_scores_are_written_next_to_those_of_other_suites(tiny: Tiny, run: Run, tmp_path: Path) -> None:
