@@ -41,14 +41,6 @@ def two_runs(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def test_a_run_goes_by_its_path_its_name_a_part_of_it_or_last(two_runs: Path) -> None:
-    run = Run(two_runs / "simple-a")
-    for word in (str(run.path), f"{run.path}/", "simple-a", "-a"):
-        assert resolve(word, two_runs) == ModelRef(str(run.path), run)
-    assert resolve("last", two_runs).run == Run(two_runs / "simple-b")
-    assert resolve(str(run.path)).folder() == run.checkpoint()
-
-
 def test_without_a_word_the_newest_run_that_has_ended_is_meant(two_runs: Path) -> None:
     newer = {recorded(two_runs, kind) for kind in ("empty", "killed", "running")}
     assert {*list_runs(two_runs)[:3]} == newer and any(run.checkpoints() for run in newer)
@@ -73,13 +65,15 @@ def test_a_run_that_stopped_before_its_first_evaluation_is_meant_where_there_is_
     assert resolve(None, tmp_path).run == measured
 
 
-def test_the_word_precedes_the_environment_which_precedes_the_newest_run(
+def test_a_word_for_a_run_precedes_the_environment_which_precedes_the_newest_run(
     two_runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONTRAST_MODEL", "simple-a")
     assert resolve(None, two_runs).name == str(two_runs / "simple-a")
-    for word, name in (("simple-b", "simple-b"), ("last", "simple-b"), ("-a", "simple-a")):
-        assert resolve(word, two_runs).name == str(two_runs / name)
+    run = Run(two_runs / "simple-b")
+    for word in ("simple-b", "-b", "last", str(run.path), f"{run.path}/"):
+        assert resolve(word, two_runs) == ModelRef(str(run.path), run)
+    assert resolve("last", two_runs).folder() == run.checkpoint()
 
 
 def test_a_word_that_means_no_run_is_left_for_folders_and_the_hub(two_runs: Path, tiny: Tiny) -> None:
