@@ -122,6 +122,15 @@ def test_a_bare_backbone_has_no_contract_that_a_setting_could_change(tiny: Tiny)
     assert adapted(read_contract(tiny.backbone), Model(pooling="cls", max_length=8))[1] == []
 
 
+def test_one_prompt_is_for_all_texts_and_those_of_a_model_for_the_roles_of_pairs(embedder: Path) -> None:
+    contract, views = read_contract(embedder), ("anchor", "positive")
+    assert contract.prompts_of("auto", PROMPTS, "pairs", views) == {"anchor": "den ba ", "positive": "fir go lum "}
+    assert contract.prompts_of("auto", PROMPTS, "scored", views) == {"anchor": "", "positive": ""}
+    contract, _ = adapted(contract, Model(prompts="sir "))
+    assert {contract.prompt(kind) for kind in (None, "query", "document")} == {"sir "}
+    assert set(contract.prompts_of("sir ", PROMPTS, "sentences", views).values()) == {"sir "}
+
+
 def test_prompts_by_role_are_names_or_texts(embedder: Path) -> None:
     words = "anchor=other,positive=den, lum: ,negative=sir "
     contract, _ = adapted(read_contract(embedder), Model(prompts=words))
@@ -129,19 +138,6 @@ def test_prompts_by_role_are_names_or_texts(embedder: Path) -> None:
     before = contract.prompts_of(words, PROMPTS, "triplets", views)
     assert before == {"anchor": "bum ", "positive": "den, lum: ", "negative_1": "sir "}
     assert contract.prompt("query") == "bum " and contract.prompt("document") == "den, lum: "
-
-
-def test_one_prompt_is_for_all_texts(embedder: Path) -> None:
-    contract, _ = adapted(read_contract(embedder), Model(prompts="sir "))
-    assert {contract.prompt(kind) for kind in (None, "query", "document")} == {"sir "}
-    assert set(contract.prompts_of("sir ", PROMPTS, "sentences", ("anchor", "positive")).values()) == {"sir "}
-
-
-def test_the_prompts_of_a_model_go_to_the_roles_of_pairs_alone(embedder: Path) -> None:
-    contract = read_contract(embedder)
-    views = ("anchor", "positive")
-    assert contract.prompts_of("auto", PROMPTS, "pairs", views) == {"anchor": "den ba ", "positive": "fir go lum "}
-    assert contract.prompts_of("auto", PROMPTS, "scored", views) == {"anchor": "", "positive": ""}
 
 
 @pytest.mark.parametrize(
