@@ -27,16 +27,37 @@ from support.command import train as train_command
 from support.tiny import Tiny, on_step, told, train, write_tokenizer
 from support.waiting import wait_until
 
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
-def test_a_signal_ends_the_step_saves_and_stops(tiny: Tiny, place: Path, number: signal.Signals) -> None:
-    before = signal.getsignal(number)
-    run = tiny.run(place)
-    code = 0 if number == signal.SIGINT else 75
-    assert train(run, on_step(7, lambda: signal.raise_signal(number))) == Done(step=7, status="stopped", code=code)
+
+@pytest.mark.parametrize(
+    ("code", "numbers"),
+    [
+        (0, [signal.SIGINT]),
+        (75, [signal.SIGTERM]),
+        (75, [signal.SIGUSR1]),
+        # A scheduler repeats its signals, and a first interrupt after them is no second one.
+        (75, [signal.SIGUSR1, signal.SIGTERM, signal.SIGTERM, signal.SIGINT]),
+    ],
+)
+def test_a_signal_ends_the_step_saves_and_stops_and_watch_tells_a_preemption(
+    tiny: Tiny, tmp_path: Path, contrast: Contrast, code: int, numbers: list[signal.Signals]
+) -> None:
+    def raise_signals() -> None:
+        for number in numbers:
+            signal.raise_signal(number)
+
+    before = [*map(signal.getsignal, HANDLED)]
+    run = tiny.run(tmp_path / "one")
+    assert train(run, on_step(7, raise_signals)) == Done(step=7, status="stopped", code=code)
     assert run.checkpoints()["last"] == "000007"
     assert (run.status().state, run.status().code) == ("stopped", code)
-    assert signal.getsignal(number) is before
+    assert [*map(signal.getsignal, HANDLED)] == before
+
+    answer = contrast("watch", str(run.path))
+    assert answer.code == code and "stopped   step 7\n" in answer.err
+    assert len(re.findall("^step ", answer.err, re.M)) == 1  # the last, not all that was shown while it trained
+    assert f"to continue: contrast train --resume {run.path}" in answer.err
     assert train(run) == Done(step=20, status="finished", code=0)
 
 
@@ -45,11 +66,6 @@ def test_a_stop_request_does_the_same(tiny: Tiny, place: Path) -> None:
     assert train(run, on_step(5, run.stop_path.touch)) == Done(step=5, status="stopped", code=0)
     assert not run.stop_path.exists()
     assert run.checkpoints()["last"] == "000005"
-
-
-def test_a_lost_terminal_ends_nothing(tiny: Tiny, place: Path) -> None:
-    run = tiny.run(place)
-    assert train(run, on_step(5, lambda: signal.raise_signal(signal.SIGHUP))).status == "finished"
 
 
 def test_the_command_line_outlives_its_terminal_and_stops_cleanly_on_a_signal(tiny: Tiny, tmp_path: Path) -> None:
@@ -119,30 +135,6 @@ def test_an_interrupt_while_the_command_line_loads_has_no_traceback() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "contrast: error: interrupted\nhint: nothing was changed\n")
-
-
-def test_watch_tells_a_preempted_run_from_one_that_a_user_stopped(
-    tiny: Tiny, tmp_path: Path, contrast: Contrast
-) -> None:
-    for number, code in ((signal.SIGTERM, 75), (signal.SIGINT, 0)):
-        run = tiny.run(tmp_path / number.name)
-        train(run, on_step(3, lambda: signal.raise_signal(number)))  # noqa: B023
-        answer = contrast("watch", str(run.path))
-        assert answer.code == code and "stopped   step 3\n" in answer.err
-        assert len(re.findall("^step ", answer.err, re.M)) == 1  # the last, not all that was shown while it trained
-        assert f"to continue: contrast train --resume {run.path}" in answer.err
-
-
-@pytest.mark.parametrize("at_last", [[], [signal.SIGINT]])
-def test_a_scheduler_that_repeats_its_signals_interrupts_nothing_nor_does_the_first_interrupt_after_them(
-    tiny: Tiny, place: Path, at_last: list[signal.Signals]
-) -> None:
-    def signals() -> None:
-        for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGTERM, *at_last):
-            signal.raise_signal(number)
-
-    run = tiny.run(place)
-    assert train(run, on_step(3, signals)) == Done(step=3, status="stopped", code=75)
 
 
 def test_a_resumed_run_loads_and_is_interrupted_at_its_last_step(
