@@ -204,26 +204,6 @@ def test_a_pulse_that_is_left_over_says_nothing_of_the_process_that_resumes(run:
     assert (run.status().state, run.status().step) == ("starting", 10)
 
 
-def test_a_second_process_is_kept_out_until_the_first_has_ended(run: Run) -> None:
-    program = (
-        "import pathlib, sys\n"
-        "from contrastcli.runs.process import hold\n"
-        "from contrastcli.errors import RunError\n"
-        "from contrastcli.runs.directory import Run\n"
-        "try:\n"
-        "    with hold(Run(pathlib.Path(sys.argv[1]))): print('in')\n"
-        "except RunError as error: print(error.what)\n"
-    )
-
-    def second() -> str:
-        return subprocess.run([sys.executable, "-c", program, str(run.path)], capture_output=True, text=True).stdout
-
-    with hold(run):
-        assert "training in" in second()
-        assert run.alive_path.exists(), "who was kept out leaves the heart of the other alone"
-    assert second() == "in\n"
-
-
 def holding(run: Run, seconds: float) -> subprocess.Popen[bytes]:
     """A process that holds the run for some seconds, and does so already."""
     program = (
@@ -238,8 +218,12 @@ def holding(run: Run, seconds: float) -> subprocess.Popen[bytes]:
     return process
 
 
-def test_the_lock_of_a_killed_process_is_free(run: Run) -> None:
+def test_a_second_process_is_kept_out_and_the_lock_of_a_killed_one_is_free(run: Run) -> None:
     with holding(run, 60) as process:
+        first = read_writer(run.alive_path)
+        with pytest.raises(RunError, match="training in"), hold(run):
+            pass
+        assert read_writer(run.alive_path) == first, "who is kept out leaves the heart of the other alone"
         process.kill()
         process.wait()
     assert run.status().state == "killed"
@@ -256,19 +240,16 @@ def test_a_requested_stop_is_seen(run: Run) -> None:
         say(run, Done(step=11, status="stopped", code=0))
     assert not run.stop_path.exists()
     assert wait_for_end(run, timeout=0.0).state == "stopped"
-
-
-def test_a_run_that_has_ended_needs_no_stop(run: Run) -> None:
-    say(run, started(DEAD), Done(step=11, status="finished", code=0))
     request_stop(run)
-    assert not run.stop_path.exists()
+    assert not run.stop_path.exists(), "what has ended needs none"
 
 
-def test_a_stop_meant_for_a_killed_process_does_not_stop_the_next(run: Run) -> None:
-    run.stop_path.touch()
-    os.utime(run.stop_path, (0, 0))
-    with hold(run):
-        assert not run.stop_path.exists()
+def test_a_stop_is_seen_by_the_process_that_still_loads_and_not_by_the_next(run: Run) -> None:
+    for moment, is_seen in ((time.time(), True), (0, False)):
+        run.stop_path.touch()
+        os.utime(run.stop_path, (moment, moment))
+        with hold(run):
+            assert run.stop_path.exists() == is_seen
 
 
 @pytest.mark.parametrize(("seconds_ago", "state"), [(30.0, "starting"), (90.0, "stopped")])
@@ -289,12 +270,6 @@ def test_what_is_written_just_before_the_end_is_followed(run: Run, monkeypatch: 
     say(run, started(this_process()))
     monkeypatch.setattr(Run, "status", end_first)
     assert [event for event in run.follow() if event] == run.events()
-
-
-def test_a_stop_requested_while_the_process_still_loads_is_seen(run: Run) -> None:
-    run.stop_path.touch()
-    with hold(run):
-        assert run.stop_path.exists()
 
 
 def test_waiting_for_an_end_lasts_until_the_next_process_may_train(run: Run) -> None:
