@@ -49,18 +49,12 @@ RUNS: dict[str, list[Event]] = {
 }
 
 
-def test_angles_are_drawn_over_the_steps_where_they_are_known() -> None:
+def test_runs_are_drawn_where_their_numbers_are_known_and_pictures_that_none_fills_are_left_out() -> None:
     pictures = of_runs(RUNS)
+    assert {picture.name for picture in pictures} == {"angles-positive", "angles-negative", "plane"}
     assert drawn(pictures, "angles-positive") == {"one": ((1, 10), (30, 40))}
     assert drawn(pictures, "angles-negative") == {"one": ((1,), (80,)), "two": ((1,), (70,))}
-
-
-def test_the_way_of_a_run_goes_from_uniformity_to_alignment() -> None:
-    assert drawn(of_runs(RUNS), "plane") == {"one": ((-1.0, -2.0), (0.5, 0.25))}
-
-
-def test_pictures_that_no_run_can_fill_are_left_out() -> None:
-    assert {picture.name for picture in of_runs(RUNS)} == {"angles-positive", "angles-negative", "plane"}
+    assert drawn(pictures, "plane") == {"one": ((-1.0, -2.0), (0.5, 0.25))}  # from uniformity to alignment
     assert of_runs({"new": [started()]}) == []
 
 
@@ -126,6 +120,7 @@ def test_models_are_overlaid_and_coloured_by_their_sts_average() -> None:
     assert drawn(pictures, "plane-sts-b") == {"a": ((-2,), (0.2,)), "b": ((-3,), (1.2,))}
     assert [series.value for series in pictures[1].series] == [76.25, None] and pictures[1].colours == "STS average"
     assert drawn(pictures, "histogram-positive-sts-b")["a"][1][4:6] == (75, 25)
+    assert pictures[2].occupied() == (20, 30), "by any of them"
     assert of_models({"a": {"geometry": model(0)}})[1].colours == ""
 
 
@@ -144,12 +139,8 @@ def test_a_model_that_has_no_uniformity_has_no_place_in_the_plane() -> None:
 def test_tsne_is_a_picture_a_model_with_a_colour_a_class() -> None:
     task = {"texts": 4, "tsne": [[1, 2], [3, 4], [5, 6], [7, 8]], "labels": [10, 2, 10, 0]}
     pictures = of_models({"runs/my run": {"geometry": {"StackOverflow": task}}})
-    assert drawn(pictures, "tsne-stackoverflow-runs-my-run") == {
-        "0": ((7,), (8,)),
-        "2": ((3,), (4,)),
-        "10": ((1, 5), (2, 6)),
-    }
-    assert list(drawn(pictures, "tsne-stackoverflow-runs-my-run")) == ["0", "2", "10"]
+    classes = drawn(pictures, "tsne-stackoverflow-runs-my-run")
+    assert [*classes.items()] == [("0", ((7,), (8,))), ("2", ((3,), (4,))), ("10", ((1, 5), (2, 6)))]
 
 
 def test_training_sentences_are_shown_under_models_of_any_width() -> None:
@@ -158,13 +149,6 @@ def test_training_sentences_are_shown_under_models_of_any_width() -> None:
     picture = of_sentences({name: pca(vectors)[0].tolist() for name, vectors in models.items()}, "wiki.txt")
     assert picture.name == "pca-wiki.txt" and [len(series.x) for series in picture.series] == [7, 7]
     assert sum(picture.series[0].x) == pytest.approx(0, abs=1e-9)
-
-
-def test_the_occupied_bins_of_a_histogram_are_those_of_all_its_series() -> None:
-    pictures = {
-        picture.name: picture for picture in of_models({"a": {"geometry": model(0)}, "b": {"geometry": model(1)}})
-    }
-    assert pictures["histogram-positive-sts-b"].occupied() == (20, 30)
 
 
 def test_the_geometry_of_one_model_is_its_angles_over_each_other_and_its_sentences() -> None:

@@ -4,6 +4,7 @@ import csv
 import random
 import re
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -119,18 +120,6 @@ def test_the_best_point_is_marked_in_the_ranges_that_are_given() -> None:
         assert draw(one, 60, 20, Face()).x == (0, 200)
 
 
-def test_bars_without_a_unit_have_their_names_in_print(tmp_path: Path) -> None:
-    for unit in ("", "seconds"):
-        save(replace(BARS, x_label=unit), tmp_path)
-        texts = re.findall(r"<!-- (.*) -->", (tmp_path / f"{BARS.name}.svg").read_text())
-        assert {"quick", "slow"} <= set(texts) and ("seconds" in texts) == bool(unit)
-
-
-def test_the_unit_of_bars_stands_above_their_values_in_their_file(tmp_path: Path) -> None:
-    header, *_ = save(replace(BARS, x_label="minutes"), tmp_path)[-1].read_text().splitlines()
-    assert header == "series,x,minutes"
-
-
 def test_bars_are_as_long_as_their_values_in_text() -> None:
     quick, slow = text(BARS, 60, 10).split("\n")[1:]
     assert quick.endswith(" 30 across") and slow.endswith(" 60 across")
@@ -142,12 +131,7 @@ def test_a_picture_of_one_place_is_drawn(x: tuple[float, ...]) -> None:
     assert text(picture("points", Series("only", x, x)), 40, 12).count("●") == 2  # in the legend and in the plane
 
 
-matplotlib = pytest.mark.usefixtures("with_matplotlib")
-
-
-@pytest.fixture
-def with_matplotlib() -> None:
-    pytest.importorskip("matplotlib")
+matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="it is an extra")
 
 
 @matplotlib
@@ -163,6 +147,15 @@ def test_a_picture_becomes_a_png_and_an_svg_as_wide_as_a_column_and_numbers(one:
     assert re.search(rf'<svg [^>]*width="{72 * WIDTH:g}pt"', drawing)
     assert "<text" not in drawing  # letters are outlines: no font is needed to print them
     assert all(f"<!-- {series.name} -->" in drawing for series in one.series)
+
+
+@matplotlib
+@pytest.mark.parametrize("unit", ["", "seconds"])
+def test_bars_have_their_names_and_their_unit_in_print_and_in_numbers(tmp_path: Path, unit: str) -> None:
+    _, drawing, numbers = save(replace(BARS, x_label=unit), tmp_path)
+    texts = re.findall(r"<!-- (.*) -->", drawing.read_text())
+    assert {"quick", "slow"} <= set(texts) and ("seconds" in texts) == bool(unit)
+    assert numbers.read_text().startswith(f"series,x,{unit or 'y'}\n")
 
 
 @matplotlib
