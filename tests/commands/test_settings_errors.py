@@ -13,20 +13,10 @@ from support.command import LABELLED, SENTENCES, Contrast, refused, train
 
 # One of each kind; the tests of settings/ have them all.
 BAD_VALUES: dict[str, tuple[tuple[str, ...], int, str]] = {
-    "a batch larger than the data": (
-        (*LABELLED, "--batch-size", "161"),
-        2,
-        "batch_size is 161, but there are 160 rows",
-    ),
+    "a batch larger than the data": ((*LABELLED, "--batch-size", "161"), 2, "is 161, but there are 160 rows"),
     "tau 0": ((*LABELLED, "--tau", "0"), 2, "objective.tau is 0.0 (--tau)"),
-    "a rate that is no number": ((*LABELLED, "--lr", "nan"), 2, "train.lr is nan"),
-    "a huge batch": ((*LABELLED, "--batch-size", "9" * 30), 2, "train.batch_size is 999"),
     "a huge number of digits": ((*LABELLED, "--batch-size", "9" * 5000), 2, "train.batch_size is"),
-    "a seed below 0": ((*LABELLED, "--seed", "-1"), 2, "train.seed is -1"),
-    "a limit below 0": ((*LABELLED, "--set", "data.limit=-1"), 2, "data.limit is -1 (--set data.limit)"),
-    "a huge limit": ((*LABELLED, "--set", "data.limit=" + "9" * 30), 2, "data.limit is 999"),
     "an unknown objective": ((*LABELLED, "--objective", "pairsup"), 2, "pairsup"),
-    "another objective's setting": ((*SENTENCES, "--beta", "1"), 2, "'simcse' has no setting 'objective.beta'"),
     "a key without a section": ((*LABELLED, "--set", "lr=3"), 2, "there is no setting 'lr'"),
     "no equals sign": ((*LABELLED, "--set", "train.lr"), 2, "--set train.lr has no value"),
     "an unknown option": ((*LABELLED, "--bach-size", "3"), 2, "No such option '--bach-size'"),
@@ -91,22 +81,15 @@ def test_unknown_words_name_the_nearest_known_one(contrast: Contrast) -> None:
     refused(contrast("eval", "tiny/backbone", "--suite", "stss"), 2, "there is no suite 'stss'", "'sts'")
 
 
-TOML: dict[str, tuple[str, int, str]] = {
-    "not TOML": ("[train\nlr = 1", 2, "is not TOML"),
-    "a value of the wrong type": ('[train]\nlr = "fast"', 2, "train.lr is 'fast'"),
-    "an unknown key": ("[train]\nlearning_rate = 1", 2, "there is no setting 'train.learning_rate'"),
-    "a value without a section": ("lr = 1", 2, "'lr' not in a section"),
-}
-
-
-@pytest.mark.parametrize("case", TOML)
-def test_a_malformed_settings_file_is_named(contrast: Contrast, case: str) -> None:
-    text, code, what = TOML[case]
+@pytest.mark.parametrize(
+    ("text", "what"), [("[train\nlr = 1", "is not TOML"), ('[train]\nlr = "fast"', "train.lr is 'fast'")]
+)
+def test_a_malformed_settings_file_is_named(contrast: Contrast, text: str, what: str) -> None:
     Path("mine.toml").write_text(text)
-    refused(contrast(*train(*LABELLED, "--config", "mine.toml")), code, what)
+    refused(contrast(*train(*LABELLED, "--config", "mine.toml")), 2, what)
     os.rename("mine.toml", "contrast.toml")
     answer = contrast("config", "show")
-    refused(answer, code, what)
+    refused(answer, 2, what)
     assert "contrast.toml" in answer.err
 
 
@@ -140,29 +123,6 @@ def test_an_unknown_backbone_without_network_is_not_taken_for_a_folder(
     refused(answer, 3, "hub cannot be reached", "hf download nobody/nothing --local-dir DIR, or use ")
     answer = contrast("query", "a", "b", "--model", "all-MiniLM-L6-v2")
     refused(answer, 3, "hub cannot be reached", "hf download sentence-transformers/all-MiniLM-L6-v2 --local-dir DIR")
-
-
-WORDS = {
-    "a preset": (("train", "starter"), "--preset starter"),
-    "an objective": (("train", "simcse"), "--objective simcse"),
-    "another name of one": (("train", "MultipleNegativesRankingLoss"), "--objective simcse"),
-    "a setting": (("train", "tau=0.1"), "--tau 0.1"),
-    "another name of a setting": (("train", "learning_rate=1e-4"), "--lr 1e-4"),
-    "a setting without an option": (("train", "dev.every=5"), "--set dev.every=5"),
-    "a second file": ((*train("--data", "a.csv"), "b.csv", "c.csv"), "--data a.csv,b.csv,c.csv"),
-    "a second axis": (("sweep", "--grid", "tau=0.05,0.06", "margin=0,10"), "--grid margin=0,10"),
-    "an axis": (("sweep", "--grid", "tau", "0.05", "0.06"), "--grid tau=0.05,0.06"),
-    "a run": (("train", "simple"), "--resume simple"),
-    "a run whose settings are asked for": (("config", "show", "simple"), "--config runs/simple/config.toml"),
-    "a model": (("bench", "starter"), "--model starter"),
-}
-
-
-@pytest.mark.usefixtures("run")
-@pytest.mark.parametrize("case", WORDS)
-def test_a_word_without_an_option_is_answered_with_the_option(contrast: Contrast, case: str) -> None:
-    words, meant = WORDS[case]
-    refused(contrast(*words), 2, "was not expected", f"did you mean {meant}?")
 
 
 def test_other_software_s_options_are_known_to_every_command(contrast: Contrast) -> None:
