@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from contrastcli.objectives.pairsupcon import heads, negative_mass
 from contrastcli.objectives.rows import Rows
 from contrastcli.settings.losses import HardNegatives
-from support.batches import MARGINS, Objective, batch, check, distinct, heavy, numbers, vectors
+from support.batches import Objective, batch, check, distinct, heavy, numbers, vectors
 from support.by_loops import cross_entropy_by_loops, discrimination_by_loops, weighed_by_loops
 
 WHOLE = Objective("pairsupcon", tau=0.2)
@@ -36,7 +36,7 @@ def contrast_by_loops(
 
 @pytest.mark.parametrize(
     ("kind", "margin", "hard_negatives"),
-    [*((*how, "importance") for how in MARGINS), ("angle", 10.0, "exponent"), ("arc", 10.0, "uniform")],
+    [("cosine", 0.1, "importance"), ("angle", 10.0, "exponent"), ("arc", 10.0, "uniform"), ("rbf", 0.0, "importance")],
 )
 def test_instance_discrimination_is_its_formula_in_value_and_gradient(
     kind: str, margin: float, hard_negatives: HardNegatives
