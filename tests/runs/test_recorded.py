@@ -29,13 +29,11 @@ def test_they_are_listed(old: Contrast) -> None:
 
 
 @pytest.mark.parametrize("name", STATES)
-def test_they_are_in_order(old: Contrast, name: str) -> None:
+def test_they_are_in_order_queried_and_resumed(old: Contrast, name: str) -> None:
     answer = old("runs", "verify", name)
     assert (answer.code, answer.err) == (0, "")
-
-
-@pytest.mark.parametrize("name", STATES)
-def test_they_are_resumed(old: Contrast, name: str) -> None:
+    cosine = json.loads(old("query", "ba den", "ba den", "--model", name, "--json").out)["cosine"]
+    assert cosine == pytest.approx(1)
     run = Run(Path("runs", name))
     before = run.status().step
     answer = old("train", "--resume", name, "--max-steps", str(before + 2), "--no-ui")
@@ -59,12 +57,6 @@ def test_they_are_evaluated_to_the_same_scores(old: Contrast) -> None:
         (scores,) = [json.loads(old("eval", "pairsupcon-evaluated", *STS, *words).out)]
         assert scores["suites"]["sts"]["STS-B"]["all"] == pytest.approx(recorded, abs=0.01)
     assert json.loads(old("eval", "simcse-stopped", *STS).out)["suites"]["sts"]["STS-B"]["pairs"] == 8
-
-
-@pytest.mark.parametrize("name", STATES)
-def test_they_are_queried(old: Contrast, name: str) -> None:
-    cosine = json.loads(old("query", "ba den", "ba den", "--model", name, "--json").out)["cosine"]
-    assert cosine == pytest.approx(1)
 
 
 def test_a_sweep_is_resumed(old: Contrast, launched: list[str]) -> None:
