@@ -10,29 +10,26 @@ from contrastcli.errors import RunError
 from contrastcli.files import atomic_write, draft_of
 from contrastcli.runs import directory
 from contrastcli.runs.directory import Run
+from support.signs import DEAD
 from support.tiny import Tiny
-
-DEAD = 2**22 + 1  # beyond the pids of Linux
 
 
 def leave(path: Path, monkeypatch: pytest.MonkeyPatch, pid: int) -> Path:
-    """The name under which that process would write a file."""
+    """What that process would leave of a file where it is killed."""
     with monkeypatch.context() as patch:
         patch.setattr(os, "getpid", lambda: pid)
-        return draft_of(path)
+        draft = draft_of(path)
+    draft.write_text("half")
+    return draft
 
 
 def test_what_killed_writers_left_is_removed_and_what_others_write_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "scores[1].json"
-    dead, other_file, alive = (
-        leave(path, monkeypatch, DEAD),
-        leave(tmp_path / "scores.json", monkeypatch, DEAD),
-        leave(path, monkeypatch, os.getppid()),
-    )
-    for draft in (dead, other_file, alive):
-        draft.write_text("half")
+    leave(path, monkeypatch, DEAD.pid)
+    other_file = leave(tmp_path / "scores.json", monkeypatch, DEAD.pid)
+    alive = leave(path, monkeypatch, os.getppid())
     atomic_write(path, b"{}")
     assert {file.name for file in tmp_path.iterdir()} == {path.name, other_file.name, alive.name}
 

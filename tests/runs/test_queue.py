@@ -1,11 +1,9 @@
 """Runs that wait for the end of another one."""
 
-import os
 import threading
 from contextlib import closing
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from contrastcli.runs import process
@@ -13,9 +11,9 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Done, Queued, Started
 from contrastcli.runs.process import hold, wait_behind
-from contrastcli.runs.status import Writer
 from support.command import Contrast, refused, train
 from support.recorded import append, recorded
+from support.signs import DEAD, beat
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +76,7 @@ def test_what_is_behind_a_run_that_left_the_queue_waits_for_the_one_before(first
 
 def test_one_that_is_killed_is_seen_as_such(first: Run, second: Run) -> None:
     append(second, Queued(step=0, behind="first"))
-    second.alive_path.write_bytes(msgspec.json.encode(Writer(os.uname().nodename, 2**30, 0.0)))
+    beat(second, DEAD)
     assert second.status().state == "killed"
 
 
