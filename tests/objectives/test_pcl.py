@@ -1,7 +1,7 @@
 """PCL against plain loops over its lists."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pytest
 import torch
@@ -46,41 +46,33 @@ def list_of(i: int, asking: Views, answering: Views, ids: Ids, kind: str, tau: f
     return {key: weight / sum(weights.values()) for key, weight in weights.items()}
 
 
-def group_by_loops(views: Views, ids: Ids, kind: str, tau: float, mask: bool = False) -> float:
-    total, rows = 0.0, len(views["anchor"])
-    for asking, answering in [(of_net(views), of_peer(views)), (of_peer(views), of_net(views))]:
-        for i in range(rows):
-            probabilities = list_of(i, asking, answering, ids, kind, tau, mask)
-            own = [name for name in probabilities if isinstance(name, str)]
-            total -= sum(math.log(probabilities[name]) for name in own) / len(own)
-    return total / rows
+def group_by_loops(lists: Iterable[List]) -> float:
+    """The mean of −log of the probabilities of a list's own views, summed over the lists."""
+    total = 0.0
+    for probabilities in lists:
+        own = [name for name in probabilities if isinstance(name, str)]
+        total -= sum(math.log(probabilities[name]) for name in own) / len(own)
+    return total
 
 
 def kl_by_loops(p: List, q: List) -> float:
     return sum(p[key] * math.log(p[key] / q[key]) for key in p)
 
 
-def across_by_loops(views: Views, ids: Ids, kind: str, tau: float, mask: bool = False) -> float:
-    net, peer, rows = of_net(views), of_peer(views), len(views["anchor"])
-    lists = [[list_of(i, a, b, ids, kind, tau, mask) for i in range(rows)] for a, b in [(peer, net), (net, peer)]]
-    return sum(map(kl_by_loops, *lists)) / rows
-
-
-def within_by_loops(views: Views, ids: Ids, kind: str, tau: float, mask: bool = False) -> float:
-    net, peer, rows = of_net(views), of_peer(views), len(views["anchor"])
-    lists = [[list_of(i, a, a, ids, kind, tau, mask) for i in range(rows)] for a in (peer, net)]
-    return sum(map(kl_by_loops, *lists)) / rows
-
-
 def parts_by_loops(
     views: Views, ids: Ids, kind: str, margin: float, tau: float, mask: bool = False
 ) -> dict[str, float]:
+    net, peer, rows = of_net(views), of_peer(views), range(len(views["anchor"]))
+
+    def lists(asking: Views, answering: Views) -> list[List]:
+        return [list_of(i, asking, answering, ids, kind, tau, mask) for i in rows]
+
     return {
-        "contrast": infonce_by_loops(of_net(views), ids, kind, margin, tau, mask=mask),
-        "peer": infonce_by_loops(of_peer(views), ids, kind, margin, tau, mask=mask),
-        "group": group_by_loops(views, ids, kind, tau, mask),
-        "across": across_by_loops(views, ids, kind, tau, mask),
-        "within": within_by_loops(views, ids, kind, tau, mask),
+        "contrast": infonce_by_loops(net, ids, kind, margin, tau, mask=mask),
+        "peer": infonce_by_loops(peer, ids, kind, margin, tau, mask=mask),
+        "group": group_by_loops([*lists(net, peer), *lists(peer, net)]) / len(rows),
+        "across": sum(map(kl_by_loops, lists(peer, net), lists(net, peer))) / len(rows),
+        "within": sum(map(kl_by_loops, lists(peer, peer), lists(net, net))) / len(rows),
     }
 
 
