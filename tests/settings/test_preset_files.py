@@ -8,7 +8,7 @@ from contrastcli.errors import UsageError
 from contrastcli.settings import config as configs
 from contrastcli.settings import presets
 from contrastcli.settings.presets import Preset
-from support.command import Contrast, refused
+from support.command import Contrast
 
 
 @pytest.fixture(autouse=True)
@@ -144,17 +144,6 @@ def test_a_run_is_trained_from_a_file_with_a_base(contrast: Contrast) -> None:
     lines = {line.split()[0]: line.split()[1:] for line in shown}
     assert lines["train.lr"] == ["0.0001", "mine.toml"]
     assert lines["train.epochs"] == ["6", "preset", "starter"]
-
-
-def test_a_grid_in_a_file_has_no_seeds(contrast: Contrast) -> None:
-    write(Path("mine.toml"), 'base = "starter"\n[grid]\n"train.seed" = [1, 2]\n')
-    refused(contrast("sweep", "--config", "mine.toml"), 2, "a grid has no seeds", "--seeds 2 --seed 1")
-
-
-@pytest.mark.parametrize("words", [("--preset", "simace-grid"), ("--config", "mine.toml")])
-def test_a_grid_is_not_trained_as_a_run(contrast: Contrast, words: tuple[str, str]) -> None:
-    write(Path("mine.toml"), 'base = "starter"\nseeds = 3\n')
-    refused(contrast("train", *words, "--dry-run"), 2, "is a grid of runs", "contrast sweep")
 
 
 def test_a_sweep_is_trained_from_a_file_with_a_grid(contrast: Contrast) -> None:
