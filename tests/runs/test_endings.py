@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from contrastcli.training import process as training_process
 from contrastcli.training.auxiliaries.auxiliary import AuxiliaryContext
 from support.command import LABELLED, Contrast, refused
 from support.command import train as train_command
-from support.tiny import Tiny, on_step, told, train, write_tokenizer
+from support.tiny import Tiny, on_step, told, train
 from support.waiting import wait_until
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
@@ -244,10 +245,7 @@ def test_a_run_that_diverges_on_a_full_disk_says_both_and_how_to_go_on(
 
 
 def test_a_broken_weight_diverges_at_the_first_step(tiny: Tiny, place: Path, tmp_path: Path) -> None:
-    backbone = tmp_path / "broken"
-    backbone.mkdir()
-    (backbone / "config.json").write_bytes((tiny.backbone / "config.json").read_bytes())
-    write_tokenizer(backbone)
+    backbone = Path(shutil.copytree(tiny.backbone, tmp_path / "broken"))
     weights = load_file(tiny.backbone / "model.safetensors")
     weights["embeddings.word_embeddings.weight"][:, 3] = math.inf
     save_file(weights, backbone / "model.safetensors")
