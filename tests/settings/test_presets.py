@@ -163,11 +163,3 @@ def test_the_memory_of_any_backbone_follows_from_its_config() -> None:
     assert known and estimate(preset.config, preset.about.texts, sizes=sizes) == known
     assert sizes_of({"vocab_size": 9, "n_layers": 6, "dim": 32, "max_position_embeddings": 64}) == (9, 64, 0, 6, 32)
     assert sizes_of(bert) is None
-
-
-def test_the_wheel_ships_the_presets() -> None:
-    root = Path(__file__).parents[2]
-    project = tomllib.loads((root / "pyproject.toml").read_text())
-    shipped = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    assert shipped == {"presets": "contrastcli/presets"}
-    assert presets.folder() in (root / "presets", Path(presets.__file__).parents[1] / "presets")
