@@ -58,14 +58,36 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         assert typed.code == 0 or (typed.code == 3 and first[0] in ("query", "sweep")), typed.err
 
 
+SQUAD = {"data": [{"title": "t", "paragraphs": [{"context": "c", "qas": [{"question": "q"}]}]}] * 3}
+FILES = {
+    "quoted.toml": '[train]\nlr = "1e-5"\n',
+    "seeds.toml": "[grid]\nseed = [1, 2]\n",
+    "several.toml": "[objective]\ntau = [0.05, 0.06]\n",
+    "words.tsv": "premise\thypothesis\tlabel\nba\tda\tentails\nfa\tga\tcontradicts\n",
+    "same.tsv": "premise\thypothesis\tlabel\nba\tda\te\nfa\tga\te\n",
+    "more/rows.tsv": "premise\thypothesis\tlabel\n" + "".join(f"ba {n}\tda {n}\t{'enc'[n % 3]}\n" for n in range(200)),
+    "more/commas.jsonl": '{"anchor": "a", "positive": "b"},\n' * 3,
+    "more/numbers.jsonl": '{"anchor": "a", "positive": 7}\n' * 3,
+    "python.jsonl": "{'anchor': 'a', 'positive': 'b'}\n" * 3,
+    "nested.jsonl": '{"query": {"id": "1", "text": "a b"}, "positive": "c"}\n' * 3,
+    "chat.jsonl": '{"turns": [{"role": "user", "content": "a b c"}]}\n' * 3,
+    "alike.jsonl": '{"set": ["a b", "c d", "e f"]}\n' * 3,
+    "squad.json": json.dumps(SQUAD),
+    "comma.csv": 'sentence1,sentence2,score\nba,da,"0,5"\nfa,ga,"1"\n',
+    "my faq.csv": "anchor,positive\na,b\n",
+    "titles.csv": "title,body\na,b\nc,d\n",
+    "twice.csv": "text,text\nba,da\n",
+    "vec.npy": "",
+    **{f"{letter}.txt": "" for letter in "abcdefg"},
+}
+
+
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
         (("train", "--model_name_or_path", "m", "--train_file", "t"), "did you mean --backbone m and --data t?"),
         (("train", "--do_train", "--num-workers", "4", "--no-ui"), "leave it out: contrast train --no-ui"),
         (("train", "--do_mlm"), "did you mean --mlm-weight VALUE, such as 0.1?"),
-        (("train", "--report_to", "wandb"), "did you mean --set track.to=wandb?"),
-        (("train", "--eval-steps", "9"), "did you mean --set dev.every=9?"),
         (("train", "--warmup_steps", "0.1"), "did you mean --warmup VALUE, a share of the steps?"),
         (("train", "--push_to_hub", "--learning_rate", "1"), "did you mean --lr 1? --push_to_hub: leave it"),
         (("eval", "e", "--mode", "test", "--task_set=sts"), "did you mean --suite sts? --mode: leave it out"),
@@ -75,9 +97,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
             ("mine", "--data", "F", "-o", "x.jsonl", "--range_min", "3"),
             "--ranks VALUE, such as 10-1000? contrast mine F",
         ),
-        (("list",), "did you mean contrast runs list?"),
         (("predict",), "did you mean contrast encode or contrast query?"),
-        (("version",), "did you mean contrast --version?"),
         (("help", "losses"), "did you mean 'objectives'?"),
         (("query", "how", "do", "I", "reset", "--corpus", "t.txt"), "quotes: contrast query 'how do I reset' --corpus"),
         (("query", "a", "b", "--model", "several"), "did you mean several/checkpoint-500?"),
@@ -86,11 +106,9 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("eval", "vec.npy", "--data", "tiny/dev.jsonl"), "hint: name the model's folder, with its config.json"),
         (("data", "faq.csv", "t.txt"), "one at a time: contrast data t.txt"),
         (("presets", "show", "bert"), "contrast presets lists them"),
-        (("train", "--preset", "starter", "faq.csv"), "did you mean --data faq.csv?"),
         (("train", "starter"), "did you mean --preset starter?"),
         (("train", "simcse"), "did you mean --objective simcse?"),
         (("train", "MultipleNegativesRankingLoss"), "did you mean --objective simcse?"),
-        (("train", "train.lr=1e-4"), "did you mean --lr 1e-4?"),
         (("train", "tau=0.1"), "did you mean --tau 0.1?"),
         (("train", "learning_rate=1e-4"), "did you mean --lr 1e-4?"),
         (("train", "dev.every=5"), "did you mean --set dev.every=5?"),
@@ -107,7 +125,6 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("watch", "--runs-dir", "x"), "put it before the command: contrast --runs-dir x watch"),
         (("sweep", "--debug"), "put it before the command: contrast --debug sweep"),
         (("query", "a b", "--freeze", "3", "--freeze=2", "c"), "without it: contrast query 'a b' c"),
-        (("compare", "one", "--lr=3", "two"), "contrast train has it; without it: contrast compare one two"),
         (("runs", "--json"), "did you mean contrast runs list --json?"),
         (("runs", "log", "simple", "--to", "comet"), "such as --to tensorboard: see"),
         (("runs", "log", "simple"), "such as --to tensorboard: see"),
@@ -129,9 +146,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
             "or start a new run: contrast train --no-ui",
         ),
         (("query", "a", "-nk", "5"), "see contrast query --help, such as: "),
-        (("merge", "tiny/backbone"), "contrast merge tiny/backbone RUN"),
         (("merge", "--alpha", "0.5", "tiny/backbone"), "see contrast merge --help, such as: "),
-        (("merge", "tiny/backbone", "simple"), "contrast merge tiny/backbone simple -o DIR"),
         (("completion", "powershell"), "one of bash, fish, zsh, as in contrast completion bash"),
         (("encode", "a.txt", "b.txt", "-o", "x.npy"), "did you mean cat a.txt b.txt | contrast encode - -o x.npy?"),
         (("papers", "simace", "table-1"), "did you mean contrast papers show simace table-1?"),
@@ -166,26 +181,18 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
             "write it as --columns anchor=title,positive=body",
         ),
         (("--preset", "starter", "train", "--no-ui"), "did you mean contrast train --no-ui --preset starter?"),
-        (("query", "a", "--corpus", "x.txt", "-k", "0"), "such as -k 5: see contrast query --help"),
         (("eval", "--metric"), "such as --metric auto: see contrast eval --help"),
         (("encode", "x.txt", "-o", "v.npy", "--as", "passage"), "such as --as document: see contrast encode --help"),
-        (("papers", "run", "simace", "table-1", "--scale", "2"), "such as --scale 1: see contrast papers run --help"),
         (("papers", "run", "simace"), "name one, such as simace table-1: contrast papers show simace lists them"),
         (("papers", "run", "simace", "table-5", "--data-dir", "none"), "give the folder that SentEval's data was"),
-        (("train", "--preset", "starter", "--set", "train.lr", "3e-5"), "did you mean --set train.lr=3e-5?"),
         (("train", "--preset", "starter", "--dims", "64", "128", "me"), "did you mean --dims 64,128?"),
         (("query", "a b", "c", "--runs-dir", "x"), "put it before the command: contrast --runs-dir x query 'a b' c"),
         (("suggest", "tiny/labelled.jsonl", "tiny/backbone"), "did you mean --backbone tiny/backbone?"),
-        (("mine", "a.csv", "b.jsonl"), "contrast mine a.csv -o b.jsonl"),
         (("mine", "a.csv", "a.txt"), "such as -o PATH"),
         (train("--data", "same.tsv", "--labels", "e=0,n=1"), "write --labels 0=e,1=n"),
         (
             ("encode", "titles.csv", "-o", "v.npy"),
             "choose one: --columns text=title, or --columns text=body",
-        ),
-        (
-            ("encode", "same.tsv", "-o", "v.npy"),
-            "choose one: --columns text=premise, or --columns text=hypothesis",
         ),
         (("encode", "titles.csv", "-o", "v.npy", "--columns", "body"), "write it as --columns text=body"),
         (("presets", "show", "bert-base"), "several have that: aoe-"),
@@ -196,10 +203,6 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         ),
         (("papers", "run", "simace", "table-1", "--scale", "0,1"), "such as --scale 0.1: see contrast papers run"),
         (("encode", "a.txt", "-o", "v.npy", "--shard", "0/4"), "the first part is --shard 1/4"),
-        (
-            ("query", "a", "b", "--model", "simple", "c"),
-            "in quotes: contrast query --model simple a 'b c'",
-        ),
         (("query", "a b"), "search a file: contrast query 'a b' --corpus FILE"),
         (train("--data", "CMMOA.csv"), "did you mean comma.csv?"),
         (train("--data", "*a.*"), "write them with commas: a.txt,comma.csv"),
@@ -216,7 +219,6 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("eval", "simple", "--data", "pairs.csv", "--out", "a.json"), "--out a, or --json > a.json"),
         (("merge", "starter", "simple", "m", "--alpha", "1"), "contrast merge starter simple -o m --alpha 1"),
         (("encode", "-o", "v.npy"), "contrast encode FILE -o v.npy"),
-        (("query", "--model", "starter"), "contrast query A B --model starter"),
         (("query", "-", "a text"), "with a TAB between the two of a line: contrast query -"),
         (("encode", "a b", "-o", "v.npy", "--dim", "64"), "echo 'a b' | contrast encode - -o v.npy --dim 64"),
         (("train", "--name", "own", "--resume", "own"), "or to start it where there is none: --resume-or-start own"),
@@ -233,11 +235,9 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         ),
         (("merge", "simple", "tiny/backbone", "-o", "m"), "contrast merge tiny/backbone simple -o m"),
         (("train", "--resume", "simple", "--lr", "0.1", "--epochs", "3"), "--lr 0.1 --epochs 3 --max-steps 0"),
-        (("presets", "starter"), "did you mean contrast presets show starter?"),
         (("papers", "show", "table-1"), "name a paper before it, such as simace table-1"),
         (("runs", "simple"), "did you mean contrast runs show simple?"),
         (("simple",), "did you mean contrast runs show simple?"),
-        (("mine", "a.csv", "-o", "b.jsonl", "--ranks", "50-10"), "the nearest and the farthest rank as 10-50"),
         (("query", "a", "b", "--model", "tiny/Backbone"), "did you mean 'tiny/backbone'?"),
         (
             train("--data", "chat.jsonl"),
@@ -251,7 +251,6 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         ),
         (train("--data", "nested.jsonl"), """jq -c '.["query"] = .["query"]["text"]' nested.jsonl > texts.jsonl"""),
         (train("--data", "same.tsv", "--labels", "0=no,1=yes"), "the same: --labels 0=contradiction,1=entailment"),
-        (("query", "a", "--corpus", "x.txt", "--top", "3"), "did you mean -k 3?"),
         (("runs", "rm", "simpl", "--yes"), "did you mean 'simple'?"),
         (("runs", "exclude", "simple", "a", "a"), "give the two texts of a pair"),
         (("runs", "delete", "simple"), "did you mean contrast runs rm?"),
@@ -278,18 +277,16 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (train(*LABELLED, "--dev", "file:///tmp/a.csv"), "hint: write /tmp/a.csv"),
         (train("--data", "s3://own/a.csv"), "copy it here, and name the file"),
         (train(*LABELLED, "--dev", "split:100%"), "write a share below 100 %, such as split:5%"),
-        (train("--data", "xyzzy.csv"), "the folder holds a.txt, alike.jsonl, b.txt, c.txt, chat.jsonl and 12 more"),
+        (train("--data", "xyzzy.csv"), "the folder holds a.txt, alike.jsonl, b.txt, c.txt, chat.jsonl and 13 more"),
         (("eval", "simple"), "or measure your own pairs: --data FILE"),
         (train(*LABELLED, "--dev", "sts-b"), "did you mean stsb?"),
         (train(*LABELLED, "--limit", "1"), "read all rows: --limit 0"),
         (train(*SENTENCES, "--mine-every", "2"), "mine none: --mine-every 0"),
         (train(*LABELLED, "--dev", "same.tsv"), "rank them: --set dev.metric=ndcg@10"),
         (("compare", "simple", "tiny/backbone", "--bootstrap", "--dev", "none"), "a file, stsb or starter"),
-        (("encode", "a dog runs", "-o", "v.npy", "--normalize"), "encode - -o v.npy --normalize"),
         (("config", "show", "--config", "quoted.toml"), "at most 10, without quotes"),
         (("--runs-dir", "quoted.toml", "runs"), "name another: contrast --runs-dir DIR"),
         (("presets", "show", "princeton-nlp/sup-simcse-bert-base-uncased"), "did you mean 'simcse-sup-bert-base'?"),
-        (("presets", "show", "unsup-SimCSE-roberta-large"), "did you mean 'simcse-roberta-large'?"),
         (("train", "--epochs", "0.5"), "passes over the data; less: max_steps"),
         (("sweep", "--grid", "tau=0.1:0.3:0.05"), "write --grid objective.tau=0.1,0.15,0.2,0.25,0.3"),
         (("sweep", "--grid", "epochs=1:3"), "write --grid train.epochs=1,2,3"),
@@ -340,32 +337,21 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
         (("compare", "simple", "starter", "--out", "a/plot.png"), "hint: --out a/plot, or"),
         (("eval", "runs/simple/checkpoints/best", "--data", "titles.csv"), "name the run: runs/simple. Else"),
         (("encode", "titles.csv", "-o", "x.npy", "--normalize_embeddings"), "did you mean --normalize alone?"),
+        (("query", "a", "--corpus", "x.txt", "--top-k", "3"), "did you mean -k 3?"),
+        (("mine", "x.csv", "-o", "y.csv", "--num_negatives", "3"), "did you mean -n 3?"),
+        (("eval", "tiny/backbone", "--suite", "sts", "transfer"), "use --suite sts,transfer"),
+        (("eval", "tiny/backbone", "--suite", "stss"), "did you mean 'sts'?"),
+        (("eval", "tiny/backbone", "tiny/dev.jsonl"), "as data: --data tiny/dev.jsonl"),
+        (("data", "my", "faq.csv"), "did you mean 'my faq.csv'?"),
+        (("train", "--preset", "simcse"), "did you mean 'simcse-bert-base'?"),
+        (("trian",), "did you mean 'train'?"),
     ],
 )
 def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, words: tuple[str, ...], hint: str) -> None:
-    Path("quoted.toml").write_text('[train]\nlr = "1e-5"\n')
-    Path("vec.npy").touch()
-    Path("seeds.toml").write_text("[grid]\nseed = [1, 2]\n")
-    Path("several.toml").write_text("[objective]\ntau = [0.05, 0.06]\n")
-    Path("words.tsv").write_text("premise\thypothesis\tlabel\nba\tda\tentails\nfa\tga\tcontradicts\n")
-    Path("twice.csv").write_text("text,text\nba,da\n")
-    Path("more").mkdir()
-    others = (f"ba {n}\tda {n}\t{'enc'[n % 3]}\n" for n in range(200))
-    Path("more/rows.tsv").write_text("".join(["premise\thypothesis\tlabel\n", *others]))
-    Path("more/commas.jsonl").write_text('{"anchor": "a", "positive": "b"},\n' * 3)
-    Path("more/numbers.jsonl").write_text('{"anchor": "a", "positive": 7}\n' * 3)
-    for letter in "abcdefg":
-        Path(f"{letter}.txt").touch()
+    for name, text in FILES.items():
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(text)
     shutil.copytree("tiny/backbone", "several/checkpoint-500")
-    Path("same.tsv").write_text("premise\thypothesis\tlabel\nba\tda\te\nfa\tga\te\n")
-    Path("titles.csv").write_text("title,body\na,b\nc,d\n")
-    Path("python.jsonl").write_text("{'anchor': 'a', 'positive': 'b'}\n" * 3)
-    Path("nested.jsonl").write_text('{"query": {"id": "1", "text": "a b"}, "positive": "c"}\n' * 3)
-    Path("chat.jsonl").write_text('{"turns": [{"role": "user", "content": "a b c"}]}\n' * 3)
-    Path("alike.jsonl").write_text('{"set": ["a b", "c d", "e f"]}\n' * 3)
-    squad = {"title": "t", "paragraphs": [{"context": "c", "qas": [{"question": "q"}]}]}
-    Path("squad.json").write_text(json.dumps({"data": [squad] * 3}))
-    Path("comma.csv").write_text('sentence1,sentence2,score\nba,da,"0,5"\nfa,ga,"1"\n')
     answer = contrast(*words)
     assert answer.code in (2, 3) and answer.out == ""
     assert hint in answer.err.splitlines()[-1]
@@ -392,11 +378,6 @@ def test_a_variable_of_no_setting_is_refused(
     monkeypatch.setenv("CONTRAST_TRAIN_LR", "1e-4")
     for words in (("config", "show"), ("train", "--resume", "simple"), ("sweep", "--resume", "mine")):
         refused(contrast(*words), 2, f"CONTRAST_{variable}", f"did you mean 'CONTRAST_{ours}?")
-
-
-def test_a_file_with_blanks_in_its_name_is_quoted(contrast: Contrast) -> None:
-    Path("my faq.csv").write_text("anchor,positive\na,b\n")
-    refused(contrast("data", "my", "faq.csv"), 2, "'faq.csv' was not expected", "did you mean 'my faq.csv'?")
 
 
 def test_an_error_as_json_quotes_the_runs_directory(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -477,10 +458,6 @@ def test_settings_outside_of_their_sections_are_written_with_them(contrast: Cont
     assert re.search(r"^train\.lr +0\.1 ", shown, re.M) and re.search(r"^train\.epochs +2 ", shown, re.M)
     Path("contrast.toml").write_text("anything = 1\n")
     assert "sections: [objective] [model]" in contrast("config", "show").err
-
-
-def test_the_first_part_of_a_preset_leads_to_one_that_can_be_trained(contrast: Contrast) -> None:
-    assert contrast("train", "--preset", "simcse").err.endswith("did you mean 'simcse-bert-base'?\n")
 
 
 def test_the_columns_of_a_hint_can_be_typed_whatever_they_are_called(contrast: Contrast) -> None:

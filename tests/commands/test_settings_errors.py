@@ -28,12 +28,9 @@ BAD_VALUES: dict[str, tuple[tuple[str, ...], int, str]] = {
     "an unknown device": ((*LABELLED, "--device", "gpu"), 2, "train.device is 'gpu'"),
     "a device that is not here": ((*LABELLED, "--device", "cuda:99"), 2, "train.device is 'cuda:99'"),
     "a device without memory": ((*LABELLED, "--device", "meta"), 2, "train.device is 'meta'"),
-    "an empty run name": ((*LABELLED, "--name", ""), 2, "a run cannot be named ''"),
-    "an empty preset": (("--preset", ""), 2, "there is no preset ''"),
     "a long preset": (("--preset", "a" * 300), 2, "there is no preset 'aaa"),
     "an empty run to resume": (("--resume", ""), 3, "there is no run in runs"),
     "a name that is taken": ((*LABELLED, "--name", "starter"), 2, "a run cannot be named 'starter'"),
-    "a bad run name": ((*LABELLED, "--name", "../x"), 2, "a run cannot be named '../x'"),
     "no data": ((), 2, "data.train is not set"),
     "data that is not there": (("--data", "tiny/labeled.jsonl"), 3, "there is no file or folder tiny/labeled.jsonl"),
     "a malformed hub name": (("--data", "hf:owner"), 2, "'hf:owner' is not a hub name"),
@@ -71,14 +68,6 @@ def test_a_margin_in_degrees_says_what_takes_degrees(contrast: Contrast, objecti
     option, *names = answer.err.splitlines()[-1].rpartition("for degrees: ")[2].replace(" or ", " ").split()
     for name in names:
         assert re.search(r"^objective.margin +5 +--margin +m degrees", contrast(*words, option, name).out, re.M)
-
-
-def test_unknown_words_name_the_nearest_known_one(contrast: Contrast) -> None:
-    refused(contrast("trian"), 2, "there is no command 'trian'", "'train'")
-    refused(contrast("runs", "lst"), 2, "there is no command 'lst'", "'list'")
-    refused(contrast(*train("--set", "train.btch_size=3")), 2, "train.btch_size", "'train.batch_size'")
-    refused(contrast("presets", "show", "simace-bert-bas"), 2, "simace-bert-bas", "'simace-bert-base'")
-    refused(contrast("eval", "tiny/backbone", "--suite", "stss"), 2, "there is no suite 'stss'", "'sts'")
 
 
 @pytest.mark.parametrize(
@@ -125,11 +114,6 @@ def test_an_unknown_backbone_without_network_is_not_taken_for_a_folder(
     refused(answer, 3, "hub cannot be reached", "hf download sentence-transformers/all-MiniLM-L6-v2 --local-dir DIR")
 
 
-def test_other_software_s_options_are_known_to_every_command(contrast: Contrast) -> None:
-    refused(contrast("query", "a", "--corpus", "x.txt", "--top-k", "3"), 2, "no option '--top-k'", "did you mean -k 3?")
-    refused(contrast("mine", "x.csv", "-o", "y.csv", "--num_negatives", "3"), 2, "--num_negatives", "mean -n 3?")
-
-
 def test_several_sets_may_be_given_one_by_one(contrast: Contrast) -> None:
     answer = contrast("config", "show", "--data", "a.csv", "--data", "b.csv")
     assert re.search(r"^data.train +a.csv,b.csv +--data", answer.out, re.M)
@@ -146,13 +130,3 @@ def test_rows_of_one_label_are_a_note_where_a_classification_learns_from_them(co
     note = "every row has the label entailment: a classification of the pairs learns nothing from it"
     answers = [contrast(*words), contrast(*words, "--classification", "false")]
     assert [(answer.code, note in answer.out) for answer in answers] == [(0, True), (0, False)]
-
-
-def test_a_suite_or_a_file_among_the_models_is_answered_with_its_option(contrast: Contrast) -> None:
-    refused(contrast("eval", "tiny/backbone", "--suite", "sts", "transfer"), 2, "a suite", "use --suite sts,transfer")
-    refused(contrast("eval", "tiny/backbone", "tiny/dev.jsonl"), 3, "is a file", "as data: --data tiny/dev.jsonl")
-
-
-@pytest.mark.usefixtures("run")
-def test_runs_with_a_comma_between_are_answered_with_blanks(contrast: Contrast) -> None:
-    refused(contrast("runs", "rm", "simple,other", "--yes"), 3, "no run 'simple,other'", "blanks between: simple other")
