@@ -14,44 +14,22 @@ from contrastcli.settings.config import Layer
 from contrastcli.settings.similarity import SIMILARITIES
 from contrastcli.training import angles
 from contrastcli.training.angles import Scale
+from support.degrees import degrees, negatives_by_loops
 
 MARGIN = 10.0
 SCALE = Scale(MARGIN, similarity=SIMILARITIES["angle"], tau=0.06)
 
 
-def degrees(a: Tensor, b: Tensor) -> float:
-    """The angle between two vectors, in float64."""
-    a, b = a.double(), b.double()
-    return math.degrees(math.acos(max(-1.0, min(1.0, float(a @ b / a.norm() / b.norm())))))
-
-
 def by_loops(views: dict[str, Tensor], rows: Rows) -> dict[str, list[float]]:
     """Every anchor, its positive and its negatives, one after another."""
-    ids = {view: texts.tolist() for view, texts in rows.ids.items()}
-    count = len(ids["anchor"])
-    labels = [0] * count if rows.label is None else rows.label.tolist()
-    if rows.score is not None:  # above 0.8 as if entailed
-        labels = [0 if score > 0.8 else 1 for score in rows.score.tolist()]
-    paired = rows.label is not None or rows.score is not None
-    positives: list[float] = []
-    negatives: list[float] = []
-    hardest: list[float] = []
-    satisfied: list[float] = []
-    for i in [i for i in range(count) if labels[i] == 0]:
-        own = degrees(views["anchor"][i], views["positive"][i])
-        premise, hypothesis = ids["anchor"][i], ids["positive"][i]
-        against = []
-        for view in [view for view in ("positive", "negative", "negative_2") if view in views]:
-            for j in [j for j in range(count) if ids[view][j] >= 0]:
-                # Another positive of the same anchor is none.
-                entailed = (paired or view == "positive") and ids["anchor"][j] == premise and labels[j] == 0
-                if ids[view][j] not in (premise, hypothesis) and not entailed:
-                    against.append(degrees(views["anchor"][i], views[view][j]))
-        positives.append(own)
-        negatives += against
-        hardest += [min(against)] if against else []
-        satisfied.append(not against or own + MARGIN < min(against))
-    return {"positive": positives, "negative": negatives, "hardest": hardest, "satisfied": satisfied}
+    expected: dict[str, list[float]] = {name: [] for name in ("positive", "negative", "hardest", "satisfied")}
+    for i, negatives in negatives_by_loops(views, rows).items():
+        own, against = degrees(views["anchor"][i], views["positive"][i]), [angle for angle, _ in negatives]
+        expected["positive"].append(own)
+        expected["negative"] += against
+        expected["hardest"] += [min(against)] if against else []
+        expected["satisfied"].append(not against or own + MARGIN < min(against))
+    return expected
 
 
 def measure(views: dict[str, Tensor], rows: Rows) -> Angles:
@@ -95,11 +73,9 @@ def test_the_hardest_negatives_are_told_as_texts_each_two_once() -> None:
     texts = [f"text {number} " + "word " * 60 for number in range(60)]
     event = angles.measure(3, views, Rows(ids), SCALE, texts)
     pairs: dict[frozenset[int], tuple[float, float]] = {}
-    for i, anchor in enumerate(ids["anchor"].tolist()):
-        own = {anchor, ids["positive"][i].item()}
-        others = [j for j in range(40) if ids["positive"][j].item() not in own]
-        near, j = min((degrees(views["anchor"][i], views["positive"][j]), j) for j in others)
-        pair = frozenset((anchor, int(ids["positive"][j])))
+    for i, negatives in negatives_by_loops(views, Rows(ids)).items():
+        near, text = min(negatives)
+        pair = frozenset((int(ids["anchor"][i]), text))
         pairs[pair] = min(pairs.get(pair, (180.0, 0.0)), (near, degrees(views["anchor"][i], views["positive"][i])))
     expected = sorted(pairs.items(), key=lambda item: item[1])[:5]
     assert len(event.closest) == 5
@@ -144,7 +120,7 @@ def test_a_margin_in_any_unit_is_the_angle_that_negatives_must_exceed(
     views, ids = batch(12, "anchor", "positive")
     event = angles.measure(3, views, Rows(ids), scale)
     own = [degrees(views["anchor"][i], views["positive"][i]) for i in range(12)]
-    against = [min(degrees(views["anchor"][i], views["positive"][j]) for j in range(12) if j != i) for i in range(12)]
+    against = [min(negatives)[0] for negatives in negatives_by_loops(views, Rows(ids)).values()]
     limits = [min(180.0, shifted(angle)) for angle in own]
     assert event.with_margin == pytest.approx(sum(limits) / 12, abs=2e-3)
     assert event.satisfied == pytest.approx(sum(a < b for a, b in zip(limits, against, strict=True)) / 12, abs=1e-4)

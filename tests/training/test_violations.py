@@ -1,6 +1,5 @@
 """Anchors that are violated again and again, against counts and angles by plain loops over the batches of a run."""
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +19,7 @@ from contrastcli.runs.measured import Violated
 from contrastcli.training.auxiliaries import violations
 from contrastcli.training.auxiliaries.violations import Violations, hardest_negatives
 from contrastcli.training.batch import Batch
+from support.degrees import degrees, negatives_by_loops
 from support.packages import bring_objective
 from support.tiny import Tiny, on_step, told, train
 
@@ -27,28 +27,13 @@ Found = tuple[int, int, int, float, float]
 """An anchor, its positive and its hardest negative, and the angles to both."""
 
 
-def degrees(a: Tensor, b: Tensor) -> float:
-    """The angle between two vectors, in float64."""
-    a, b = a.double(), b.double()
-    return math.degrees(math.acos(max(-1.0, min(1.0, float(a @ b / a.norm() / b.norm())))))
-
-
 def by_loops(views: Mapping[str, Tensor], rows: Rows) -> list[Found]:
-    """Each positive pair with the closest text that is neither of its own two, nor entailed by its anchor."""
-    ids = {view: texts.tolist() for view, texts in rows.ids.items()}
-    count = len(ids["anchor"])
-    entailed = [rows.label is None or rows.label[i] == 0 for i in range(count)]
+    """Each positive pair with the closest of its negatives."""
     found = []
-    for i in [i for i in range(count) if entailed[i]]:
-        anchor, positive = ids["anchor"][i], ids["positive"][i]
-        others = [(180.0, -1)]
-        for view in [view for view in views if view.startswith(("positive", "negative"))]:
-            for j in range(count):
-                is_own = view == "positive" and ids["anchor"][j] == anchor and entailed[j]
-                if ids[view][j] not in (anchor, positive, -1) and not is_own:
-                    others.append((degrees(views["anchor"][i], views[view][j]), ids[view][j]))
-        angle, negative = min(others)
-        found.append((anchor, positive, negative, degrees(views["anchor"][i], views["positive"][i]), angle))
+    for i, negatives in negatives_by_loops(views, rows).items():
+        angle, negative = min(negatives, default=(180.0, -1))
+        own = degrees(views["anchor"][i], views["positive"][i])
+        found.append((int(rows.ids["anchor"][i]), int(rows.ids["positive"][i]), negative, own, angle))
     return found
 
 
