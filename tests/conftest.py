@@ -20,7 +20,7 @@ import pytest
 from contrastcli import files
 from contrastcli.data.tokens import TokenTable
 from contrastcli.model.encoder import SentenceEncoder
-from contrastcli.runs import process
+from contrastcli.runs import event_file, process
 from contrastcli.runs.directory import Run
 from contrastcli.settings.sections import Kind
 from support.command import Answer, Contrast
@@ -73,10 +73,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def without_waiting() -> Iterator[None]:
-    """No test cuts the power or needs a lock that is held: waiting for a slow disk would take a third of the time."""
+    """No test cuts the power, needs a lock that is held, or reads on another machine: waiting would take a third."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         patch.setattr(files, "LOCK_WAIT_SECONDS", 0.02)
+        patch.setattr(event_file, "POLL_SECONDS", 0.01)
+        patch.setattr(process, "POLL_SECONDS", 0.01)
         yield
 
 

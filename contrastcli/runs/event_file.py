@@ -21,6 +21,7 @@ from contrastcli.runs.events import Started, decode, encode
 BLOCK_BYTES = 1 << 18
 LONGEST_LINE_BYTES = 1 << 20
 """A longer line is no event."""
+POLL_SECONDS = 0.1
 
 
 class EventWriter:
@@ -153,8 +154,8 @@ def _lines_with(patterns: Callable[[], list[bytes]], data: bytes) -> Iterator[by
         end = start
 
 
-def follow(path: Path, interval: float = 0.1) -> Iterator[Event | None]:
-    """Events as they are written, from the first on; None whenever there is nothing new, every `interval` seconds.
+def follow(path: Path) -> Iterator[Event | None]:
+    """Events as they are written, from the first on; None whenever there is nothing new.
 
     The file need not exist yet.
     """
@@ -166,7 +167,7 @@ def follow(path: Path, interval: float = 0.1) -> Iterator[Event | None]:
                 yield event
         if not lines:
             yield None
-            time.sleep(interval)
+            time.sleep(POLL_SECONDS)
 
 
 def read_lines(path: Path, position: int, size: int = -1) -> tuple[list[bytes], int]:

@@ -19,7 +19,6 @@ from support.signs import DEAD, beat
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "QUEUE_POLL_SECONDS", 0.02)
-    monkeypatch.setattr(process, "POLL_SECONDS", 0.01)
 
 
 @pytest.fixture
