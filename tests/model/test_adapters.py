@@ -15,7 +15,7 @@ from contrastcli.training.plan import make_plan
 from support.command import Contrast, refused
 from support.contracts import SCALE
 from support.families import embedder, reference
-from support.resuming import state, train_with_a_kill
+from support.resuming import train_with_a_kill
 from support.rounding import assert_near
 from support.tiny import Tiny, told, train
 
@@ -30,7 +30,6 @@ def test_an_adapter_of_a_family_is_one_model_everywhere(embedder: Tiny, tmp_path
     peft = pytest.importorskip("peft")
     undisturbed = embedder.run(tmp_path / "one", "simcse", "pairs", **LORA, dev__every=3)
     run = train_with_a_kill(undisturbed, 2)
-    assert state(run) == state(undisturbed)
     (text,) = [note.text for note in told(undisturbed, Note) if note.text.startswith("the adapter changes")]
     assert "merged" in text and "exported, in " in text and "bug" not in text and "not measured" not in text
     ours, base = load_encoder(run.checkpoint()).eval(), load_encoder(embedder.backbone).eval()
