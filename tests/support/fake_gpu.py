@@ -102,7 +102,7 @@ def chosen() -> Iterator[Case]:
         spec = catalogue.find_objective(objective)
         is_new = not changes and spec.loss not in losses
         adds = {"objective__mlm_weight", "objective__positives"} & changes.keys()
-        if form == spec.needs[0] and (is_new or adds or (objective, changes) == ("simcse", {"model__head": "keep"})):
+        if is_new or adds:
             losses.add(spec.loss)
             yield objective, form, changes
 

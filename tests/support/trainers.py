@@ -60,18 +60,18 @@ def assert_gradients(actual: Mapping[str, Tensor], expected: Mapping[str, Tensor
         assert error <= 1e-5 * max(gradient.norm(), 1e-2 * total), f"{name}: {error:.2e} of {gradient.norm():.2e}"
 
 
-def assert_cache_changes_nothing(trainer: Trainer) -> None:
-    """Assert that the first batch has the same gradient by the gradient cache as with kept graphs."""
+def assert_cache_changes_nothing(trainer: Trainer) -> dict[str, Tensor]:
+    """Assert that the first batch has the same gradient by the gradient cache as with kept graphs; returns it."""
     batch = first_batch(trainer)
     trainer.stepper.backward(batch, keep_graphs=True)
     kept = gradients(trainer)
     trainer.stepper.backward(batch, keep_graphs=False)
     assert_gradients(gradients(trainer), kept)
+    return kept
 
 
 def variants(spec: Spec) -> Iterator[Changes]:
-    """The defaults, and each setting in turn at its other choices, or at 1 where it is off by default."""
-    yield {}
+    """Each setting in turn at its other choices, or at 1 where it is off by default."""
     for setting in spec.describe().values():
         others: list[object] = [choice for choice in setting.choices if choice != setting.default]
         if setting.kind is bool:
@@ -84,17 +84,19 @@ def variants(spec: Spec) -> Iterator[Changes]:
 def cases() -> Iterator[Case]:
     """Every objective on every form of rows that it takes; of those that share a loss the first in its variants.
 
-    What follows the encoder is the same for all forms, and varied on the first of them: a projection that is dropped,
-    and a dense layer that is part of the encoder, with several sizes of what it makes.
+    These are on the form with the most texts, with what follows the encoder: a projection that is dropped, and a dense
+    layer that is part of the encoder, with several sizes of what it makes.
     """
     seen: set[str] = set()
     for spec in catalogue.built_in():
-        models: list[Changes] = [{"model__head": "train-only"}, {"model__head": "keep", "model__dims": "8=0.5,16"}]
-        changes_of = [{}] if spec.loss in seen else [*variants(spec)]
         for form in spec.needs:
-            for changes in [*changes_of, *(models if form == spec.needs[0] and spec.loss not in seen else [])]:
+            yield spec.name, form, {}
+        if spec.loss not in seen:
+            models: list[Changes] = [{"model__head": "train-only"}, {"model__head": "keep", "model__dims": "8=0.5,16"}]
+            form = "triplets" if "triplets" in spec.needs else spec.needs[-1]
+            for changes in [*variants(spec), *models]:
                 yield spec.name, form, changes
-        seen.add(spec.loss)
+            seen.add(spec.loss)
 
 
 def case_id(case: Case) -> str:
