@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -78,15 +79,6 @@ def test_cached_and_kept_gradients_are_those_of_one_graph(tiny: Tiny, tmp_path: 
         assert_gradients(gradients(trainer), expected)
 
 
-@pytest.mark.parametrize("budget", [1, 5])
-def test_with_the_smallest_budget_a_chunk_is_one_text(tiny: Tiny, tmp_path: Path, budget: int) -> None:
-    trainer = trainer_of(tiny, tmp_path, "simcse", "triplets")
-    trainer.stepper.token_budget = budget
-    chunks, fits = trainer.stepper.cut(first_batch(trainer))
-    assert {len(chunk.texts) for chunk in chunks} == {1}
-    assert not fits
-
-
 @pytest.mark.usefixtures("four_threads")
 @pytest.mark.parametrize(("objective", "keep_graph"), [("simcse", True), ("pcl", False), ("pairsupcon", False)])
 def test_threads_give_the_gradients_of_one_and_always_the_same_bits(
@@ -112,17 +104,12 @@ def test_every_objective_and_form_has_a_case() -> None:
     }
 
 
-def test_dropout_differs_from_step_to_step_and_repeats_with_it(tiny: Tiny, tmp_path: Path) -> None:
+def test_a_sentence_its_positive_and_every_step_get_dropout_of_their_own(tiny: Tiny, tmp_path: Path) -> None:
     trainer = trainer_of(tiny, tmp_path, "simcse", "sentences")
     batch = first_batch(trainer)
-    losses = [trainer.stepper.backward(dataclasses.replace(batch, step=step)).loss for step in (1, 1, 2)]
-    assert losses[0] == losses[1] != losses[2]
-
-
-def test_a_sentence_and_its_positive_get_different_dropout(tiny: Tiny, tmp_path: Path) -> None:
-    trainer = trainer_of(tiny, tmp_path, "simcse", "sentences")
-    outcome = trainer.stepper.backward(first_batch(trainer))
-    assert (outcome.views["anchor"] - outcome.views["positive"]).abs().amax(dim=1).gt(1e-3).all()
+    first, again, other = (trainer.stepper.backward(dataclasses.replace(batch, step=step)) for step in (1, 1, 2))
+    assert first.loss == again.loss != other.loss
+    assert (first.views["anchor"] - first.views["positive"]).abs().amax(dim=1).gt(1e-3).all()
 
 
 def test_graphs_are_kept_only_where_the_whole_batch_fits_the_budget(tiny: Tiny, tmp_path: Path) -> None:
@@ -135,24 +122,20 @@ def test_graphs_are_kept_only_where_the_whole_batch_fits_the_budget(tiny: Tiny, 
         assert max(padded) <= budget
         assert keep_graphs == (budget == 10_000)
         assert not keep_graphs or sum(padded) <= budget
+    trainer.stepper.token_budget = 1
+    chunks, keep_graphs = trainer.stepper.cut(batch)
+    assert {len(chunk.texts) for chunk in chunks} == {1} and not keep_graphs
 
 
-def test_padding_and_special_tokens_are_never_masked(tiny: Tiny, tmp_path: Path) -> None:
-    trainer = trainer_of(tiny, tmp_path, "simcse", "pairs", objective__mlm_weight=1.0, objective__mlm_probability=0.9)
-    (mlm, *_), batch = trainer.stepper.auxiliaries, first_batch(trainer)
-    assert isinstance(mlm, MaskedTokens)
-    mlm.special = mlm.special[:0]  # a tokenizer that does not name its padding
-    masked = mlm.mask(batch, trainer.stepper.cut(batch)[0]).values()
-    assert any((~real).any() for _, real, _ in masked)
-    assert not any((labels[~real] >= 0).any() for _, real, labels in masked)
-
-
-def test_tokens_of_the_texts_are_masked_and_none_of_their_templates(tiny: Tiny, tmp_path: Path) -> None:
+def test_tokens_of_the_texts_are_masked_and_none_of_padding_or_templates(tiny: Tiny, tmp_path: Path) -> None:
     changes = {"objective__mlm_weight": 1.0, "objective__mlm_probability": 0.9}
     trainer = trainer_of(tiny, tmp_path, "simcse", "pairs", model__pooling="mask", model__suffix="[MASK]", **changes)
     (mlm, *_), batch = trainer.stepper.auxiliaries, first_batch(trainer)
     assert isinstance(mlm, MaskedTokens) and batch.templates is not None
+    mlm.special = mlm.special[:0]  # a tokenizer that does not name its padding
     masked = mlm.mask(batch, trainer.stepper.cut(batch)[0]).values()
+    assert any((~real).any() for _, real, _ in masked)
+    assert not any((labels[~real] >= 0).any() for _, real, labels in masked)
     # Chunks are padded by texts of one token.
     assert sum(int((real.sum(dim=1) > 1).sum()) for _, real, _ in masked) == len(batch.templates)
 
@@ -191,15 +174,20 @@ def test_the_rate_rises_and_falls_as_written_by_hand(schedule: str, warmup: floa
 
 
 @pytest.mark.parametrize(("head_lr", "expected"), [(0.0, 1e-3), (0.5, 0.5)])
-@pytest.mark.parametrize("head", ["train-only", "keep"])
-def test_heads_have_a_rate_of_their_own(tiny: Tiny, tmp_path: Path, head: str, head_lr: float, expected: float) -> None:
-    trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled", model__head=head, train__head_lr=head_lr)
+@pytest.mark.parametrize(
+    ("objective", "form", "head"),
+    [("pairsupcon", "labelled", "train-only"), ("pairsupcon", "labelled", "keep"), ("pcl", "sentences", "train-only")],
+)
+def test_heads_have_a_rate_of_their_own_and_every_encoder_has_the_usual_one(
+    tiny: Tiny, tmp_path: Path, objective: str, form: str, head: str, head_lr: float, expected: float
+) -> None:
+    trainer = trainer_of(tiny, tmp_path, objective, form, model__head=head, train__head_lr=head_lr)
     rates = {id(p): group["lr"] for group in trainer.optimizer.param_groups for p in group["params"]}
     dense = trainer.encoder.after if head == "keep" else trainer.stepper.extras["projection"]
     heads = [*dense.parameters(), *trainer.stepper.heads.parameters()]
     assert {rates.pop(id(p)) for p in heads} == {expected}
     assert set(rates.values()) == {1e-3}
-    assert len(rates) == len(list(trainer.encoder.backbone.parameters()))
+    assert len(rates) == len(trainer.stepper.encoders) * len(list(trainer.encoder.backbone.parameters()))
 
 
 def test_weights_decay_and_vectors_do_not(tiny: Tiny, tmp_path: Path) -> None:
@@ -236,28 +224,21 @@ def test_bf16_computes_with_the_weights_of_the_last_step(
 
 
 def test_streams_steps_chunks_and_runs_draw_from_different_seeds() -> None:
-    seeds = {
-        seed_of(seed, step, stream, chunk)
-        for seed in (0, 1, 2**32 - 1)
-        for step in range(4)
-        for stream in range(5)
-        for chunk in range(4)
-    }
+    seeds = {seed_of(*one) for one in product((0, 1, 2**32 - 1), range(4), range(5), range(4))}
     assert len(seeds) == 3 * 4 * 5 * 4
     assert all(0 <= seed < 2**63 for seed in seeds)
 
 
-def test_fresh_heads_are_the_seeds_alone(tiny: Tiny, tmp_path: Path) -> None:
+def test_fresh_heads_are_the_seeds_alone_and_drawn_apart(tiny: Tiny, tmp_path: Path) -> None:
+    trainers = [
+        trainer_of(tiny, tmp_path, "pairsupcon", "labelled", model__head="keep", train__seed=seed) for seed in (1, 1, 2)
+    ]
     first, again, other = (
-        dict(trainer_of(tiny, tmp_path, "pairsupcon", "labelled", train__seed=seed).stepper.extras.named_parameters())
-        for seed in (1, 1, 2)
+        {**dict(one.stepper.extras.named_parameters()), "dense": next(one.encoder.after.parameters())}
+        for one in trainers
     )
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not any(torch.equal(first[name], other[name]) for name in first)
-
-
-def test_a_kept_head_and_the_losses_heads_are_drawn_apart(tiny: Tiny, tmp_path: Path) -> None:
-    trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled", model__head="keep")
-    dense = next(trainer.encoder.after.parameters()).flatten()
-    (classifier,) = trainer.stepper.heads["classifier"].parameters()
+    (classifier,) = trainers[0].stepper.heads["classifier"].parameters()
+    dense = first["dense"].flatten()
     assert not torch.equal(dense, classifier.flatten()[: len(dense)])
