@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.numpy import load_file
 
 from contrastcli.commands.train import preview
 from contrastcli.evaluation.evaluate import evaluate
@@ -15,9 +14,8 @@ from contrastcli.model.contract import read_contract
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.events import Note, Started
 from contrastcli.runs.measured import Evaluated
-from contrastcli.training.plan import make_plan
 from support.contracts import PROMPTS, SCALE, write_embedder
-from support.resuming import assert_same, train_with_a_kill
+from support.resuming import train_with_a_kill
 from support.rounding import assert_near
 from support.tiny import Tiny, told, train
 from support.trainers import first_batch, trainer_of
@@ -107,31 +105,14 @@ def test_a_text_in_two_roles_is_one_text(embedder: Tiny, tmp_path: Path) -> None
     assert not set(batch.view("anchor").tolist()) & set(batch.view("positive").tolist())
 
 
-def test_negatives_are_mined_by_queries_among_documents(embedder: Tiny, place: Path) -> None:
-    changes = {"data__mine_every": 10, "data__mine_below": 0.99, "train__save_every": 10, "train__max_steps": 10}
-    run = embedder.run(place, "simcse", "pairs", **changes)
-    train(run)
-    corpus = make_plan(run.config()).corpus
-    mined = load_file(run.checkpoint("last") / "training" / "heads.safetensors")["mined"]
-    encoder = load_encoder(embedder.backbone)
-    queries, documents = (encoder.encode(corpus.texts, kind) for kind in ("query", "document"))
-    anchors, positives = corpus.views["anchor"], corpus.views["positive"]
-    for row, (anchor, positive) in enumerate(zip(anchors, positives, strict=True)):
-        others = positives[positives != positive]
-        closeness = documents[others] @ queries[anchor]
-        closeness[closeness > 0.99 * (documents[positive] @ queries[anchor])] = -1
-        assert mined[row, 0] == (others[closeness.argmax()] if closeness.max() > -1 else -1)
-
-
 @pytest.mark.filterwarnings("ignore")  # of the other library
 def test_a_killed_run_ends_as_if_nothing_had_happened_and_is_a_model_of_sentence_transformers(
     embedder: Tiny, place: Path
 ) -> None:
     library = pytest.importorskip("sentence_transformers")
     settings = {"train__max_steps": 12, "train__save_every": 5, "dev__every": 10, "model__head": "keep"}
-    undisturbed = embedder.run(place, "simcse", "pairs", **settings, model__prompts="anchor=document,positive=sir ")
-    run = train_with_a_kill(undisturbed, 7)
-    assert_same(run, undisturbed)
+    settings["model__prompts"] = "anchor=document,positive=sir "
+    run = train_with_a_kill(embedder.run(place, "simcse", "pairs", **settings), 7)
     assert read_contract(run.checkpoint()).prompts == PROMPTS | {"query": PROMPTS["document"], "document": "sir "}
     theirs, ours = library.SentenceTransformer(str(run.checkpoint()), device="cpu"), load_encoder(run.checkpoint())
     texts = ["ba den fir", "go", "lum ka ten sir do bum fa gen"]

@@ -1,5 +1,6 @@
 """Training mines its hard negatives again, from its own state. See test_resume.py for runs that were killed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,30 +13,40 @@ from contrastcli.training.auxiliaries.mining import MinedNegatives
 from contrastcli.training.plan import make_plan
 from support.command import Contrast, refused
 from support.command import train as words
+from support.contracts import write_embedder
 from support.tiny import Tiny, told, train
 from support.trainers import trainer_of
 
 
-@pytest.mark.parametrize(("form", "first"), [("pairs", 0), ("triplets", 10)])
-def test_the_hard_negatives_are_those_that_the_encoder_finds(tiny: Tiny, place: Path, form: str, first: int) -> None:
-    """Recomputed from the model of the step that they were mined at; triplets begin with their own."""
+@pytest.mark.parametrize(
+    ("model", "form", "first"), [("plain", "pairs", 0), ("plain", "triplets", 10), ("embedder", "pairs", 0)]
+)
+def test_the_hard_negatives_are_those_that_the_encoder_finds(
+    tiny: Tiny, place: Path, tmp_path: Path, model: str, form: str, first: int
+) -> None:
+    """Recomputed from the model of the step that they were mined at; triplets begin with their own.
+
+    Those of an embedder are mined by queries among documents, after the prompts of both.
+    """
+    backbone = write_embedder(tiny.backbone, tmp_path / "embedder") if model == "embedder" else tiny.backbone
     changes = {"data__mine_every": 10, "data__mine_below": 0.99, "train__save_every": 10, "train__keep": 3}
-    run = tiny.run(place, "simcse", form, **changes)
+    run = replace(tiny, backbone=backbone).run(place, "simcse", form, **changes)
     train(run)
     corpus = make_plan(run.config()).corpus
     anchors, positives = corpus.views["anchor"], corpus.views["positive"]
     candidates = np.setdiff1d(np.arange(len(corpus.texts)), anchors)
-    for step, folder in ((10, tiny.backbone), (20, run.checkpoints_dir / "000010")):
+    for step, folder in ((10, backbone), (20, run.checkpoints_dir / "000010")):
         mined = load_file(run.checkpoints_dir / f"{step:06d}" / "training" / "heads.safetensors")["mined"]
         if step <= first:
             assert np.array_equal(mined[:, 0], corpus.views["negative"])
             continue
-        vectors = load_encoder(folder).encode(corpus.texts)
-        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        encoder = load_encoder(folder)
+        embedded = (encoder.encode(corpus.texts, kind) for kind in ("query", "document"))
+        queries, documents = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in embedded)
         for row, (anchor, positive) in enumerate(zip(anchors, positives, strict=True)):
             others = candidates[candidates != positive]
-            closeness = vectors[others] @ vectors[anchor]
-            closeness[closeness > 0.99 * (vectors[positive] @ vectors[anchor])] = -1
+            closeness = documents[others] @ queries[anchor]
+            closeness[closeness > 0.99 * (documents[positive] @ queries[anchor])] = -1
             assert mined[row, 0] == (others[closeness.argmax()] if closeness.max() > -1 else -1)
         assert len(np.unique(mined)) > 10
 
