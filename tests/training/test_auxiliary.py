@@ -18,12 +18,9 @@ class Elsewhere(ObjectiveSettings, frozen=True, kw_only=True):
         return (AuxiliarySpec("contrastcli.training.auxiliaries.views:NoSuchViews"),)
 
 
-def test_they_are_made_with_their_settings() -> None:
+def test_they_are_made_with_their_settings_and_one_that_cannot_be_imported_is_named() -> None:
     (mlm,) = make_auxiliaries(SimCSE(mlm_weight=0.25, mlm_probability=0.5))
     assert isinstance(mlm, MaskedTokens) and (mlm.weight, mlm.probability) == (0.25, 0.5)
-
-
-def test_one_that_cannot_be_imported_is_named() -> None:
     with pytest.raises(UsageError, match="NoSuchViews cannot be imported"):
         make_auxiliaries(Elsewhere())
 

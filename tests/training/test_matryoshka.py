@@ -68,14 +68,11 @@ def test_malformed_sizes_are_an_error_that_shows_the_form(dims: str) -> None:
     assert "64=0.5,128,256" in error.value.hint
 
 
-def test_a_size_larger_than_the_embeddings_is_an_error_with_their_width(tiny: Tiny, place: Path) -> None:
+def test_sizes_larger_than_the_embeddings_or_of_a_dropped_head_are_an_error(tiny: Tiny, place: Path) -> None:
     with pytest.raises(UsageError, match=r"model\.dims has 64, and the embeddings have 32 numbers"):
         train(tiny.run(place, "simcse", "pairs", model__dims="8,64"))
     with pytest.raises(UsageError, match=r"model\.dims has 64"):
         preview(tiny.config("simcse", "pairs", model__dims="8,64"), place)
-
-
-def test_a_head_that_is_dropped_trains_no_sizes(tiny: Tiny) -> None:
     with pytest.raises(UsageError, match=r"model\.head is train-only") as error:
         make_plan(tiny.config("simcse", "pairs", model__dims="8", model__head="train-only"))
     assert error.value.hint == "use --head none, or --head keep"

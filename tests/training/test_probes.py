@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from contrastcli.errors import UsageError
 from contrastcli.runs.measured import Probed
 from contrastcli.settings.sections import Dev
 from support.command import Contrast, refused
 from support.resuming import state
-from support.settings import config
 from support.tiny import Tiny, told, train
 
 PAIRS = [("bada boo", "foum den gir"), ("den, gir", "gir den"), ("ba", "ba")]
@@ -41,16 +39,11 @@ def test_probes_have_the_angles_of_a_query_also_without_a_dev_set(
 
 def test_probes_are_pairs_with_a_bar_between_and_a_semicolon_or_line_end_after_each() -> None:
     assert Dev(probes=PROBES).probe_pairs == PAIRS
-    assert config({"dev.probes": "\na dog | a cat\n\na, b | c\n"}).dev.probe_pairs == [
-        ("a dog", "a cat"),
-        ("a, b", "c"),
-    ]
+    assert Dev(probes="\na dog | a cat\n\na, b | c\n").probe_pairs == [("a dog", "a cat"), ("a, b", "c")]
     assert Dev().probe_pairs == []
 
 
 @pytest.mark.parametrize("probes", ["a", "a | b | c", "a | ", "| b", "a | b; c", "; ".join(["a | b"] * 6)])
 def test_what_are_no_probes_is_refused_with_the_form_that_they_have(probes: str, contrast: Contrast) -> None:
-    with pytest.raises(UsageError):
-        config({"dev.probes": probes})
     answer = contrast("train", "--preset", "starter", "--dry-run", "--probes", probes)
     refused(answer, 2, f"dev.probes is '{probes}'", "must be at most 5 pairs of texts: A | B; C | D")

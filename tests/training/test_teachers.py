@@ -33,7 +33,7 @@ from contrastcli.training.setup import make_trainer
 from support import tiny as tiny_module
 from support.contracts import under
 from support.rounding import assert_near
-from support.tiny import SPECIAL, Tiny, known, on_step, told, train, write_backbone
+from support.tiny import Tiny, known, on_step, told, train, write_backbone
 from support.trainers import CPU, first_batch, trainer_of
 
 
@@ -67,16 +67,14 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_teachers_are_named_with_a_pooling_and_a_weight_where_they_need_one() -> None:
     assert named("runs/one") == [Teacher("runs/one", 1.0, None)]
-    assert named("owner/a@v2:cls=0.33, C:\\models\\b = 2,starter:last-mean") == [
+    teachers = named("owner/a@v2:cls=0.33, C:\\models\\b = 2,starter:last-mean,a=3e-7")
+    assert teachers == [
         Teacher("owner/a@v2", 0.33, "cls"),
         Teacher("C:\\models\\b", 2.0, None),
         Teacher("starter", 1.0, "last-mean"),
+        Teacher("a", 3e-7, None),
     ]
-
-
-def test_a_teacher_is_written_as_it_is_read() -> None:
-    teachers = named("owner/a@v2:cls=0.1, C:\\models\\b,starter:last-mean=3e-7")
-    assert named(",".join(map(str, teachers))) == teachers
+    assert named(",".join(map(str, teachers))) == teachers, "they are written as they are read"
 
 
 @pytest.mark.parametrize(
@@ -98,6 +96,11 @@ def test_a_malformed_list_of_teachers_is_an_error_with_a_remedy(words: str, what
     assert any(
         word in raised.value.hint for word in ("--teachers", "NAME", "known: cls, ", "did you mean 'first-last'?")
     )
+
+
+def test_a_malformed_guide_is_named() -> None:
+    with pytest.raises(UsageError, match=r"objective\.guide: 'x' of 'a=x' is not a weight"):
+        make_auxiliaries(SimCSE(guide="a=x"))
 
 
 def test_without_distillation_no_teacher_is_needed(tiny: Tiny, place: Path) -> None:
@@ -131,6 +134,8 @@ def test_two_teachers_are_one_whose_cosines_are_their_weighted_mean(
     trainer = trainer_of(
         tiny, tmp_path, "rankcse", form, objective__teachers=f"{stranger},{tiny.backbone}:first-last=2"
     )
+    tokenizers = [load_encoder(folder).tokenizer for folder in (tiny.backbone, stranger)]
+    assert tokenizers[0].encode(["ba den"], 8) != tokenizers[1].encode(["ba den"], 8), "each reads with its own"
     rows = first_batch(trainer).rows
     views = views_of(trainer, rows)
     texts = {view: [trainer.plan.corpus.texts[int(i)] for i in rows.ids[view]] for view in ("anchor", "positive")}
@@ -141,12 +146,6 @@ def test_two_teachers_are_one_whose_cosines_are_their_weighted_mean(
     assert_near(views["teacher_anchor"].norm(dim=1), torch.ones(16))
     taught = (views["teacher_anchor"] @ views["teacher_positive"].T).double().numpy()
     assert_near(taught, first / 3 + 2 * second / 3, scale=1)
-
-
-def test_a_teacher_reads_with_its_own_tokenizer(tiny: Tiny, stranger: Path) -> None:
-    ours, theirs = (load_encoder(folder).tokenizer for folder in (tiny.backbone, stranger))
-    assert ours.encode(["ba den"], 8) != theirs.encode(["ba den"], 8)  # else the test above would prove nothing
-    assert ours.vocabulary()[: len(SPECIAL)] == theirs.vocabulary()[: len(SPECIAL)]
 
 
 # ---- what they cost -------------------------------------------------------------------------------------------------
@@ -180,22 +179,14 @@ def test_a_run_records_its_teachers_and_leaves_them_as_they_were(tiny: Tiny, pla
     ]
 
 
-def test_a_run_may_teach(tiny: Tiny, place: Path) -> None:
-    """With its best checkpoint."""
-    teacher = tiny.run(place.with_name("teacher"), "simcse", "sentences", train__max_steps=2)
-    train(teacher)
-    run = tiny.run(place, "rankcse", "sentences", objective__teachers=str(teacher.path), train__max_steps=2)
-    assert train(run).status == "finished"
-    expected = load_encoder(teacher.checkpoint()).encode(make_plan(run.config()).corpus.texts)
-    (file,) = (cache_dir() / "vectors").iterdir()
-    assert np.array_equal(np.load(file), expected)
-
-
-def test_a_teacher_that_has_learned_more_since_is_no_teacher_of_a_resumed_run(tiny: Tiny, place: Path) -> None:
+def test_a_run_teaches_with_its_best_checkpoint_and_none_that_learns_meanwhile(tiny: Tiny, place: Path) -> None:
     teacher = tiny.run(place.with_name("teacher"), "simcse", "sentences", train__max_steps=2)
     train(teacher)
     run = tiny.run(place, "rankcse", "sentences", objective__teachers=str(teacher.path), train__max_steps=4)
     train(run, on_step(2, run.stop_path.touch))
+    expected = load_encoder(teacher.checkpoint()).encode(make_plan(run.config()).corpus.texts)
+    (file,) = (cache_dir() / "vectors").iterdir()
+    assert np.array_equal(np.load(file), expected)
     teacher.write_config(teacher.config().with_values({"train.max_steps": 6}))
     train(teacher)
     refusal = "teacher has other weights than those with which the run began"
@@ -252,11 +243,6 @@ def test_a_guide_sees_every_text_of_a_row_and_drops_false_negatives(
     plain = trainer_of(tiny, tmp_path, "simcse", form, objective__same_side=True)
     guided, unguided = (one.stepper.backward(first_batch(one)).loss for one in (trainer, plain))
     assert guided == unguided if form == "sentences" else guided < unguided  # a sentence is closest to itself
-
-
-def test_a_malformed_guide_is_named() -> None:
-    with pytest.raises(UsageError, match=r"objective\.guide: 'x' of 'a=x' is not a weight"):
-        make_auxiliaries(SimCSE(guide="a=x"))
 
 
 # ---- embeddings as targets -------------------------------------------------------------------------------------------

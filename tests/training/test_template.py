@@ -16,9 +16,8 @@ from contrastcli.objectives.functional import Result, Views
 from contrastcli.objectives.rows import Rows
 from contrastcli.runs.events import Started
 from contrastcli.runs.measured import Evaluated
-from contrastcli.training.loop import Clock, Trainer
+from contrastcli.training.loop import Clock
 from support.families import write_family
-from support.resuming import assert_same, train_with_a_kill
 from support.rounding import assert_near
 from support.tiny import Tiny, told, train
 from support.trainers import assert_cache_changes_nothing, first_batch, gradients, trainer_of
@@ -26,11 +25,6 @@ from support.trainers import assert_cache_changes_nothing, first_batch, gradient
 PROMPTS, SUFFIX = "anchor=ba den ,positive=sir ,negative=ka ", "gum [MASK] lo"
 MASK: dict[str, Any] = {"model__pooling": "mask", "model__prompts": PROMPTS, "model__suffix": SUFFIX}
 TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", ""]
-
-
-def without_dropout(trainer: Trainer) -> Trainer:
-    trainer.encoder.eval()
-    return trainer
 
 
 FAMILIES = ["bert", "roberta", "distilbert", "mpnet", "modernbert", "electra", "deberta-v3"]
@@ -42,7 +36,8 @@ def test_the_bias_is_that_of_the_template_at_its_positions_around_the_text(
 ) -> None:
     """h − ĥ, both by transformers: of ĥ no token sees the places of the text."""
     world = Tiny(write_family(family, tmp_path / family), tiny.data, tiny.dev)
-    trainer = without_dropout(trainer_of(world, tmp_path / "run", "simcse", "triplets", **MASK))
+    trainer = trainer_of(world, tmp_path / "run", "simcse", "triplets", **MASK)
+    trainer.encoder.eval()
     batch, seen = first_batch(trainer), dict[str, torch.Tensor]()
 
     def loss(views: Views, rows: Rows, heads: torch.nn.ModuleDict) -> Result:
@@ -94,7 +89,8 @@ def test_the_gradient_cache_changes_nothing(tiny: Tiny, tmp_path: Path, objectiv
 
 
 def test_the_template_has_its_share_of_the_gradient(tiny: Tiny, tmp_path: Path) -> None:
-    trainer = without_dropout(trainer_of(tiny, tmp_path, "simcse", "sentences", **MASK))
+    trainer = trainer_of(tiny, tmp_path, "simcse", "sentences", **MASK)
+    trainer.encoder.eval()
     batch = first_batch(trainer)
     assert batch.templates is not None
     trainer.stepper.loss = lambda views, rows, heads: (views["anchor"][:, 0].sum(), {})
@@ -107,13 +103,6 @@ def test_the_template_has_its_share_of_the_gradient(tiny: Tiny, tmp_path: Path) 
 
 
 SETTINGS: dict[str, Any] = MASK | {"model__head": "train-only", "model__max_length": 14}
-
-
-def test_a_killed_run_ends_as_if_nothing_had_happened(tiny: Tiny, tmp_path: Path) -> None:
-    settings = SETTINGS | {"train__max_steps": 12, "train__save_every": 5, "dev__every": 10}
-    undisturbed = tiny.run(tmp_path / "one", "simcse", "sentences", **settings)
-    killed = train_with_a_kill(undisturbed, 7)
-    assert_same(killed, undisturbed)
 
 
 @pytest.mark.filterwarnings("ignore")  # of the other library

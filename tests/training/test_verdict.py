@@ -18,8 +18,7 @@ from contrastcli.runs.alerts import Rules
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
 from contrastcli.runs.events import Alert, Done, Note, Saved, Verdict
-from contrastcli.runs.measured import Evaluated, Step
-from contrastcli.runs.process import request_stop
+from contrastcli.runs.measured import Evaluated
 from contrastcli.runs.verdict import Change
 from contrastcli.settings.sections import Alerts, Data, Dev
 from contrastcli.training.plan import make_plan
@@ -113,6 +112,12 @@ def test_the_verdict_is_that_of_the_two_models_on_the_dev_set(tiny: Tiny, place:
         assert change is verdict.change or change.low == pytest.approx(test.change.low, abs=2e-3)
     assert (verdict.base, verdict.best_step) == ("backbone", run.status().best_step)
     assert run.scores()["verdict"]["change"]["after"] == verdict.change.after
+    assert json.loads(run.events_path.read_text().splitlines()[-2])["event"] == "verdict"
+    # Forgetting is shown where it happens, and the alert comes before the end.
+    scores = [event.general for event in told(run, Evaluated)]
+    assert all(scores) and "general Spearman" in told(run, Evaluated)[-1].line()
+    assert all(a.before == b.before for a, b in pairwise(filter(None, scores)))
+    assert [alert.rule for alert in told(run, Alert)] in ([], ["forgetting"])
 
 
 def test_a_killed_run_has_the_verdict_of_an_undisturbed_one(tiny: Tiny, place: Path) -> None:
@@ -236,12 +241,7 @@ def test_a_bound_without_a_general_set_is_said(tiny: Tiny) -> None:
 
 def test_a_run_that_stops_before_it_is_measured_has_no_verdict(tiny: Tiny, place: Path) -> None:
     run = tiny.run(place, dev__every=10)
-
-    def stop(event: Event) -> None:
-        if isinstance(event, Step) and event.step == 3:
-            request_stop(run)
-
-    assert train(run, stop).status == "stopped" and told(run, Verdict) == []
+    assert train(run, on_step(3, run.stop_path.touch)).status == "stopped" and told(run, Verdict) == []
 
 
 def test_a_verdict_keeps_what_was_measured_meanwhile_and_survives_a_bad_file(tiny: Tiny, place: Path) -> None:
@@ -253,14 +253,3 @@ def test_a_verdict_keeps_what_was_measured_meanwhile_and_survives_a_bad_file(tin
     other.scores_path.write_text("[]")
     assert train(other).status == "finished" and last(other).base == "backbone"
     assert any(note.text.startswith("the scores do not hold the verdict") for note in told(other, Note))
-
-
-def test_forgetting_is_shown_where_it_happens(tiny: Tiny, place: Path) -> None:
-    """The alert comes before the end, and the verdict says it with the command that mends it."""
-    run = tiny.run(place, "simcse", "pairs", dev__data="split:20%", dev__general="starter", **RUN)
-    train(run)
-    scores = [event.general for event in told(run, Evaluated)]
-    assert all(scores) and "general Spearman" in told(run, Evaluated)[-1].line()
-    assert json.loads(run.events_path.read_text().splitlines()[-2])["event"] == "verdict"
-    assert [alert.rule for alert in told(run, Alert)] in ([], ["forgetting"])
-    assert all(a.before == b.before for a, b in pairwise(filter(None, scores)))
