@@ -23,7 +23,6 @@ def rows_of(batches: list[np.ndarray]) -> list[int]:
     [
         (34, 16, [16, 16, 2]),
         (32, 16, [16, 16]),
-        (16, 16, [16]),
         (33, 16, [16, 17]),
         (17, 16, [17]),
         (3, 1, [1] * 3),
@@ -93,13 +92,10 @@ def test_even_chunks_give_as_many_threads_the_same_work(parts: int, least: int, 
     assert max(sizes) <= budget and min(sizes) > 0.6 * max(sizes)
 
 
-def test_few_texts_are_one_chunk_and_none_are_no_chunk() -> None:
+def test_few_texts_are_one_chunk_none_are_no_chunk_and_one_beyond_the_budget_is_alone() -> None:
     assert len(even_chunks(np.array([5, 9]), 1000, 4, 100)) == 1
     none = np.array([], dtype=np.int64)
     assert even_chunks(none, 1000, 4, 100) == chunks(none, 100) == []
-
-
-def test_a_text_longer_than_the_budget_is_a_chunk_of_its_own() -> None:
     assert [chunk.tolist() for chunk in chunks(np.array([5, 90, 5, 80]), 20)] == [[1], [3], [0, 2]]
 
 
@@ -117,12 +113,6 @@ def test_a_text_that_a_row_does_not_have_has_no_number() -> None:
     assert corpus.texts == ["a", "b", "c", "d", "e", "f"]
     assert corpus.views["negative_2"].tolist() == [5, -1]
     assert (corpus.texts_per_row, corpus.negatives_per_row) == (3.5, 1.5)
-
-
-def test_scores_are_shares_of_their_range() -> None:
-    views = {"anchor": ["a", "b", "c"], "positive": ["d", "e", "f"]}
-    corpus = Corpus.of(Examples("scored", texts(**views), None, "test", scores=[4.0, 1.0, 2.5]))
-    assert corpus.scores is not None and corpus.scores.tolist() == [1.0, 0.0, 0.5]
 
 
 def test_sentences_are_their_own_positives() -> None:

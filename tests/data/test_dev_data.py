@@ -75,15 +75,12 @@ def test_spellings_of_an_anchor_are_on_one_side_and_leave_other_splits_alone() -
         assert set(ranked("split:20%", rows, seed=seed)[1].queries) == set(by_hash[:8])
 
 
-def test_held_out_labels_become_scores() -> None:
+def test_held_out_labels_become_scores_and_triplets_score_their_positive_above_their_negative() -> None:
     rows = many("labelled")
     _, dev = scored("split:20%", rows, seed=0)
     gold = dict(zip(rows.views["positive"], rows.labels or [], strict=True))
     assert len(dev) == 24
     assert dev.scores == [{0: 1.0, 1: 0.5, 2: 0.0}[gold[text]] for text in dev.second]
-
-
-def test_held_out_triplets_score_their_positive_above_their_negative() -> None:
     _, dev = scored("split:20%", many("triplets"), seed=0, metric="spearman")
     assert len(dev) == 48
     assert dev.scores == [0.0 if text.startswith("not ") else 1.0 for text in dev.second]
@@ -101,13 +98,6 @@ def test_what_is_held_out_depends_on_the_seed_and_not_on_the_order() -> None:
     assert anchors[0] == anchors[1] == anchors[2] != anchors[3]
 
 
-@pytest.mark.parametrize("name", ["split:5", "split:0%", "split:100%", "split:x%", "split:nan%"])
-def test_a_share_that_is_none_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match=r"dev\.data is 'split:") as caught:
-        scored(name, many("labelled"), seed=0)
-    assert "split:5%" in caught.value.hint
-
-
 def test_held_out_scored_pairs_keep_their_scores() -> None:
     gold = [n % 6 for n in range(40)]
     views = texts(anchor=[f"a{n // 2}" for n in range(40)], positive=[f"p{n}" for n in range(40)])
@@ -119,7 +109,11 @@ def test_held_out_scored_pairs_keep_their_scores() -> None:
         assert score == gold[int(text[1:])]
 
 
-def test_a_share_that_leaves_nothing_to_train_on_is_refused() -> None:
+def test_a_share_that_is_none_or_leaves_nothing_to_train_on_is_refused() -> None:
+    for name in ("split:5", "split:0%", "split:100%", "split:x%", "split:nan%"):
+        with pytest.raises(UsageError, match=r"dev\.data is 'split:") as refusal:
+            scored(name, many("labelled"), seed=0)
+        assert "split:5%" in refusal.value.hint
     with pytest.raises(DataError, match="0 are left to train on") as caught:
         scored("split:99%", many("labelled"), seed=0)
     assert "--dev none" in caught.value.hint

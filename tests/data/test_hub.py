@@ -38,21 +38,14 @@ def test_a_malformed_hub_name_is_refused(name: str) -> None:
     assert name in caught.value.what
 
 
-@pytest.fixture
-def hub_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A snapshot of a data set's files as the hub's client keeps it, offline."""
-    from huggingface_hub import constants
-
-    commit = "0" * 40
-    root = tmp_path / "hub" / "datasets--owner--name"
-    (root / "refs").mkdir(parents=True)
+def test_a_file_of_the_hub_is_read_by_our_own_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a snapshot as the hub's client keeps it, offline."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    root, commit = tmp_path / "datasets--owner--name", "0" * 40
+    hub_files = root / "snapshots" / commit
+    (hub_files / "sub").mkdir(parents=True)
+    (root / "refs").mkdir()
     (root / "refs" / "main").write_text(commit)
-    (root / "snapshots" / commit / "sub").mkdir(parents=True)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    return root / "snapshots" / commit
-
-
-def test_a_file_of_the_hub_is_read_by_our_own_readers(hub_files: Path) -> None:
     (hub_files / "sub" / "a.csv").write_text("sent0,sent1,hard_neg\na,b,c\nd,e,f\n")
     rows = load("hf:owner/name/sub/a.csv", "simcse")
     assert rows.views == {"anchor": ["a", "d"], "positive": ["b", "e"], "negative": ["c", "f"]}
@@ -86,33 +79,25 @@ def hub_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("hub_set")
-def test_a_data_set_of_the_hub_knows_the_names_of_its_labels() -> None:
-    rows = load("hf:owner/name", "supcon")
-    assert rows.views == {"anchor": ["a", "b"], "positive": ["x", "y"]}
-    assert rows.labels == [2, 0]
-    assert "1 of 3 rows without a gold label were dropped" in rows.notes
-    assert len(load("hf:owner/name?split=validation", "supcon", limit=2)) == 2
-
-
-@pytest.mark.usefixtures("hub_set")
-def test_a_folder_here_is_not_taken_for_the_hubs_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_set_of_the_hub_knows_the_names_of_its_labels_and_is_no_folder_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     here = tmp_path / "owner" / "name"
     here.mkdir(parents=True)
     (here / "train.csv").write_text("premise,hypothesis,label\nlocal,file,entailment\nother,file,neutral\n")
     (here / "name.py").write_text("")
-    assert load("hf:owner/name", "supcon").views == {"anchor": ["a", "b"], "positive": ["x", "y"]}
-    assert Path.cwd() == tmp_path
+    rows = load("hf:owner/name", "supcon")
+    assert rows.views == {"anchor": ["a", "b"], "positive": ["x", "y"]}
+    assert rows.labels == [2, 0] and Path.cwd() == tmp_path
+    assert "1 of 3 rows without a gold label were dropped" in rows.notes
+    assert len(load("hf:owner/name?split=validation", "supcon", limit=2)) == 2
 
 
 @pytest.mark.usefixtures("hub_set")
 @pytest.mark.parametrize(
     ("name", "what"),
-    [
-        ("hf:owner/name?split=foo", "Unknown split"),
-        ("hf:owner/name?config=foo", "foo"),
-        ("hf:o/other", "o/other"),
-    ],
+    [("hf:owner/name?split=foo", "Unknown split"), ("hf:owner/name?config=foo", "foo"), ("hf:o/other", "o/other")],
 )
 def test_a_data_set_that_the_hub_does_not_have_is_an_error(name: str, what: str) -> None:
     with pytest.raises(DataError) as caught:

@@ -32,6 +32,9 @@ def test_rows_with_a_dev_text_are_counted_and_named_whatever_their_case_and_spac
     assert rows.views == ROWS.views
     (note,) = rows.notes
     assert note.startswith("2 of 4 training rows hold a text of the dev set: 'How do I pay?', 'By card'; --leaks drop")
+    (note,) = check_leaks(ROWS, ["p", "q", "s", "x", "y"], "note").notes
+    assert "'p', 'q', 's' and 2 more" in note
+    assert check_leaks(ROWS, ["unseen"], "error") is ROWS
 
 
 def test_rows_that_hold_a_dev_text_in_a_negative_alone_are_counted_apart() -> None:
@@ -53,11 +56,6 @@ def test_a_leak_may_be_an_error() -> None:
     with pytest.raises(DataError, match=r"4 of 4 training rows.* too few are left") as caught:
         check_leaks(ROWS, ["p", "q", "x", "y", "z", "How do I pay?"], "drop")
     assert "--leaks note" in caught.value.hint
-
-
-def test_three_texts_are_named_and_the_others_counted() -> None:
-    rows = check_leaks(ROWS, ["p", "q", "s", "x", "y"], "note")
-    assert "'p', 'q', 's' and 2 more" in rows.notes[0]
 
 
 def test_spellings_of_a_text_are_one_and_a_note_is_one_line_of_beginnings() -> None:
@@ -102,10 +100,6 @@ def test_a_resumed_run_has_the_rows_of_its_start(contrast: Contrast) -> None:
     refused(contrast("train", "--resume", "one", "--leaks", "note"), 2, "a resumed run cannot change data.leaks")
     assert contrast("train", "--resume", "one", "--max-steps", "4").code == 0
     assert told in Path("runs/one/events.jsonl").read_text()
-
-
-def test_clean_rows_are_left_as_they_are() -> None:
-    assert check_leaks(ROWS, ["unseen"], "error") is ROWS
 
 
 def test_every_text_is_compared_with_its_equal_alone(monkeypatch: pytest.MonkeyPatch) -> None:

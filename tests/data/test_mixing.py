@@ -32,12 +32,9 @@ def test_names_have_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
     Path("a,b=2.csv").touch()
     assert read_sets("a,b=2.csv") == [("a,b=2.csv", 1)]
-
-
-@pytest.mark.parametrize("names", ["a.csv,", ",", "a=0,b", "a=1.2.3,b", "a,=3"])
-def test_malformed_lists_are_refused(names: str) -> None:
-    with pytest.raises(UsageError, match=r"data\.train is "):
-        read_sets(names)
+    for malformed in ("a.csv,", ",", "a=0,b", "a=1.2.3,b", "a,=3"):
+        with pytest.raises(UsageError, match=r"data\.train is "):
+            read_sets(malformed)
 
 
 def test_sets_of_several_forms_become_one(tiny: Tiny) -> None:
@@ -54,16 +51,14 @@ def test_sets_of_several_forms_become_one(tiny: Tiny) -> None:
 
 def test_columns_are_for_the_sets_that_have_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("a.tsv").write_text("anchor\tpositive\nba\tda\nfa\tga\n")
+    data = Data(train="a.tsv,b.tsv", columns="anchor=Frage,positive=Antwort")
     Path("b.tsv").write_text("Frage\tAntwort\nka\tla\nma\tna\n")
-    rows = load_examples(Data(train="a.tsv,b.tsv", columns="anchor=Frage,positive=Antwort"), ("pairs",), ())
-    assert list(rows.views["positive"]) == ["da", "ga", "la", "na"]
-    Path("a.tsv").write_text("anchor\tpositive\tAntwort\nba\tda\t1\nfa\tga\t2\n")
-    rows = load_examples(Data(train="a.tsv,b.tsv", columns="anchor=Frage,positive=Antwort"), ("pairs",), ())
-    assert list(rows.views["positive"]) == ["da", "ga", "la", "na"]
+    for first in ("anchor\tpositive\nba\tda\nfa\tga\n", "anchor\tpositive\tAntwort\nba\tda\t1\nfa\tga\t2\n"):
+        Path("a.tsv").write_text(first)
+        assert list(load_examples(data, ("pairs",), ()).views["positive"]) == ["da", "ga", "la", "na"]
     Path("b.tsv").write_text("question\tanswer\nka\tla\nma\tna\n")
     with pytest.raises(DataError, match="has no column 'Frage'"):
-        load_examples(Data(train="a.tsv,b.tsv", columns="anchor=Frage,positive=Antwort"), ("pairs",), ())
+        load_examples(data, ("pairs",), ())
 
 
 def test_a_set_in_another_form_is_converted_or_refused(tiny: Tiny) -> None:

@@ -47,23 +47,26 @@ def files(tmp_path: Path) -> dict[str, str]:
 @pytest.mark.parametrize("form", ["sentences", "pairs", "triplets"])
 def test_rows_that_an_objective_takes_stay_as_they_are(files: dict[str, str], form: str) -> None:
     rows = load(files[form], "simcse")
-    assert rows.form == form
+    assert (rows.form, rows.source) == (form, files[form])
     assert not any("became" in note for note in rows.notes)
-    assert rows.source == files[form]
 
 
-def test_labelled_pairs_become_triplets_for_a_contrast(files: dict[str, str]) -> None:
+def test_repeated_rows_stay_and_are_counted(files: dict[str, str]) -> None:
+    rows = load(files["sentences"], "simcse")
+    assert rows.views["anchor"] == ["a", "b", "a", "c"]
+    assert "1 of 4 rows repeat an earlier one" in rows.notes
+
+
+def test_labelled_pairs_become_triplets_for_a_contrast_and_pairs_without_contradictions(
+    files: dict[str, str], tmp_path: Path
+) -> None:
     rows = load(files["labelled"], "simcse")
     assert rows.form == "triplets"
     assert [*zip(*rows.views.values(), strict=True)] == [("p", "e1", "c1"), ("p", "e3", "c2"), ("p", "e4", "c1")]
     assert any("became 3 triplets" in note for note in rows.notes)
-
-
-def test_labelled_pairs_without_contradictions_become_pairs(tmp_path: Path) -> None:
-    rows = [("p", "e1", "e"), ("p", "n1", "n"), ("q", "e2", "e")]
-    examples = load(write(tmp_path / "a.tsv", "premise hypothesis label", rows), "simcse")
-    assert examples.form == "pairs"
-    assert examples.views == {"anchor": ["p", "q"], "positive": ["e1", "e2"]}
+    entailed = [("p", "e1", "e"), ("p", "n1", "n"), ("q", "e2", "e")]
+    rows = load(write(tmp_path / "a.tsv", "premise hypothesis label", entailed), "simcse")
+    assert rows.form == "pairs" and rows.views == {"anchor": ["p", "q"], "positive": ["e1", "e2"]}
 
 
 def test_triplets_become_labelled_pairs_next_to_each_other(files: dict[str, str]) -> None:
@@ -80,6 +83,8 @@ def test_labels_that_the_objective_has_no_use_for_are_dropped_and_counted(files:
     assert "n1" not in rows.views["positive"]
     assert "1 of 8 rows labelled neutral were dropped" in rows.notes
     assert len(load(files["labelled"], "supcon")) == 8
+    assert load(files["labelled"], "supcon", limit=3).views["positive"] == ["e1", "e2", "c1"]
+    assert len(load(files["labelled"], "pairsupcon", limit=5)) == 4, "a limit counts rows of the file"
 
 
 @pytest.mark.parametrize(
@@ -134,17 +139,6 @@ def test_no_row_left_and_one_row_only_are_refused(tmp_path: Path) -> None:
             load(write(tmp_path / "o.tsv", "text", rows), "simcse")
     with pytest.raises(DataError, match="one row only was read"):
         load(write(tmp_path / "o.tsv", "anchor positive", [("a", "b")]), "simcse")
-
-
-def test_repeated_rows_stay_and_are_counted(files: dict[str, str]) -> None:
-    rows = load(files["sentences"], "simcse")
-    assert rows.views["anchor"] == ["a", "b", "a", "c"]
-    assert "1 of 4 rows repeat an earlier one" in rows.notes
-
-
-def test_a_limit_counts_rows_of_the_file(files: dict[str, str]) -> None:
-    assert load(files["labelled"], "supcon", limit=3).views["positive"] == ["e1", "e2", "c1"]
-    assert len(load(files["labelled"], "pairsupcon", limit=5)) == 4
 
 
 def test_a_fingerprint_changes_with_the_rows_alone(files: dict[str, str], tmp_path: Path) -> None:
@@ -222,9 +216,6 @@ def test_a_missing_file_names_the_nearest_one(files: dict[str, str], tmp_path: P
         with pytest.raises(DataError, match="there is no file or folder") as caught:
             load(str(tmp_path / name), "simcse")
         assert hint in caught.value.hint
-
-
-def test_no_training_data_at_all_is_refused() -> None:
     with pytest.raises(DataError, match="there is no training data"):
         load("", "simcse")
 
@@ -263,6 +254,9 @@ def test_senteval_gives_stsbs_sentences_to_train_and_its_dev_pairs(senteval: Pat
 def test_stsb_comes_from_the_senteval_folder_of_the_environment(
     senteval: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with pytest.raises(DataError, match="stsb") as caught:
+        scored_pairs("stsb")  # offline
+    assert "give --dev FILE, or name SentEval's folder" in caught.value.hint
     monkeypatch.setenv("CONTRAST_SENTEVAL", str(senteval))
     assert scored_pairs("stsb").second == ["other 0, dev", "other 1, dev", "other 2, dev"]
     (senteval / "data" / "downstream").rename(tmp_path / "unpacked")
@@ -274,19 +268,10 @@ def test_stsb_comes_from_the_senteval_folder_of_the_environment(
         scored_pairs("stsb")
 
 
-def test_stsb_offline_says_what_to_do() -> None:
-    with pytest.raises(DataError, match="stsb") as caught:
-        scored_pairs("stsb")
-    assert "give --dev FILE, or name SentEval's folder" in caught.value.hint
-
-
-def test_real_nli_keeps_every_row(data_folder: Path) -> None:
+def test_real_nli_wikipedia_and_sick_keep_every_row(data_folder: Path) -> None:
     rows = load(str(data_folder / "nli" / "pairs.jsonl.gz"), "supcon")
     assert Counter(rows.labels) == {0: 30050, 1: 30317, 2: 30792}
     assert len(load(str(data_folder / "nli" / "triplets.csv"), "simcse")) == 10579
-
-
-def test_real_wikipedia_and_sick_keep_every_row(data_folder: Path) -> None:
     assert len(load(str(data_folder / "wiki" / "sentences.txt.gz"), "simcse")) == 250_000
     sick = scored_pairs(str(data_folder / "senteval" / "SICK" / "SICK_test_annotated.txt"))
     assert len(sick) == 4927

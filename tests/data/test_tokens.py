@@ -47,18 +47,7 @@ def test_a_text_is_its_words_between_the_special_tokens(tokenizer: Counting) -> 
     table = tokenise(TEXTS, tokenizer, 32)
     assert rows(table) == [words(text) for text in TEXTS]
     assert table.lengths.tolist() == [4, 3, 6, 3, 2]
-
-
-def test_long_texts_are_cut_and_keep_their_last_token(tokenizer: Counting) -> None:
-    assert rows(tokenise(TEXTS[2:3], tokenizer, 4)) == [words("go lum")]
-
-
-def test_texts_are_tokenised_once(tokenizer: Counting) -> None:
-    first = tokenise(TEXTS, tokenizer, 32)
-    again = tokenise(TEXTS, tokenizer, 32)
-    assert tokenizer.count == len(TEXTS)
-    assert rows(first) == rows(again)
-    assert again.flat.dtype == np.int32
+    assert rows(tokenise(TEXTS[2:3], tokenizer, 4)) == [words("go lum")], "cut, with its last token"
 
 
 @pytest.mark.parametrize(
@@ -121,15 +110,15 @@ def test_a_full_disk_leaves_nothing_behind(tokenizer: Counting, monkeypatch: pyt
     assert cached() == []
 
 
-def test_progress_counts_to_the_end_and_a_cached_table_needs_none(
+def test_progress_counts_to_the_end_and_texts_that_are_cached_are_not_tokenised_again(
     tokenizer: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tokens, "SHARD", 2)
     told: list[tuple[int, int]] = []
     for _ in range(2):
         table = tokenise(TEXTS, tokenizer, 32, lambda done, total: told.append((done, total)))
-    assert told == [(2, 5), (4, 5), (5, 5)]
-    assert rows(table) == [words(text) for text in TEXTS]
+    assert told == [(2, 5), (4, 5), (5, 5)] and tokenizer.count == 5
+    assert rows(table) == [words(text) for text in TEXTS] and table.flat.dtype == np.int32
 
 
 def test_special_tokens_are_found_by_their_role(tokenizer: Counting) -> None:
