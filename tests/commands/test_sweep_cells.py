@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -53,26 +52,18 @@ def end_cell(run: Run, status: str = "finished", code: int = 0) -> None:
     end(run, score, status, code, "it broke" if code else "")
 
 
-Small = Callable[..., Sweep]
-
-
 @pytest.fixture
-def small(tiny: Tiny, tmp_path: Path) -> Small:
+def sweep(tiny: Tiny, tmp_path: Path) -> Sweep:
     """A sweep over two temperatures and three seeds, written down in an empty folder."""
     below = tiny.settings("simcse", "sentences", train__max_steps=4)
-
-    def new() -> Sweep:
-        sweep = make_sweep(tmp_path, below, "objective.tau=0.05,0.06", seeds=3)
-        sweeps.save(sweep, tmp_path)
-        return sweep
-
-    return new
+    made = make_sweep(tmp_path, below, "objective.tau=0.05,0.06", seeds=3)
+    sweeps.save(made, tmp_path)
+    return made
 
 
-def test_the_table_has_mean_and_deviation_of_each_point(
-    small: Small, tmp_path: Path, launched: tuple[list[str], Ends], capsys: pytest.CaptureFixture[str]
+def test_the_table_has_mean_and_deviation_of_each_point_and_scores_that_all_its_runs_have(
+    sweep: Sweep, tmp_path: Path, launched: tuple[list[str], Ends], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sweep = small()
     assert start(sweep, tmp_path) == 0
     assert launched[0] == names(sweep) == [run.name for run in reversed(runs.list_runs(tmp_path))]
     scores = results(sweep, tmp_path)
@@ -84,13 +75,7 @@ def test_the_table_has_mean_and_deviation_of_each_point(
     narration = capsys.readouterr().err
     assert "cell 4 of 6: tau=0.06 seed=42\n" in narration
     assert "cell 4 of 6: tau=0.06 seed=42: finished, best dev 70.00 (step 4)\n" in narration
-
-
-def test_the_table_has_scores_that_all_finished_runs_of_a_point_have(
-    small: Small, tmp_path: Path, launched: tuple[list[str], Ends]
-) -> None:
-    sweep = small()
-    start(sweep, tmp_path)
+    # Of suites it has the scores that all finished runs of a point have.
     for cell in sweep.cells(tmp_path):
         task = {"pairs": 9, "all": {"spearman": 70.0 + cell.config.train.seed, "pearson": 1.0}, "partial": False}
         suites = {"sts": {"STS12": task, "average": None}}
@@ -101,11 +86,10 @@ def test_the_table_has_scores_that_all_finished_runs_of_a_point_have(
 
 
 def test_a_cell_that_diverges_or_fails_does_not_end_the_sweep(
-    small: Small, tmp_path: Path, launched: tuple[list[str], Ends], capsys: pytest.CaptureFixture[str]
+    sweep: Sweep, tmp_path: Path, launched: tuple[list[str], Ends], capsys: pytest.CaptureFixture[str]
 ) -> None:
     started, ends = launched
     ends |= {"tau=0.05-seed=43": ("diverged", 4), "tau=0.06-seed=42": ("failed", 1)}
-    sweep = small()
     assert start(sweep, tmp_path) == 4
     assert started == names(sweep)
     table = sweep_scores(results(sweep, tmp_path))
@@ -118,11 +102,10 @@ def test_a_cell_that_diverges_or_fails_does_not_end_the_sweep(
 
 
 def test_a_stopped_cell_is_resumed_and_a_finished_one_is_skipped(
-    small: Small, tmp_path: Path, launched: tuple[list[str], Ends]
+    sweep: Sweep, tmp_path: Path, launched: tuple[list[str], Ends]
 ) -> None:
     started, ends = launched
     ends |= {"tau=0.05-seed=44": ("stopped", 0)}
-    sweep = small()
     assert start(sweep, tmp_path) == 0
     shutil.rmtree(tmp_path / "s-tau=0.06-seed=44")
     kept = (tmp_path / "s-tau=0.05-seed=42" / "events.jsonl").read_bytes()
@@ -135,9 +118,8 @@ def test_a_stopped_cell_is_resumed_and_a_finished_one_is_skipped(
 
 
 def test_a_cell_that_a_killed_sweep_did_not_launch_is_trained_after_the_grace(
-    small: Small, tmp_path: Path, launched: tuple[list[str], Ends]
+    sweep: Sweep, tmp_path: Path, launched: tuple[list[str], Ends]
 ) -> None:
-    sweep = small()
     first = runs.create(sweep.cells(tmp_path)[0].config, tmp_path, names(sweep)[0])
     almost = time.time() - status.SILENT_AFTER + 0.5
     os.utime(first.config_path, (almost, almost))
@@ -148,7 +130,7 @@ def test_a_cell_that_a_killed_sweep_did_not_launch_is_trained_after_the_grace(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_sweep_after_the_running_cell(
-    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+    sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     asked: list[str] = []
     before = signal.getsignal(number)
@@ -162,7 +144,6 @@ def test_a_signal_ends_the_sweep_after_the_running_cell(
 
     monkeypatch.setattr(process, "launch", launch)
     monkeypatch.setattr(process, "request_stop", lambda run: asked.append(run.name))
-    sweep = small()
     assert start(sweep, tmp_path) == (75 if number == signal.SIGTERM else 0)
     assert [run.name for run in reversed(runs.list_runs(tmp_path))] == names(sweep)[:2]
     assert asked == ["s-tau=0.05-seed=43"] and signal.getsignal(number) is before
@@ -189,8 +170,7 @@ def test_a_cell_that_failed_keeps_no_other_from_training(tiny: Tiny, tmp_path: P
     check(sweep, tmp_path)
 
 
-def test_a_cell_that_was_trained_with_other_settings_is_an_error(small: Small, tmp_path: Path) -> None:
-    sweep = small()
+def test_a_cell_that_was_trained_with_other_settings_is_an_error(sweep: Sweep, tmp_path: Path) -> None:
     changed = Sweep("s", sweep.seeds, {"objective.tau": (0.05, 0.08)}, sweep.settings)
     other = changed.cells(tmp_path)[-1]
     runs.create(other.config, tmp_path, "s-tau=0.06-seed=44")
@@ -199,9 +179,9 @@ def test_a_cell_that_was_trained_with_other_settings_is_an_error(small: Small, t
 
 
 def test_several_workers_train_each_cell_once(
-    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sweep, launched = small(), list[str]()
+    launched: list[str] = []
 
     def launch(run: Run, arguments: list[str]) -> int:
         launched.append(run.name)
@@ -219,9 +199,8 @@ def test_several_workers_train_each_cell_once(
 
 @pytest.mark.parametrize(("seconds", "is_free"), [(20, False), (100, True)])
 def test_the_cell_of_a_dead_worker_of_another_machine_is_free_again(
-    small: Small, tmp_path: Path, launched: tuple[list[str], Ends], seconds: float, is_free: bool
+    sweep: Sweep, tmp_path: Path, launched: tuple[list[str], Ends], seconds: float, is_free: bool
 ) -> None:
-    sweep = small()
     first, *others = names(sweep)
     run = runs.create(sweep.cells(tmp_path)[0].config, tmp_path, first)
     run.alive_path.write_bytes(msgspec.json.encode(status.Writer("elsewhere", 5, time.time() - 1000)))
@@ -230,8 +209,8 @@ def test_the_cell_of_a_dead_worker_of_another_machine_is_free_again(
     assert launched[0] == ([first] if is_free else []) + others
 
 
-def test_two_processes_do_not_take_one_cell(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (cell, *_), started = small().cells(tmp_path), list[str]()
+def test_two_processes_do_not_take_one_cell(sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (cell, *_), started = sweep.cells(tmp_path), list[str]()
 
     def start_detached(command: list[str], log: Path) -> int:
         started.append(log.parent.name)
