@@ -34,6 +34,11 @@ ROWS = ("--rows", "SimCSE,SimACE", "--backbones", "BERT-base", "--scale", "0.000
 TABLE = ("simace", "table-2")
 
 
+def continued(plan: str) -> list[str]:
+    """The words of the command that a dry run says makes its table."""
+    return shlex.split(plan.splitlines()[-1].removeprefix("next: contrast "))
+
+
 def write_sts() -> tuple[str, str]:
     """One set of STS, of six pairs; the words that name it."""
     texts = ["ba den", "fom gir", "ka len", "mum nir", "pa ren", "sir tum"]
@@ -46,8 +51,7 @@ def test_a_table_is_trained_measured_and_printed_in_every_format(contrast: Contr
     words = (*ROWS, *SMALL, "--seeds", "2", *write_sts())
     plan = contrast("papers", "run", *TABLE, *words, "--dry-run").out
     assert "0 of 2" in plan and not Path("runs").exists()
-    repeated = shlex.split(plan.splitlines()[-1].removeprefix("next: contrast "))
-    assert contrast(*repeated, "--dry-run").out == plan
+    assert contrast(*continued(plan), "--dry-run").out == plan
     answer = contrast("papers", "run", *TABLE, *words)
     assert answer.code == 0 and len(launched) == 4, answer.err
     assert "cell 4 of 4: SimACE on BERT-base, seed 43: finished" in answer.err
@@ -72,20 +76,16 @@ def test_a_table_is_trained_measured_and_printed_in_every_format(contrast: Contr
     assert r"\toprule" in latex and r"printed & 75.97 $\pm$ 0.69 \\" in latex
 
 
-def test_the_command_to_continue_names_the_runs_directory(contrast: Contrast) -> None:
-    words = ("--runs-dir", "my runs", "papers", "run", *TABLE, *ROWS, *SMALL, "--dry-run")
+def test_the_command_to_continue_names_the_runs_directory_and_the_folder_of_the_user(contrast: Contrast) -> None:
+    folder = Path("~/senteval").expanduser()  # by no shell
+    folder.mkdir(parents=True)
+    words = ("--runs-dir", "my runs", "papers", "run", *TABLE, *ROWS, *SMALL, "--data-dir=~/senteval", "--dry-run")
     plan = contrast(*words).out
-    repeated = shlex.split(plan.splitlines()[-1].removeprefix("next: contrast "))
+    repeated = continued(plan)
     assert repeated[:2] == ["--runs-dir", "my runs"] and contrast(*repeated, "--dry-run").out == plan
+    assert f"--data-dir {folder}" in plan
     refused(contrast("--runs-dir", "my runs", "watch"), 3, "no run in my runs", "contrast --runs-dir 'my runs' train")
     refused(contrast("watch"), 3, "no run in runs", "make one: contrast train")
-
-
-def test_the_folder_of_the_user_is_found_where_no_shell_has_named_it(contrast: Contrast) -> None:
-    folder = Path("~/senteval").expanduser()
-    folder.mkdir(parents=True)
-    plan = contrast("papers", "run", *TABLE, *ROWS, *SMALL, "--data-dir=~/senteval", "--dry-run").out
-    assert f"--data-dir {folder}" in plan
 
 
 def test_a_setting_of_one_row_leaves_the_others_as_they_are(contrast: Contrast) -> None:
@@ -94,19 +94,12 @@ def test_a_setting_of_one_row_leaves_the_others_as_they_are(contrast: Contrast) 
     refused(answer, 2, "SimCSE: objective.margin is 5.0", "ROW:objective.margin=5")
     plan = contrast(*words, "--set", "SimACE:objective.margin=5").out
     assert "SimACE:objective.margin = 5" in plan
-    repeated = shlex.split(plan.splitlines()[-1].removeprefix("next: contrast "))
-    assert contrast(*repeated, "--dry-run").out == plan
-    rows = {
-        row: papers.config_of(papers.System("BERT-base", row), request_of(repeated)) for row in ("SimCSE", "SimACE")
-    }
-    assert [rows[row].flat()["objective.margin"] for row in rows] == [0, 5]
+    assert contrast(*continued(plan), "--dry-run").out == plan
+    settings = dict(word.split("=", 1) for option, word in itertools.pairwise(continued(plan)) if option == "--set")
+    rows = [papers.System("BERT-base", row) for row in ("SimCSE", "SimACE")]
+    made = [papers.config_of(row, papers.Request(scale=0.00004, settings=settings)) for row in rows]
+    assert [config.flat()["objective.margin"] for config in made] == [0, 5]
     refused(contrast(*words, "--set", "SimAGE:objective.margin=5"), 2, "has no row 'SimAGE'", "did you mean 'SimACE'?")
-
-
-def request_of(words: list[str]) -> papers.Request:
-    """What the words of `papers run` ask for."""
-    settings = dict(word.split("=", 1) for option, word in itertools.pairwise(words) if option == "--set")
-    return papers.Request(scale=0.00004, settings=settings)
 
 
 def test_a_paper_without_an_item_lists_what_it_has(contrast: Contrast) -> None:

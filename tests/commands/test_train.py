@@ -34,31 +34,29 @@ def weights(run: str) -> str:
 
 
 def test_training_prints_its_run_on_stdout_and_narrates_on_stderr(contrast: Contrast) -> None:
-    answer = contrast(*train(*LABELLED, "--name", "mine", "--no-ui"))
+    answer = contrast(*train("--data", "tiny/triplets.jsonl", "--name", "mine", "--no-ui"))
     assert (answer.code, answer.out) == (0, "runs/mine\n")
     words = [line.split()[0] for line in answer.err.splitlines()]
     assert words[0] == "started" and {"dev", "step", "saved", "finished", "next:"} <= set(words)
+    note = "160 triplets (anchor, positive, negative) became 320 labelled pairs (premise, hypothesis, label)"
+    assert note in answer.err
     assert "\r" not in answer.err and "\x1b" not in answer.err
     assert Run(Path("runs/mine")).status().state == "finished"
 
 
-@pytest.mark.parametrize("word", ["simple", "simp", "last", "runs/simple"])
-def test_a_run_is_a_backbone(contrast: Contrast, run: Run, word: str) -> None:
-    preview = json.loads(contrast(*train(*LABELLED, "--backbone", word, "--dry-run", "--json")).out)
-    assert preview["settings"]["model.backbone"]["value"] == str(run.path)
+@pytest.mark.parametrize("word", ["simple", "simp", "last"])
+def test_a_run_is_a_backbone_and_a_teacher(contrast: Contrast, run: Run, word: str) -> None:
+    teachers = ("--objective", "rankcse", *SENTENCES[2:], "--teachers", f"{word}:cls=0.4,tiny/backbone")
+    answer = contrast(*train("--backbone", word, *teachers, "--dry-run", "--json"))
+    settings = json.loads(answer.out)["settings"]
+    assert settings["model.backbone"]["value"] == str(run.path)
+    assert settings["objective.teachers"]["value"] == f"{run.path}:cls=0.4,tiny/backbone=1.0"
 
 
 def test_a_backbone_without_a_language_model_head_makes_no_run(contrast: Contrast, run: Run) -> None:
     answer = contrast(*train(*SENTENCES, "--backbone", "simple", "--mlm-weight", "0.1"))
     refused(answer, 3, "the backbone has no language-model head")
     assert [*Path("runs").iterdir()] == [run.path]
-
-
-@pytest.mark.parametrize("word", ["simple", "simp", "last"])
-def test_a_run_is_a_teacher(contrast: Contrast, run: Run, word: str) -> None:
-    words = ("--objective", "rankcse", "--teachers", f"{word}:cls=0.4,tiny/backbone")
-    preview = json.loads(contrast(*train(*SENTENCES, *words, "--dry-run", "--json")).out)
-    assert preview["settings"]["objective.teachers"]["value"] == f"{run.path}:cls=0.4,tiny/backbone=1.0"
 
 
 def test_json_prints_the_bytes_of_the_events_and_nothing_else(contrast: Contrast) -> None:
@@ -113,11 +111,6 @@ def test_the_disk_that_a_dry_run_foretells_is_what_checkpoints_take(contrast: Co
     assert 0.6 * foretold < took < 1.4 * foretold
 
 
-def test_a_backbone_that_is_not_downloaded_does_not_stop_a_dry_run(contrast: Contrast) -> None:
-    answer = contrast(*train(*LABELLED, "--backbone", "nobody/nothing", "--dry-run"))
-    assert answer.code == 0 and "known once the backbone is here" in answer.out
-
-
 def test_the_settings_of_a_run_repeat_it_bit_for_bit(contrast: Contrast) -> None:
     assert contrast(*train(*LABELLED, "--name", "one", "--seed", "7", "--tau", "0.07")).code == 0
     answer = contrast("train", "--config", "runs/one/config.toml", "--name", "two")
@@ -138,6 +131,9 @@ def test_a_finished_run_says_so_and_is_extended_by_more_steps(contrast: Contrast
     assert contrast("train", "--resume", "simple", "--max-steps", "6").out == "runs/simple\n"
     assert (run.status().step, run.status().state) == (6, "finished")
     assert run.config().train.max_steps == 6
+    changes = ("--max-steps", "7", "--token-budget", "64", "--log-every", "2", "--save-every", "1", "--device", "cpu")
+    assert contrast("train", "--resume", "last", *changes).code == 0, "a resume takes what it may change"
+    assert run.config().train.token_budget == 64
 
 
 def test_a_finished_run_that_has_lost_its_checkpoints_is_trained_again(contrast: Contrast, run: Run) -> None:
@@ -175,19 +171,6 @@ def test_a_run_that_another_process_has_made_meanwhile_is_not_gone_on_with(
 
     monkeypatch.setattr(setup, "load_untrained", made_meanwhile)
     failed(contrast(*train(*LABELLED, "--name", "mine")), 1, "runs/mine exists")
-
-
-def test_a_resume_takes_what_it_may_change(contrast: Contrast, run: Run) -> None:
-    words = ("--max-steps", "5", "--token-budget", "64", "--log-every", "2", "--save-every", "1", "--device", "cpu")
-    assert contrast("train", "--resume", "last", *words).code == 0
-    assert run.config().train.token_budget == 64
-
-
-def test_rows_of_another_form_are_converted_with_a_note(contrast: Contrast) -> None:
-    answer = contrast(*train("--data", "tiny/triplets.jsonl"))
-    assert answer.code == 0
-    note = "160 triplets (anchor, positive, negative) became 320 labelled pairs (premise, hypothesis, label)"
-    assert note in answer.err
 
 
 def test_paths_may_have_blanks_and_any_letters(contrast: Contrast) -> None:
@@ -348,35 +331,29 @@ def test_two_requeued_jobs_do_not_train_one_run(contrast: Contrast) -> None:
             job.communicate()
 
 
-@pytest.mark.parametrize("words", [("--resume", "last"), ("--name", "other"), ("--seeds", "2")])
-def test_what_a_requeued_command_cannot_have_is_named(contrast: Contrast, words: tuple[str, str]) -> None:
-    refused(contrast(*train(*LABELLED, *REQUEUED, *words)), 2, "--resume-or-start names one run", words[0])
+def test_a_requeued_command_names_one_run_exactly(contrast: Contrast) -> None:
+    for option, value in (("--resume", "last"), ("--name", "other"), ("--seeds", "2")):
+        refused(contrast(*train(*LABELLED, *REQUEUED, option, value)), 2, "--resume-or-start names one run", option)
+    for name in ("last", "../other", ""):
+        refused(contrast(*train(*LABELLED, "--resume-or-start", name)), 2, f"a run cannot be named '{name}'")
     assert not Path("runs").exists()
 
 
-@pytest.mark.parametrize("name", ["last", "../other", ""])
-def test_a_requeued_command_names_its_run_exactly(contrast: Contrast, run: Run, name: str) -> None:
-    refused(contrast(*train(*LABELLED, "--resume-or-start", name)), 2, f"a run cannot be named '{name}'")
-
-
-def test_a_dry_run_refuses_a_backbone_that_is_no_model_and_says_which_is_missing(
-    contrast: Contrast, tmp_path: Path
-) -> None:
-    (tmp_path / "empty").mkdir()
+def test_a_dry_run_refuses_a_backbone_that_is_no_model_and_says_which_is_missing(contrast: Contrast) -> None:
+    Path("empty").mkdir()
     words = ("train", "--preset", "starter", "--dry-run", "--backbone")
-    for name, what in ((str(tmp_path / "empty"), "has no config.json"), ("./nothing", "there is no folder")):
-        answer = contrast(*words, name)
-        assert answer.code == 3 and what in answer.err and "hint: " in answer.err
+    for name, what in (("./empty", "has no config.json"), ("./nothing", "there is no folder")):
+        refused(contrast(*words, name), 3, what)
     answer = contrast(*words, "bert-bas-uncased")
     assert answer.code == 0 and "note   the model 'bert-bas-uncased' is neither a folder nor" in answer.out
+    assert "known once the backbone is here" in answer.out
 
 
 def test_pairs_choose_their_checkpoint_by_a_share_of_themselves(contrast: Contrast, tmp_path: Path) -> None:
     rows = "".join(f"what is {text}?\t{text}\n" for text in dict.fromkeys(sentences()))
     Path("faq.tsv").write_text(f"question\tanswer\n{rows}")
-    words = train("--objective", "simcse", "--data", "faq.tsv", "--no-ui")
-    at = words.index("--dev")
-    words = words[:at] + words[at + 2 :]  # left to contrast
+    usual = train(*SENTENCES[:2], "--data", "faq.tsv", "--no-ui")
+    words = [word for word in usual if word not in ("--dev", "tiny/dev.jsonl")]  # left to contrast
     chosen = "dev.data is auto, which for pairs (anchor, positive) is split:5%"
     shown = " ".join(contrast(*words, "--dry-run").out.split())
     assert f"note {chosen}" in shown and " dev 5% of faq.tsv: nDCG@10 of " in shown
