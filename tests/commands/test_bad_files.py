@@ -24,6 +24,8 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.event_file import read_lines
 from contrastcli.runs.status import this_process
 from support.command import COMMAND, MODEL, SENTENCES, Contrast, failed, refused, train
+from support.damage import Thing
+from support.damage import put as replace
 from support.tiny import Tiny
 
 Change = Callable[[Path], object]
@@ -74,14 +76,8 @@ MODELS: dict[str, tuple[Change, str]] = {
     "a limit that is text": (lambda m: put(m / "sentence_bert_config.json", max_seq_length="32"), "'32' tokens"),
     "a module elsewhere": (lambda m: with_path(m, "../../etc"), "leaves the folder"),
     "no tokenizer": (without_tokenizer, "has no tokenizer.json or vocab.txt"),
-    "a tokenizer that is a pipe": (lambda m: pipe(m / "tokenizer_config.json"), "is not a regular file"),
+    "a tokenizer that is a pipe": (lambda m: replace(Thing.PIPE, m / "tokenizer_config.json"), "is not a regular file"),
 }
-
-
-def pipe(path: Path) -> None:
-    """A FIFO in place of a file."""
-    path.unlink()
-    os.mkfifo(path)
 
 
 @pytest.mark.parametrize(("change", "what"), MODELS.values(), ids=MODELS)
@@ -98,8 +94,8 @@ def test_a_tokenizer_without_a_limit_has_that_of_the_model(contrast: Contrast, m
 
 
 RUNS: dict[str, tuple[Change, str]] = {
-    "events that are a folder": (lambda r: folder(r / "events.jsonl"), "events.jsonl is a folder"),
-    "events that are a pipe": (lambda r: pipe(r / "events.jsonl"), "is not a regular file"),
+    "events that are a folder": (lambda r: replace(Thing.FOLDER, r / "events.jsonl"), "events.jsonl is a folder"),
+    "events that are a pipe": (lambda r: replace(Thing.PIPE, r / "events.jsonl"), "is not a regular file"),
     "a checkpoint of another run": (
         lambda r: (r / "checkpoints.json").write_text('{"last": "../../other/checkpoints/000004"}'),
         "checkpoints.json is malformed",
@@ -108,13 +104,8 @@ RUNS: dict[str, tuple[Change, str]] = {
     "checkpoints that are nested deeply": (lambda r: (r / "checkpoints.json").write_text("[" * 9_999), "is malformed"),
     "a budget below 0": (lambda r: put_position(r, token_budget=-1), "position.json is malformed"),
     "a budget without end": (lambda r: put_position(r, token_budget=10**30), "position.json is malformed"),
-    "a circle of links": (lambda r: link(r / "checkpoints.json", "checkpoints.json"), "cannot be read"),
+    "a circle of links": (lambda r: replace(Thing.CIRCLE, r / "checkpoints.json"), "cannot be read"),
 }
-
-
-def folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
 
 
 def put_position(run: Path, **values: object) -> None:
@@ -122,11 +113,6 @@ def put_position(run: Path, **values: object) -> None:
     training = max(run.glob("checkpoints/*/training"))
     put(training / "position.json", **values)
     checksums.replace(training, "position.json", (training / "position.json").read_bytes())
-
-
-def link(path: Path, target: str) -> None:
-    path.unlink()
-    path.symlink_to(target)
 
 
 @pytest.mark.parametrize(("change", "what"), RUNS.values(), ids=RUNS)
@@ -138,12 +124,10 @@ def test_a_run_that_is_damaged_is_refused(contrast: Contrast, run: Run, change: 
     assert "simple" in contrast("runs").out and "simple" in contrast("runs", "list", "--json").out
 
 
-@pytest.mark.parametrize("pid", [-1, 0, 2**40, "1", None])
-def test_a_heartbeat_of_an_impossible_process_counts_by_its_time_only(
-    contrast: Contrast, run: Run, pid: object
-) -> None:
-    run.alive_path.write_text(json.dumps(msgspec.to_builtins(this_process()) | {"pid": pid}))
-    assert "finished" in contrast("runs", "show", "simple").out
+def test_a_heartbeat_of_an_impossible_process_counts_by_its_time_only(contrast: Contrast, run: Run) -> None:
+    for pid in (-1, 0, 2**40, "1", None):
+        run.alive_path.write_text(json.dumps(msgspec.to_builtins(this_process()) | {"pid": pid}))
+        assert "finished" in contrast("runs", "show", "simple").out
 
 
 def test_an_exit_code_beyond_a_byte_is_no_event(contrast: Contrast, run: Run) -> None:
@@ -180,9 +164,7 @@ LARGE: dict[str, tuple[str, bytes, str]] = {
     "a header of a column twice": ("rows.csv", ",".join([*WIDE, "c99999"]).encode(), "'c99999' occurs twice"),
     "a header of many columns": ("rows.tsv", "\t".join(WIDE).encode() + b"\n" + b"a\t" * 99_999 + b"a", "'c0', 'c1', "),
     "zeros, compressed": ("rows.jsonl.gz", gzip.compress(bytes(1 << 24)), "longer than 1,000,000 bytes"),
-    "short lines, compressed": ("rows.txt.gz", gzip.compress(b"a\n" * 100_000), "line 15152: its lines would fill"),
     "a long cell": ("rows.json", b'[{"text": "a"}, {"text": "%s"}]' % (b"ba " * 400_000), "row 2: the sentence in the"),
-    "short rows, compressed": ("rows.csv.gz", gzip.compress(b"text\n" + b"a\n" * 100_000), "would fill the memory"),
     "blank lines, compressed": ("rows.json.gz", gzip.compress(b"\n" * 100_000), "would fill the memory"),
 }
 

@@ -16,7 +16,6 @@ import pytest
 from datasets import Dataset
 
 import contrastcli
-from contrastcli.data.examples import from_frame
 from contrastcli.data.sources import open_frame
 from contrastcli.runs.results import Found, Inspected, Odd
 from contrastcli.show.answers import inspected
@@ -87,8 +86,8 @@ def test_rows_that_remain_keep_all_their_columns_and_the_others_are_listed(contr
     for name in ("clean.csv", "clean.jsonl", "clean.tsv", "clean.parquet"):
         answer = contrast("data", "rows.csv", "--clean", name)
         assert f"wrote {name}: 4 of 7 rows; 3 are in {name}.dropped\nnext: contrast suggest {name}\n" in answer.err
-        kept = from_frame(open_frame(name, "train"), "", "", name)
-        assert [*kept.views["positive"]] == ANSWERS and [*(kept.ids or ())] == ["0", "1", "2", "3"]
+        kept = open_frame(name, "train").columns
+        assert [*kept["answer"]] == ANSWERS and [*kept["id"]] == ["0", "1", "2", "3"]
         dropped = [json.loads(line) for line in Path(f"{name}.dropped").read_text().splitlines()]
         assert [(one["row"], one["where"]) for one in dropped] == [(5, "line 6"), (6, "line 7"), (7, "line 8")]
         assert dropped[0]["why"] == ["blank: without a text"] and dropped[2]["why"][0].endswith("equal (line 4)")
@@ -144,18 +143,12 @@ def test_several_positives_of_a_row_are_looked_at_and_stay_with_it(contrast: Con
 def test_kinds_and_rows_are_kept_and_left_out_by_name(contrast: Contrast) -> None:
     write("rows.csv", [*ROWS, *PLANTED["same"], *PLANTED["near"]])
     contrast("data", "rows.csv", "--clean", "clean.jsonl", "--keep", "near,5", "--drop", "1")
-    kept = from_frame(open_frame("clean.jsonl", "train"), "", "", "clean.jsonl")
-    assert [*kept.views["anchor"]] == [
-        *QUESTIONS[1:],
-        PLANTED["same"][0][0],
-        PLANTED["near"][0][0],
-    ]
-
-
-def test_of_equal_rows_one_stays_where_the_first_is_left_out_by_name(contrast: Contrast) -> None:
+    kept = open_frame("clean.jsonl", "train").columns["question"]
+    assert [*kept] == [*QUESTIONS[1:], PLANTED["same"][0][0], PLANTED["near"][0][0]]
+    # Of equal rows one stays where the first is left out by name.
     write("rows.csv", [*ROWS[:1] * 3, *ROWS[1:]])
     contrast("data", "rows.csv", "--clean", "clean.jsonl", "--drop", "1")
-    assert [*from_frame(open_frame("clean.jsonl", "train"), "", "", "").views["anchor"]] == QUESTIONS
+    assert [*open_frame("clean.jsonl", "train").columns["question"]] == QUESTIONS
 
 
 def test_rows_that_differ_by_a_mark_have_the_same_words(contrast: Contrast) -> None:
@@ -220,16 +213,10 @@ def test_a_model_counts_its_tokens_and_finds_positives_of_others(contrast: Contr
     assert told["lengths"]["anchor"]["longest"] == lengths[-1] and told["model"] == "tiny/backbone"
 
 
-def test_texts_that_the_model_cuts_are_long(contrast: Contrast) -> None:
-    write("rows.csv", [("ba den", "fir go"), ("ba " * 600, "fir go ba")])
-    told = look(contrast, "rows.csv", "--backbone", "tiny/backbone")
-    assert told["rows"]["long"] == [2] and told["lengths"]["anchor"]["cut"] == 0.5
+def test_texts_that_the_model_cuts_are_long_with_their_prompt(contrast: Contrast) -> None:
     limit = contrastcli.load("starter").max_length
     write("rows.csv", [("!" * (limit - 2), "fir go"), ("!" * (limit - 1), "fir go ba")])
     assert look(contrast, "rows.csv", "--backbone", "starter")["rows"]["long"] == [2]
-
-
-def test_texts_that_the_model_cuts_with_their_prompt_are_long(contrast: Contrast) -> None:
     model = contrastcli.load(str(write_embedder(Path("tiny/backbone"), Path("asking"))))
     longest = "ba" + " ba" * (model.max_length - len(model.tokenizer.encode(["ba"], 99)[0]))
     write("rows.csv", [("ba", "fir go"), (longest, "fir go ba")])
@@ -269,15 +256,12 @@ def test_the_next_command_finds_what_this_one_found(contrast: Contrast) -> None:
     assert '"leak: its anchor is in the dev set' in Path("clean.jsonl.dropped").read_text()
 
 
-def test_the_table_says_what_stays_of_what_was_asked_for(contrast: Contrast) -> None:
+def test_the_report_says_what_stays_of_what_was_asked_for_and_has_its_texts_in_line(contrast: Contrast) -> None:
     write("rows.csv", [*ROWS, *PLANTED["near"], *PLANTED["repeated"]])
     out = contrast("data", "rows.csv", "--drop", "near", "--keep", "repeated").out
     kinds = next(block for block in out.split("\n\n") if block.startswith("kind "))
     stays = {line.split()[0] for line in kinds.splitlines() if line.endswith("stays")}
     assert {"near", "repeated", "same"} & stays == {"repeated"}
-
-
-def test_names_of_columns_that_are_long_leave_the_texts_in_line(contrast: Contrast) -> None:
     write("rows.csv", [*((*row, "4,6") for row in ROWS), ("a question", "", "4,6")], "asked,answer,how alike they are")
     out = contrast("data", "rows.csv", "--columns", "anchor=asked,positive=answer").out
     assert "    asked              a question\n    how alike they are 4,6" in out
@@ -332,13 +316,8 @@ def test_columns_are_listed_with_their_roles_and_first_values(contrast: Contrast
     found = [("nr", "", "1"), ("Frage", "", "ä"), ("question", "anchor", "Wie groß?"), ("column 4", "", "")]
     assert listed(contrast, "faq.csv") == [*found, ("a,b", "", "x")]
     roles = '"negative_2=a,b",hard_neg_1=Frage,score=gone,nonsense'
-    assert [role for _, role, _ in listed(contrast, "faq.csv", "--columns", roles)] == [
-        "",
-        "negative",
-        "",
-        "",
-        "negative",
-    ]
+    named = [role for _, role, _ in listed(contrast, "faq.csv", "--columns", roles)]
+    assert named == ["", "negative", "", "", "negative"]
     answer = contrast("data", "faq.csv", "--list-columns")
     assert answer.out.startswith("column    role    first value\nnr                1\n")
     assert "separated by semicolons; Windows-1252" in answer.err

@@ -125,7 +125,6 @@ def test_an_output_is_whole_or_absent(contrast: Contrast) -> None:
         ((PAIRS, "-o", "t.csv", "--ranks", "3"), 2, "--ranks is '3'", "10-60"),
         ((PAIRS, "-o", "t.csv", "--ranks", "1-3", "-n", "4"), 2, "leaves fewer than 4 negatives", "lower -n"),
         ((PAIRS, "-o", "t.csv", "--corpus", "nothing.txt"), 3, "nothing.txt", ""),
-        ((PAIRS, "-o", PAIRS), 2, f"{PAIRS} is what would be read", "another file"),
         ((f"{PAIRS}=2,more.csv", "-o", PAIRS), 2, f"{PAIRS} is what would be read", "another file"),
         ((PAIRS, "-o", "t.csv", "--below", "nan"), 2, "'--below': 'nan' is not a number", "mine --help"),
     ],
@@ -164,7 +163,7 @@ def test_negatives_that_no_row_has_are_too_many(contrast: Contrast) -> None:
     assert many.startswith("hint: -n 3, or ") and contrast(*words, "--ranks", "1-4", "-n", "3").code == 0
 
 
-def test_ids_of_pairs_and_of_a_corpus_are_answered(contrast: Contrast) -> None:
+def test_ids_of_pairs_and_of_a_corpus_are_answered_and_written_as_they_are(contrast: Contrast) -> None:
     Path("faq.csv").write_text("id,q,a\nr1,ba den,go lum\nr2,fir go,den ba\n")
     Path("more.csv").write_text("key;body\nc1;lum fir\nc2;go den fir\n")
     roles = "anchor=q,positive=a,text=body,id=key"
@@ -174,9 +173,6 @@ def test_ids_of_pairs_and_of_a_corpus_are_answered(contrast: Contrast) -> None:
     by_text = {"lum fir": "c1", "go den fir": "c2"}
     assert all(by_text[one["text"]] == one["id"] for row in hardest for one in row["candidates"])
     assert [line.split(",")[-1] for line in Path("t.csv").read_text().splitlines()] == ["id", "r1", "r2"]
-
-
-def test_ids_are_written_as_they_are(contrast: Contrast) -> None:
     Path("faq.jsonl").write_text('{"id": 7, "q": "ba den", "a": "go lum"}\n{"id": 8, "q": "fir go", "a": "den ba"}\n')
     assert contrast("mine", "faq.jsonl", "-o", "t.jsonl", *MODEL, *EASY, "--columns", "anchor=q,positive=a").code == 0
     assert [json.loads(line)["id"] for line in Path("t.jsonl").read_text().splitlines()] == [7, 8]
@@ -199,7 +195,7 @@ def taught(path: str) -> list[tuple[list[str], list[float]]]:
     return [*zip(map(list, zip(*rows.views.values(), strict=True)), rows.candidate_scores.tolist(), strict=True)]
 
 
-@pytest.mark.parametrize("name", ["my rows.jsonl", "t.csv", "t.tsv", "t.parquet"])
+@pytest.mark.parametrize("name", ["my rows.jsonl", "t.csv"])
 def test_an_embedders_scores_are_its_cosines(contrast: Contrast, name: str) -> None:
     words = ("mine", PAIRS, "-o", name, *MODEL, *EASY, "-n", "2", "--score-with", "starter")
     answer = contrast(*words)
@@ -207,7 +203,7 @@ def test_an_embedders_scores_are_its_cosines(contrast: Contrast, name: str) -> N
     assert f" --data {shlex.quote(name)} --dev split:5%\n" in answer.err
     assert json.loads(Path(f"{name}.mined").read_text())["teacher"] == "starter"
     score = read_file(Path(name), name).columns["score"][0]
-    assert isinstance(score, float) == name.endswith(("jsonl", "parquet"))
+    assert isinstance(score, float) == name.endswith("jsonl")
     encode, rows = contrastcli.load("starter").encode, taught(name)
     assert len(rows) == 160
     for row in (0, 159):
