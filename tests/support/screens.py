@@ -13,6 +13,8 @@ from textual.events import Paste
 from textual.pilot import Pilot
 
 from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.fields.choice_field import ChoiceList
+from contrastcli.tui.setup.form import SettingRow
 
 Page = Pilot[None]
 NARROW, WIDE = (80, 24), (140, 45)
@@ -57,6 +59,21 @@ async def paste(pilot: Pilot[None], text: str) -> None:
     await pilot.pause()
 
 
+async def open_list(pilot: Pilot[None], key: str) -> None:
+    """Open a list by its key."""
+    await pilot.press(key)
+    await until(pilot, lambda: isinstance(pilot.app.screen, ChoiceList))
+
+
+async def choose(pilot: Pilot[None], key: str, name: str) -> None:
+    """Choose from the list that a key opens."""
+    await open_list(pilot, key)
+    await pilot.press("ctrl+u")
+    await paste(pilot, name)
+    await pilot.press("enter")
+    await until(pilot, lambda: not isinstance(pilot.app.screen, ChoiceList))
+
+
 async def settled(pilot: Pilot[None]) -> str:
     """What the screen shows, once it stays the same."""
     before = ""
@@ -76,6 +93,11 @@ def says(pilot: Pilot[None], *words: str) -> bool:
     """Whether the screen shows all of it, wherever its lines end."""
     text = " ".join(re.sub("[│┃▁-█]", " ", screen_text(pilot.app)).split())
     return all(word in text for word in words)
+
+
+def row(pilot: Pilot[None], key: str) -> SettingRow:
+    """The row of a setting, in Setup."""
+    return next(row for row in pilot.app.screen.query(SettingRow) if row.field.setting.key == key)
 
 
 def footer(pilot: Pilot[None]) -> str:

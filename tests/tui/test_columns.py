@@ -19,7 +19,7 @@ from contrastcli.tui.setup.form import SettingRow
 from contrastcli.tui.setup.screen import SetupScreen
 from support.command import Contrast
 from support.commands import Commands, answer_commands
-from support.screens import NARROW, SIZES, Page, press, says, screen_text, settled, show, until
+from support.screens import NARROW, SIZES, Page, press, row, says, screen_text, settled, show, until
 
 ODD = ["Frage, lang", "[b]=a", "", 'say "x"', "Antwort", *(f"c{n}" for n in range(195))]
 """Names of columns that a value such as a=1,b=2, or a terminal, may take for something else."""
@@ -56,13 +56,9 @@ async def setting_up(size: tuple[int, int] = NARROW, **typed: str) -> AsyncItera
         yield pilot, screen
 
 
-def row(screen: SetupScreen, key: str) -> SettingRow:
-    return next(row for row in screen.query(SettingRow) if row.field.setting.key == key)
-
-
-def note(screen: SetupScreen, key: str) -> str:
+def note(pilot: Page, key: str) -> str:
     """What stands next to a setting."""
-    return " ".join(str(row(screen, key).query_one(".note").render()).split())
+    return " ".join(str(row(pilot, key).query_one(".note").render()).split())
 
 
 async def opened(pilot: Page) -> None:
@@ -76,9 +72,9 @@ async def test_an_error_about_columns_leads_to_their_table_and_to_a_run(
     commands: Commands, size: tuple[int, int]
 ) -> None:
     async with setting_up(size) as (pilot, screen):
-        await until(pilot, lambda: screen.focused is row(screen, "data.columns").value)
+        await until(pilot, lambda: screen.focused is row(pilot, "data.columns").value)
         wrong = "faq.csv: its columns 'Frage', 'Antwort', 'Quelle' make neither sentences nor pairs"
-        assert note(screen, "data.columns") == f"Enter chooses them: {wrong}"
+        assert note(pilot, "data.columns") == f"Enter chooses them: {wrong}"
         assert (await settled(pilot)).count("neither") == 1
         assert says(pilot, "cannot start: columns (s goes there)") and "--columns" not in screen_text(pilot.app)
         await opened(pilot)
@@ -89,7 +85,7 @@ async def test_an_error_about_columns_leads_to_their_table_and_to_a_run(
         )
         await press(pilot, "enter", shows="ready: 48 steps of 8 sentences")
         assert screen.draft.typed["data.columns"] == "anchor=Frage,positive=Antwort"
-        assert row(screen, "data.columns").display and says(pilot, "columns", "anchor=Frage,positive")
+        assert row(pilot, "data.columns").display and says(pilot, "columns", "anchor=Frage,positive")
 
 
 async def test_what_columns_hold_is_known_on_every_screen_and_for_their_file_alone(commands: Commands) -> None:
@@ -97,7 +93,7 @@ async def test_what_columns_hold_is_known_on_every_screen_and_for_their_file_alo
         await opened(pilot)
         await pilot.press("a", "down", "p", "enter")
         await until(pilot, lambda: screen.draft.typed.get("data.columns") == "anchor=Frage,positive=Antwort")
-        data = row(screen, "data.train").value
+        data = row(pilot, "data.train").value
         assert isinstance(data, ChoiceField)
         for file, typed in (("tidy.csv", None), ("./faq.csv", "anchor=Frage,positive=Antwort")):
             data.choose(file)
@@ -118,7 +114,7 @@ async def test_the_command_says_what_the_table_was_given_whatever_the_columns_ar
     lines = [{name: f"{name} {n} \x1b[1m" for name in ODD} for n in range(9)]
     Path("odd.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     async with setting_up(data__train="odd.jsonl") as (pilot, screen):
-        assert "'c14' and 180 more make neither" in note(screen, "data.columns")
+        assert "'c14' and 180 more make neither" in note(pilot, "data.columns")
         await opened(pilot)
         assert says(pilot, "Frage, lang", "[b]=a", "column 3", 'say "x"')
         await pilot.press("right", "right", "down", "p", "down", "n", "down", "n", "down", "left", "enter")
@@ -162,8 +158,8 @@ async def test_the_table_opens_without_an_error_too_and_changes_nothing_by_itsel
 
 
 async def test_a_suggestion_that_fails_for_the_columns_says_no_more_than_their_field(commands: Commands) -> None:
-    async with setting_up() as (pilot, screen):
-        await until(pilot, lambda: screen.focused is row(screen, "data.columns").value)
+    async with setting_up() as (pilot, _):
+        await until(pilot, lambda: pilot.app.focused is row(pilot, "data.columns").value)
         await pilot.press("e")
         await until(pilot, lambda: commands.calls[-1][0] == "suggest" and says(pilot, "cannot start: columns"))
         assert (await settled(pilot)).count("neither") == 1
@@ -174,14 +170,14 @@ async def test_nobody_is_taken_away_from_a_text_that_is_being_typed(commands: Co
         commands.held.clear()
         screen.draft.type("data.train", "faq.csv")
         screen._show()
-        seed = row(screen, "train.seed").value
+        seed = row(pilot, "train.seed").value
         seed.focus()
         await pilot.press("7")
         commands.held.set()
         await until(pilot, lambda: says(pilot, "cannot start: columns"))
-        assert screen.focused is seed and row(screen, "data.columns").display
+        assert screen.focused is seed and row(pilot, "data.columns").display
         await pilot.press("escape", "s")
-        await until(pilot, lambda: screen.focused is row(screen, "data.columns").value)
+        await until(pilot, lambda: screen.focused is row(pilot, "data.columns").value)
 
 
 async def test_other_data_leave_nothing_of_an_error(commands: Commands) -> None:
@@ -190,13 +186,13 @@ async def test_other_data_leave_nothing_of_an_error(commands: Commands) -> None:
         screen.draft.type("data.train", "tidy.csv")
         screen._show()
         await until(pilot, lambda: says(pilot, "reading the data"))
-        assert not note(screen, "data.columns") and "neither" not in screen_text(pilot.app)
+        assert not note(pilot, "data.columns") and "neither" not in screen_text(pilot.app)
         await pilot.press("escape")
         screen.draft.type("train.batch_size", "0")
         screen._show()
         commands.held.set()
         await until(pilot, lambda: says(pilot, "cannot start: batch size") and commands.cancelled)
-        assert not row(screen, "data.columns").display and "neither" not in screen_text(pilot.app)
+        assert not row(pilot, "data.columns").display and "neither" not in screen_text(pilot.app)
         screen.draft.type("train.batch_size", "4")
         screen._show()
         await until(pilot, lambda: says(pilot, "ready:"))

@@ -22,7 +22,7 @@ from contrastcli.tui.fields.model_field import NO_MODEL, ModelField, list_models
 from contrastcli.tui.processes import Finished
 from support.commands import Answer, Commands, answer_commands
 from support.recorded import recorded
-from support.screens import NARROW, SIZES, WIDE, check_golden, paste, press, screen_text, settled, show, until
+from support.screens import NARROW, SIZES, WIDE, check_golden, choose, press, says, screen_text, settled, show, until
 
 STS_TASKS = STS_SUITE.tasks
 STS: dict[str, Any] = {
@@ -136,13 +136,17 @@ async def test_suites_folder_and_pooling_are_passed_on_and_remembered(place: Pat
     async with opened(ContrastApp(place)) as pilot:
         await pilot.press("t")
         assert pilot.app.focused is pilot.app.screen.query_one("#sts")
-        await pilot.press("space", "tab", "space")
-        assert not pilot.app.screen.query_one("#sts", Checkbox).value
+        await pilot.press("down", "space", "down", "up", "up", "space")
+        assert [box.id for box in pilot.app.screen.query(Checkbox) if box.value] == ["transfer"], (
+            "sts was ticked before"
+        )
+        await pilot.press("up")
+        assert pilot.app.focused is pilot.app.screen.query_one("#mteb"), "and round"
         pilot.app.screen.query_one("#geometry", Checkbox).value = True
-        await press(pilot, "d", shows="the hub")
-        await press(pilot, *"/data dir", "enter", "escape", "p", shows="mean-no-cls")
-        await pilot.press(*"cls", "enter")
-        await until(pilot, lambda: "Pooling   cls ▾" in screen_text(pilot.app))
+        await choose(pilot, "d", "/data dir")
+        await pilot.press("escape")
+        await choose(pilot, "p", "cls")
+        await until(pilot, lambda: says(pilot, "Pooling cls ▾"))
         await pilot.press("s")
         await until(pilot, lambda: commands.calls)
     expected = ("eval", "one-run", "--suite", "transfer,geometry", "--data-dir", "/data dir")
@@ -163,9 +167,7 @@ async def test_a_file_of_ones_own_is_chosen_with_its_columns(place: Path, comman
         await until(pilot, lambda: "Choose your own data first: f" in texts(pilot))
         own.value = False  # a choice ticks it
         app.project.keep_roles("/faq.csv", roles)
-        await pilot.press("f")
-        await until(pilot, lambda: "Enter  choose" in screen_text(pilot.app))
-        await pilot.press(*"/faq.csv", "enter")
+        await choose(pilot, "f", "/faq.csv")
         await until(pilot, lambda: "/faq.csv ▾" in screen_text(pilot.app) and f"{roles} ▾" in screen_text(pilot.app))
         assert "Choose your own data" not in texts(pilot)
         await pilot.press("escape", "s")
@@ -187,12 +189,10 @@ async def test_a_path_of_a_user_who_is_not_known_is_passed_on_as_it_is(place: Pa
 
 
 async def test_the_model_is_chosen_from_a_list_or_typed(place: Path, commands: Commands) -> None:
-    recorded(place, "stopped", "a-simace-run").scores_path.write_text(json.dumps({"suites": {"sts": STS}}))
+    write(recorded(place, "stopped", "a-simace-run").path, sts=STS)
     async with opened(ContrastApp(place)) as pilot:
         for typed, chosen in (("simace", "a-simace-run"), ("some/encoder", "some/encoder"), ("starter", "starter")):
-            await pilot.press("m")
-            await until(pilot, lambda: "Enter  choose" in screen_text(pilot.app))
-            await pilot.press(*typed, "enter")
+            await choose(pilot, "m", typed)
             await until(pilot, lambda: f"Model     {chosen} ▾" in screen_text(pilot.app))  # noqa: B023
             await until(pilot, lambda: ("63.81" in texts(pilot)) == (chosen == "a-simace-run"))  # noqa: B023
 
@@ -205,36 +205,18 @@ async def test_another_default_model_is_told(place: Path, commands: Commands) ->
         assert [one.message for one in app._notifications] == ["the default model is two-run by now"]
 
 
-async def test_arrows_go_from_suite_to_suite(place: Path, commands: Commands) -> None:
-    async with opened(ContrastApp(place)) as pilot:
-        await pilot.press("t", "down", "space", "down", "up", "up", "space")
-        screen = pilot.app.screen
-        ticked = [box.id for box in screen.query(Checkbox) if box.value]
-        assert ticked == ["transfer"], "sts was ticked before"
-        await pilot.press("up")
-        assert screen.focused is screen.query_one("#mteb"), "and round"
-
-
-async def test_x_stops_the_evaluation(place: Path, commands: Commands) -> None:
-    async with opened(ContrastApp(place)) as pilot:
-        assert "x stop" not in screen_text(pilot.app)
-        commands.held.clear()
-        await press(pilot, "s", shows="x stop")
-        await pilot.press("x")
-        await until(pilot, lambda: "Stopped." in texts(pilot))
-        await until(pilot, lambda: "s start" in screen_text(pilot.app))
-    assert commands.cancelled == commands.calls
-
-
 async def test_rows_appear_as_they_are_measured_also_by_another_process_and_stay_after_a_stop(
     place: Path, commands: Commands
 ) -> None:
     measured = {"STS12": STS["STS12"], "STS13": {"all": {"spearman": 70.188}, "pairs": 1500}}
     head: dict[str, object] = {"average": None, "partial": True, "missing": {}, "protocol": "p"}
     async with opened(ContrastApp(place)) as pilot:
+        assert "x stop" not in screen_text(pilot.app)
         commands.held.clear()
-        await pilot.press("s")
-        await until(pilot, lambda: "A row appears here as soon as a task is measured" in texts(pilot))
+        await press(pilot, "s", shows="x stop")
+        for name, said in (("starter", "has not been evaluated here"), ("one-run", "A row appears here as soon as")):
+            pilot.app.screen.query_one("#model", ModelField).choose(name)
+            await until(pilot, lambda: said in texts(pilot))  # noqa: B023
         for done in (1, 2):
             entries = dict(list(measured.items())[:done])
             write(place / "one-run", sts={**entries, **head, "pending": list(STS_TASKS)[done:]})
@@ -242,30 +224,10 @@ async def test_rows_appear_as_they_are_measured_also_by_another_process_and_stay
         assert "STS14" in texts(pilot) and texts(pilot).count("pending") == 5
         assert "67.00" in texts(pilot), "the average of those that are measured"
         await pilot.press("x")
-        await until(pilot, lambda: "What was measured is kept" in texts(pilot))
+        await until(pilot, lambda: "Stopped. What was measured is kept" in texts(pilot))
+        await until(pilot, lambda: "s start" in screen_text(pilot.app))
         assert "70.19" in texts(pilot)
-
-
-async def test_rows_are_announced_of_the_model_alone_that_is_measured(place: Path, commands: Commands) -> None:
-    async with opened(ContrastApp(place)) as pilot:
-        commands.held.clear()
-        await pilot.press("s")
-        for name, said in (("starter", "has not been evaluated here"), ("one-run", "A row appears here")):
-            pilot.app.screen.query_one("#model", ModelField).choose(name)
-            await until(pilot, lambda: said in texts(pilot))  # noqa: B023
-
-
-@SIZES
-async def test_the_results_are_scrolled_by_keys(place: Path, commands: Commands, size: tuple[int, int]) -> None:
-    write(place / "one-run", sts=STS, geometry=GEOMETRY)
-    async with opened(ContrastApp(place), size) as pilot:
-        await until(pilot, lambda: "-2.50" in texts(pilot))
-        assert pilot.app.focused is None
-        await pilot.press("end")
-        await until(pilot, lambda: "degrees" in screen_text(pilot.app) or "-0.5" in screen_text(pilot.app))
-        await pilot.press("home", "pagedown", "pageup")
-        await until(pilot, lambda: "STS12" in screen_text(pilot.app) or size == NARROW)
-        await until(pilot, lambda: "Suites" in screen_text(pilot.app))
+    assert commands.cancelled == commands.calls
 
 
 @SIZES
@@ -290,47 +252,51 @@ async def test_scores_of_a_folder_and_of_another_pooling_are_kept_apart(place: P
     ref.scores_path("cls").parent.mkdir(parents=True)
     ref.scores_path("cls").write_text(json.dumps({"suites": {"sts": STS}}))
     async with opened(ContrastApp(place)) as pilot:
-        await press(pilot, "m", shows="Enter choose")
-        await paste(pilot, str(tmp_path))
-        await pilot.press("enter", "p", *"cls", "enter")
+        await choose(pilot, "m", str(tmp_path))
+        await choose(pilot, "p", "cls")
         results = pilot.app.screen.query_one("#results")
         await until(pilot, lambda: f"Results of {tmp_path}, pooling cls" in str(results.border_title))
         assert "63.81" in texts(pilot)
 
 
-async def test_what_is_missing_is_named_next_to_what_was_measured(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    error = "not measured: STS13\nhint: unpack the archive"
-    answer_commands(monkeypatch, measuring(error, sts=STS))
+@pytest.mark.parametrize(
+    ("error", "suites", "shown"),
+    [
+        (
+            "not measured: STS13\nhint: unpack the archive",
+            {"sts": STS},
+            ("63.81", "Not measured: STS13, STS14. To get what is missing: unpack the archive"),
+        ),
+        ("the package mteb is missing\npip install it", {}, ()),
+    ],
+)
+async def test_an_error_is_shown_next_to_what_was_measured_and_one_can_start_again(
+    place: Path, monkeypatch: pytest.MonkeyPatch, error: str, suites: dict[str, Any], shown: tuple[str, ...]
+) -> None:
+    commands = answer_commands(monkeypatch, measuring(error, **suites))
     async with opened(ContrastApp(place)) as pilot:
-        await pilot.press("s")
-        await until(pilot, lambda: "63.81" in texts(pilot))
-        assert error in texts(pilot)
-        assert "Not measured: STS13, STS14. To get what is missing: unpack the archive" in texts(pilot)
-
-
-async def test_an_error_is_shown_in_words_and_one_can_start_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    error = "the package mteb is missing\npip install it"
-    commands = answer_commands(monkeypatch, measuring(error))
-    async with opened(ContrastApp(place)) as pilot:
-        await pilot.press("s")
-        await until(pilot, lambda: "the package mteb is missing" in texts(pilot))
-        await pilot.press("s")
-        await until(pilot, lambda: len(commands.calls) == 2)
+        for count in (1, 2):
+            await pilot.press("s")
+            await until(pilot, lambda: len(commands.calls) == count)  # noqa: B023
+            await until(pilot, lambda: all(text in texts(pilot) for text in (error, *shown)))
 
 
 @SIZES
-async def test_what_was_measured_before_shows_at_once_with_its_pictures(
+async def test_what_was_measured_before_shows_at_once_with_its_pictures_and_is_scrolled_by_keys(
     place: Path, commands: Commands, size: tuple[int, int]
 ) -> None:
-    (place / "one-run" / "scores.json").write_text(json.dumps({"suites": {"geometry": GEOMETRY, "sts": STS}}))
+    write(place / "one-run", geometry=GEOMETRY, sts=STS)
     async with opened(ContrastApp(place), size) as pilot:
         await until(pilot, lambda: "-2.50" in texts(pilot))
         assert texts(pilot).index("63.81") < texts(pilot).index("-2.50"), "suites in their usual order"
-        pilot.app.screen.query_one("#plane").scroll_visible(animate=False)
-        await until(pilot, lambda: "PCA, 38 %" in screen_text(pilot.app))
+        assert pilot.app.focused is None
+        await press(pilot, "end", shows="PCA, 38 %")
         assert "random pairs" in screen_text(pilot.app) or size == NARROW
         if size == WIDE:
             check_golden("evaluate-wide", await settled(pilot))
+        await pilot.press("home", "pagedown", "pageup")
+        await until(pilot, lambda: "STS12" in screen_text(pilot.app) or size == NARROW)
+        await until(pilot, lambda: "Suites" in screen_text(pilot.app))
     assert not commands.calls
 
 
@@ -361,29 +327,21 @@ async def test_the_pictures_open_in_the_viewer_of_the_system_or_their_path_is_sa
     assert opened.exists() != ssh and all(map(os.path.exists, opened.read_text().splitlines() if not ssh else ()))
 
 
-async def test_another_screen_can_choose_the_model(place: Path, commands: Commands) -> None:
-    other = recorded(place, "stopped", "a-other-run")
-    other.scores_path.write_text(json.dumps({"suites": {"sts": STS}}))
+async def test_another_screen_chooses_the_model_by_its_path_where_its_name_means_another(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(recorded(place / "other", "finished", "one-run").path.parent)
+    other, run = recorded(place, "stopped", "a-other-run"), Run(place / "one-run")
+    write(other.path, sts=STS)
     app = ContrastApp(place)
     async with show(app) as pilot:
         await app.open_run(other, "evaluate")
         await until(pilot, lambda: "Results of a-other-run" in screen_text(app))
         await until(pilot, lambda: "63.81" in texts(pilot))
-        await app.open_run(Run(place / "one-run"), "evaluate")
+        await app.open_run(run, "evaluate")
         await until(pilot, lambda: "63.81" not in texts(pilot))
         assert "This model has not been evaluated here" in texts(pilot)
-
-
-async def test_a_run_is_chosen_by_its_path_where_its_name_means_another(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(recorded(place / "other", "finished", "one-run").path.parent)
-    run = Run(place / "one-run")
-    app = ContrastApp(place)
-    async with show(app) as pilot:
-        await app.open_run(run, "evaluate")
-        model = app.screen.query_one("#model", ModelField)
-        await until(pilot, lambda: model.value == str(run.path))
+        assert app.screen.query_one("#model", ModelField).value == str(run.path)
     assert (str(run.path), "a run here") in list_models(place)
 
 

@@ -23,7 +23,7 @@ from contrastcli.tui.query.similarity_panel import SimilarityPanel, draw_dial
 from contrastcli.tui.widgets import PlainText
 from support import fake_query
 from support.recorded import recorded
-from support.screens import NARROW, SIZES, check_golden, press, screen_text, settled, show, until
+from support.screens import NARROW, SIZES, check_golden, choose, press, says, screen_text, settled, show, until
 from support.waiting import wait_until
 
 
@@ -84,12 +84,6 @@ async def write(pilot: Pilot[None], name: str, text: str) -> None:
     await pilot.pause()
 
 
-async def choose_model(pilot: Pilot[None], typed: str) -> None:
-    """Choose from the list of models by typing."""
-    await press(pilot, "m", shows="type to narrow")
-    await pilot.press(*typed, "enter")
-
-
 async def test_a_run_that_has_saved_again_is_another_model(place: Path, models: Models) -> None:
     async with show(ContrastApp(place)) as pilot:
         await pilot.press("5")
@@ -142,20 +136,9 @@ async def test_an_answer_follows_the_typing(place: Path, models: Models) -> None
     assert len(model.asked) < 6, "a pause in the typing is waited for"
 
 
-async def test_letters_go_into_a_field_until_escape_leaves_it(place: Path) -> None:
-    async with show(ContrastApp(place)) as pilot:
-        await pilot.press("5")
-        assert pilot.app.focused is None
-        await pilot.press("s", "ctrl+u", "b", "1")
-        assert pilot.app.screen.query_one("#first", Input).value == "b1"
-        assert "esc back" in screen_text(pilot.app)
-        await pilot.press("escape")
-        assert pilot.app.focused is None
-        assert "esc back" not in screen_text(pilot.app)
-
-
-async def test_a_second_model_answers_next_to_the_first(place: Path, models: Models) -> None:
-    async with show(ContrastApp(place), NARROW) as pilot:
+async def test_a_second_model_answers_next_to_the_first_while_it_is_shown(place: Path, models: Models) -> None:
+    app = ContrastApp(place)
+    async with show(app, NARROW) as pilot:
         await pilot.press("5", "b")
         await until(pilot, lambda: len(models.list()) == 2 and models.list()[1].asked)
         await until(pilot, lambda: "Second model" in screen_text(pilot.app))
@@ -165,18 +148,10 @@ async def test_a_second_model_answers_next_to_the_first(place: Path, models: Mod
         await pilot.press("b")
         await until(pilot, lambda: any(model.closed for model in models.list()))
         await until(pilot, lambda: "Second model" not in screen_text(pilot.app))
-    assert sorted(model.name for model in models.list()) == ["one-run", "starter"]
-
-
-async def test_a_second_model_that_is_hidden_is_not_asked(place: Path, models: Models) -> None:
-    app = ContrastApp(place)
-    async with show(app) as pilot:
-        await pilot.press("5", "b")
-        await until(pilot, lambda: len(models.list()) == 2)
-        await pilot.press("b")
         app.screen.query_one("#other-model", ModelField).choose("one-run")
         await until(pilot, lambda: app.project.second_model == "one-run")
-        assert app.screen.query_one("#other", SimilarityPanel).asked is None
+        assert app.screen.query_one("#other", SimilarityPanel).asked is None, "it is hidden"
+    assert sorted(model.name for model in models.list()) == ["one-run", "starter"]
 
 
 async def test_another_default_of_both_models_is_told_once(place: Path, models: Models) -> None:
@@ -200,22 +175,16 @@ async def test_a_text_of_more_tokens_than_the_model_reads_is_said_to_be_cut(plac
         await until(pilot, lambda: "0.4082" in screen_text(pilot.app) and "is cut" not in screen_text(pilot.app))
 
 
-async def test_another_model_replaces_the_one_before(place: Path, models: Models) -> None:
+async def test_another_model_is_chosen_or_typed_and_replaces_the_one_before(place: Path, models: Models) -> None:
     recorded(place, "stopped", "a-simace-run")
     async with show(ContrastApp(place)) as pilot:
         await pilot.press("5")
         await until(pilot, lambda: models.list() and models.list()[0].asked)
-        await choose_model(pilot, "simace")
+        await choose(pilot, "m", "simace")
         await until(pilot, lambda: models.list()[-1].name == "a-simace-run" and models.list()[-1].asked)
         await until(pilot, lambda: models.list()[0].closed)
-    assert state.load().project(place).model == "a-simace-run"
-
-
-async def test_a_name_that_is_not_in_the_list_may_be_typed_and_corrected(place: Path, models: Models) -> None:
-    async with show(ContrastApp(place)) as pilot:
-        await pilot.press("5")
-        await choose_model(pilot, "some/encode")
-        await until(pilot, lambda: models.list() and models.list()[-1].name == "some/encode")
+        await choose(pilot, "m", "some/encode")
+        await until(pilot, lambda: models.list()[-1].name == "some/encode")
         await press(pilot, "m", shows="not on this machine")
         await pilot.press("end", "r", "enter")
         await until(pilot, lambda: models.list()[-1].name == "some/encoder")
@@ -225,9 +194,8 @@ async def test_a_name_that_is_not_in_the_list_may_be_typed_and_corrected(place: 
 async def test_a_model_that_cannot_be_loaded_says_why_and_is_asked_again_by_enter(place: Path, models: Models) -> None:
     async with show(ContrastApp(place)) as pilot:
         await pilot.press("5")
-        await choose_model(pilot, "none")
-        await until(pilot, lambda: "no model is called none" in screen_text(pilot.app))
-        assert "check the spelling" in screen_text(pilot.app)
+        await choose(pilot, "m", "none")
+        await until(pilot, lambda: says(pilot, "no model is called none", "check the spelling"))
         failed = len(models.list())
         await write(pilot, "first", "a cat")
         await pilot.pause(0.4)
@@ -240,30 +208,36 @@ async def test_without_any_model_it_says_how_to_get_one(tmp_path: Path, models: 
     async with show(ContrastApp(tmp_path / "empty"), NARROW) as pilot:
         await press(pilot, "5", shows="No model to use")
         assert "none yet" in screen_text(pilot.app) and "Press 1, then s" in screen_text(pilot.app)
-        await choose_model(pilot, "starter")
+        await choose(pilot, "m", "starter")
         await until(pilot, lambda: "0.3958" in screen_text(pilot.app))
     assert [model.name for model in models.list()] == ["starter"]
 
 
-async def test_enter_goes_to_the_second_sentence_and_pasted_lines_are_one(place: Path, models: Models) -> None:
+async def test_a_field_takes_letters_and_lines_enter_goes_to_the_second_and_escape_leaves(
+    place: Path, models: Models
+) -> None:
     async with show(ContrastApp(place)) as pilot:
-        await pilot.press("5", "s")
-        await until(pilot, lambda: isinstance(pilot.app.focused, Input) and pilot.app.focused.id == "first")
+        await pilot.press("5")
+        assert pilot.app.focused is None
+        await press(pilot, "s", "ctrl+u", "b", "1", shows="esc back")
+        first = pilot.app.screen.query_one("#first", Input)
+        assert first.value == "b1"
         await pilot.press("ctrl+u")
         pilot.app.post_message(Paste("a cat\nsleeps\n"))
-        await until(pilot, lambda: pilot.app.screen.query_one("#first", Input).value == "a cat sleeps")
+        await until(pilot, lambda: first.value == "a cat sleeps")
         await pilot.press("enter")
         await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#second"))
-        await until(
-            pilot, lambda: any(model.asked[-1:] == ["a cat sleeps\ta puppy sprints"] for model in models.list())
-        )
+        asked = "a cat sleeps\ta puppy sprints"
+        await until(pilot, lambda: any(model.asked[-1:] == [asked] for model in models.list()))
+        await pilot.press("escape")
+        await until(pilot, lambda: pilot.app.focused is None and "esc back" not in screen_text(pilot.app))
 
 
 async def test_the_nearest_sentences_of_a_corpus(place: Path, models: Models) -> None:
     app = ContrastApp(place)
     async with show(app) as pilot:
-        await press(pilot, "5", "c", shows="type to narrow")
-        await pilot.press(*"texts.txt", "enter")
+        await pilot.press("5")
+        await choose(pilot, "c", "texts.txt")
         await until(pilot, lambda: "File      texts.txt ▾" in screen_text(pilot.app))
         await write(pilot, "k", "2")
         await write(pilot, "question", "a puppy")
@@ -295,10 +269,10 @@ async def test_a_corpus_without_a_file_says_what_to_type(place: Path, models: Mo
     async with show(ContrastApp(place)) as pilot:
         await pilot.press("5")
         await until(pilot, lambda: models.list() and models.list()[0].asked)
-        await press(pilot, "n", "enter", shows="Choose a file of sentences with c")
-        assert pilot.app.focused is pilot.app.screen.query_one("#file"), "and is where to choose it"
-        await press(pilot, "enter", shows="type to narrow")
-        await pilot.press(*"a.txt", "enter")
+        await pilot.press("n", "enter")
+        await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#file"))
+        assert says(pilot, "Choose a file of sentences with c")
+        await choose(pilot, "enter", "a.txt")
         await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#question"))
     assert len(models.list()) == 1
 
@@ -338,8 +312,8 @@ async def test_a_second_question_is_typed_over_the_first_and_x_stops_a_search(
     place: Path, models: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with show(ContrastApp(place)) as pilot:
-        await press(pilot, "5", "c", shows="type to narrow")
-        await pilot.press(*"texts.txt", "enter")
+        await pilot.press("5")
+        await choose(pilot, "c", "texts.txt")
         await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#question"))
         await press(pilot, *"a puppy", "enter", shows="over the grass")
         await pilot.press(*"interest rates", "enter")

@@ -22,7 +22,7 @@ from contrastcli.settings.suggestions import Suggestion
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.dialogs import Prompt
-from contrastcli.tui.fields.choice_field import ChoiceField, ChoiceList
+from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.setup.draft import Draft
 from contrastcli.tui.setup.form import SettingRow, SettingsForm
@@ -31,7 +31,20 @@ from contrastcli.tui.widgets import PlainText
 from support.command import Contrast
 from support.commands import Commands, answer_commands
 from support.recorded import recorded
-from support.screens import NARROW, WIDE, check_golden, paste, press, says, screen_text, show, until
+from support.screens import (
+    NARROW,
+    WIDE,
+    check_golden,
+    choose,
+    open_list,
+    paste,
+    press,
+    row,
+    says,
+    screen_text,
+    show,
+    until,
+)
 
 PREVIEW: dict[str, Any] = {
     "rows": [
@@ -91,36 +104,17 @@ def words_of(screen: SetupScreen, where: str) -> str:
     return str(screen.query_one(where).render())
 
 
-def row(screen: SetupScreen, key: str) -> SettingRow:
-    return next(row for row in screen.query(SettingRow) if row.field.setting.key == key)
-
-
-async def write(pilot: Pilot[None], screen: SetupScreen, key: str, text: str) -> None:
+async def write(pilot: Pilot[None], key: str, text: str) -> None:
     """Put a setting's value in place of the present one."""
-    field = row(screen, key).value
+    field = row(pilot, key).value
     field.focus()
     await pilot.pause()
     if isinstance(field, Input):
         await pilot.press("ctrl+u")
         await paste(pilot, text)
     else:
-        await pick(pilot, "enter", text)
+        await choose(pilot, "enter", text)
     await pilot.pause()
-
-
-async def open_list(pilot: Pilot[None], key: str) -> None:
-    """Open a list by its key."""
-    await pilot.press(key)
-    await until(pilot, lambda: isinstance(pilot.app.screen, ChoiceList))
-
-
-async def pick(pilot: Pilot[None], key: str, name: str) -> None:
-    """Choose from the list that a key opens."""
-    await open_list(pilot, key)
-    await pilot.press("ctrl+u")
-    await paste(pilot, name)
-    await pilot.press("enter")
-    await until(pilot, lambda: isinstance(pilot.app.screen, SetupScreen))
 
 
 @pytest.mark.parametrize(("name", "size"), [("narrow", NARROW), ("wide", WIDE)])
@@ -137,11 +131,12 @@ async def test_a_newcomer_sees_a_run_that_is_ready_and_starts_it_with_one_key(
         await until(pilot, lambda: "starter-running" in screen_text(pilot.app))
 
 
-async def test_it_says_that_it_starts_and_starts_once(commands: Commands) -> None:
+async def test_a_start_shows_what_is_downloaded_and_starts_once(commands: Commands) -> None:
+    commands.progress = [Progress(step=0, what="downloading bert-base-uncased (MB)", done=120, total=440)]
     async with shown() as (pilot, _):
         commands.held.clear()
         await pilot.click("#start")
-        await until(pilot, lambda: "starting…" in screen_text(pilot.app))
+        await until(pilot, lambda: says(pilot, "downloading bert-base-uncased (MB) 120 of 440"))
         await pilot.press("s", "s")
         commands.held.set()
         await until(pilot, lambda: pilot.app.current_mode == "live")
@@ -206,21 +201,11 @@ async def test_what_a_start_says_is_of_its_own_draft_and_keeps_one_from_leaving(
         fail(commands, "the disk is full")
         commands.held.clear()
         await press(pilot, "s", "q", "q", shows="a training starts")
-        await write(pilot, screen, "train.epochs", "x")
+        await write(pilot, "train.epochs", "x")
         commands.held.set()
         await until(pilot, lambda: any("the disk is full" in one.message for one in pilot.app._notifications))
         await pilot.pause()
         assert "the disk is full" not in words_of(screen, "#ready") and pilot.app.return_code is None
-
-
-async def test_a_start_shows_how_much_of_the_model_is_downloaded(commands: Commands) -> None:
-    async with shown() as (pilot, _):
-        commands.held.clear()
-        commands.progress = [Progress(step=0, what="downloading bert-base-uncased (MB)", done=120, total=440)]
-        await pilot.click("#start")
-        await until(pilot, lambda: "downloading bert-base-uncased (MB)  120 of 440" in screen_text(pilot.app))
-        commands.held.set()
-        await until(pilot, lambda: pilot.app.current_mode == "live")
 
 
 async def test_errors_of_the_dry_run_and_of_the_start_are_shown_and_s_tries_again(commands: Commands) -> None:
@@ -237,9 +222,9 @@ async def test_errors_of_the_dry_run_and_of_the_start_are_shown_and_s_tries_agai
 
 
 async def test_choosing_simace_changes_the_form_the_curve_and_the_command_that_is_copied(commands: Commands) -> None:
-    async with shown() as (pilot, screen):
-        await pick(pilot, "o", "simace")
-        await write(pilot, screen, "objective.margin", "15")
+    async with shown() as (pilot, _):
+        await choose(pilot, "o", "simace")
+        await write(pilot, "objective.margin", "15")
         await pilot.press("escape")
         assert "2 changed: u undo, r reset" in screen_text(pilot.app)
         await until(pilot, lambda: "● margin m" in screen_text(pilot.app))
@@ -254,9 +239,9 @@ async def test_choosing_simace_changes_the_form_the_curve_and_the_command_that_i
 async def test_the_curve_and_its_gradient_move_as_margin_and_temperature_are_typed(commands: Commands) -> None:
     async with shown() as (pilot, screen):
         value, gradient = (screen.query_one(f"#{name}", ChartView) for name in ("value", "gradient"))
-        await pick(pilot, "o", "simace")
+        await choose(pilot, "o", "simace")
         heights = []
-        row(screen, "objective.margin").value.focus()
+        row(pilot, "objective.margin").value.focus()
         for margin in ("0", "30", "-30"):
             await pilot.press("ctrl+u", *margin)
             own, plain = value.picture.series
@@ -264,37 +249,32 @@ async def test_the_curve_and_its_gradient_move_as_margin_and_temperature_are_typ
             assert plain.y[60] == pytest.approx(0.5 / 0.06)
         shift = math.radians(30) / 0.06  # of the logit, by a margin of 30° at τ = 0.06
         assert heights == pytest.approx([0, -shift, shift], abs=1e-9)
-        await write(pilot, screen, "objective.tau", "0.5")
+        await write(pilot, "objective.tau", "0.5")
         assert gradient.picture.series[0].y[30] == pytest.approx(1 / 0.5)
         await pilot.press("escape", "g")
         assert gradient.picture.series[0].y[30] == pytest.approx(2 / 0.5)  # 1 / sin 30°
 
 
-@pytest.mark.parametrize(
-    ("objective", "why"),
-    [
-        ("softmax", "softmax has no similarity: simcse, simace, … do"),
-        ("supcon", "no effect while normalize is false; true compares angles, not raw dot products"),
-    ],
-)
-async def test_where_there_is_no_curve_one_line_says_why_and_what_brings_it(
-    commands: Commands, objective: str, why: str
-) -> None:
+async def test_where_there_is_no_curve_one_line_says_why_and_what_brings_it(commands: Commands) -> None:
     async with shown(NARROW) as (pilot, screen):
-        await pick(pilot, "o", objective)
-        await until(pilot, lambda: "no curve" in screen_text(pilot.app))
-        assert words_of(screen, "#no-curve") == f"no curve – similarity: {why}"
-        assert screen_text(pilot.app).count("similarity of positives") == screen_text(pilot.app).count("degrees") == 0
-        await pick(pilot, "o", "simace")
-        await until(pilot, lambda: "━━ angle" in screen_text(pilot.app) and "no curve" not in screen_text(pilot.app))
+        for objective, why in (
+            ("softmax", "softmax has no similarity: simcse, simace, … do"),
+            ("supcon", "no effect while normalize is false; true compares angles, not raw dot products"),
+        ):
+            await choose(pilot, "o", objective)
+            await until(pilot, lambda: words_of(screen, "#no-curve") == f"no curve – similarity: {why}")  # noqa: B023
+            await until(pilot, lambda: says(pilot, "no curve"))
+            assert not says(pilot, "similarity of positives") and not says(pilot, "degrees")
+        await choose(pilot, "o", "simace")
+        await until(pilot, lambda: says(pilot, "━━ angle") and not says(pilot, "no curve"))
 
 
 async def test_a_temperature_that_no_curve_can_be_divided_by_is_said(commands: Commands) -> None:
     async with shown() as (pilot, screen):
         for key in "ggg":
-            await write(pilot, screen, "objective.tau", "1e-310")
+            await write(pilot, "objective.tau", "1e-310")
             assert words_of(screen, "#no-curve") == "no curve – similarity: too large at this τ"
-            await write(pilot, screen, "objective.tau", "1e-299")
+            await write(pilot, "objective.tau", "1e-299")
             await pilot.press("escape", key)
 
 
@@ -318,41 +298,40 @@ async def test_summary_and_command_are_below_the_curve_where_it_is_narrow(comman
 
 async def test_a_bad_value_is_shown_next_to_its_field_and_nothing_starts(commands: Commands) -> None:
     async with shown(NARROW) as (pilot, screen):
-        await write(pilot, screen, "objective.tau", "0")
+        await write(pilot, "objective.tau", "0")
         await pilot.press("escape", "s")
         await pilot.pause()
         assert "! tau τ" in screen_text(pilot.app) and screen_text(pilot.app).count("must be a number above 0") == 1
         assert "cannot start: tau τ (s goes there)" in screen_text(pilot.app)
-        assert screen.focused is row(screen, "objective.tau").value
+        assert screen.focused is row(pilot, "objective.tau").value
         assert not started(commands) and screen.query_one("#start", Button).disabled
 
 
-async def test_what_is_erased_or_reset_is_inherited_again(commands: Commands) -> None:
+async def test_what_is_erased_undone_or_reset_is_inherited_again(commands: Commands) -> None:
+    """`u` undoes the field that has the focus, or the last one."""
     async with shown() as (pilot, screen):
-        await write(pilot, screen, "train.lr", "1e-4")
-        assert words_of(screen, "#command").endswith("--lr 1e-4")
-        await write(pilot, screen, "train.lr", "")
-        await write(pilot, screen, "train.seed", "7")
-        await until(pilot, lambda: row(screen, "train.lr").value.value == "5e-05")
-        assert words_of(screen, "#command").endswith("--preset starter --seed 7")
-        await pilot.press("escape", "r")
-        await pilot.pause()
-        assert words_of(screen, "#command") == "contrast train --preset starter"
-        assert row(screen, "train.seed").value.value == "42"
 
+        async def command_ends(words: str) -> None:
+            await until(pilot, lambda: words_of(screen, "#command").endswith(words))
 
-async def test_u_undoes_the_field_that_has_the_focus_or_the_last_one(commands: Commands) -> None:
-    async with shown() as (pilot, screen):
         for key, text in (("train.lr", "1e-4"), ("train.seed", "7"), ("train.lr", "2e-4"), ("data.train", "my.csv")):
-            await write(pilot, screen, key, text)
+            await write(pilot, key, text)
         await pilot.press("u")  # the focus is on the data, which is chosen from a list
-        await until(pilot, lambda: words_of(screen, "#command").endswith("--seed 7 --lr 2e-4"))
+        await command_ends("--seed 7 --lr 2e-4")
         await pilot.press("escape", "u")
-        await until(pilot, lambda: words_of(screen, "#command").endswith("--preset starter --seed 7"))
-        assert row(screen, "train.lr").value.value == "5e-05"
-        await write(pilot, screen, "train.epochs", "9")
+        await command_ends("--preset starter --seed 7")
+        assert row(pilot, "train.lr").value.value == "5e-05"
+        await write(pilot, "train.epochs", "9")
         await pilot.press("ctrl+z")
-        await until(pilot, lambda: words_of(screen, "#command").endswith("--preset starter --seed 7"))
+        await command_ends("--preset starter --seed 7")
+        await write(pilot, "train.lr", "1e-4")
+        await write(pilot, "train.lr", "")
+        await command_ends("--preset starter --seed 7")
+        await pilot.press("escape")
+        await until(pilot, lambda: row(pilot, "train.lr").value.value == "5e-05")
+        await pilot.press("r")
+        await command_ends("contrast train --preset starter")
+        assert row(pilot, "train.seed").value.value == "42"
 
 
 async def test_names_are_offered_completed_and_checked_as_they_are_typed(
@@ -365,13 +344,13 @@ async def test_names_are_offered_completed_and_checked_as_they_are_typed(
     config = recorded(runs.runs_dir(None), "finished", "an-earlier-run").config_path
     config.write_text(config.read_text().replace('train = "starter"', 'train = "older.csv"'))
     async with shown() as (pilot, screen):
-        row(screen, "data.train").value.focus()
+        row(pilot, "data.train").value.focus()
         await open_list(pilot, "enter")
         await until(pilot, lambda: "older.csv  used in an-earlier-run" in screen_text(pilot.app))
         assert pilot.app.screen.query_one(OptionList).highlighted == 0, "at one's own data, not at the starter's"
         await pilot.press(*"tex", "tab", *"tr", "tab", "enter")
         await until(pilot, lambda: words_of(screen, "#command").endswith("--data texts/train.csv"))
-        row(screen, "model.backbone").value.focus()
+        row(pilot, "model.backbone").value.focus()
         await open_list(pilot, "enter")
         await until(pilot, lambda: "starter" in screen_text(pilot.app))
         await press(pilot, *"./no-model", shows="folder without a model")
@@ -389,12 +368,11 @@ async def test_it_is_not_ready_while_the_backbone_is_not_on_this_machine(command
 
 async def test_a_tall_screen_shows_every_setting_and_a_short_one_says_how_many_it_hides(commands: Commands) -> None:
     async with shown((200, 93)) as (pilot, _):
-        await until(pilot, lambda: "webhook" in screen_text(pilot.app))
-        assert "m shows them" not in screen_text(pilot.app)
-    async with shown((200, 130)) as (pilot, _):
-        assert "m hides most" not in screen_text(pilot.app)
-    async with shown(NARROW) as (pilot, _):
-        await until(pilot, lambda: " more: m shows them, / finds one" in screen_text(pilot.app))
+        await until(pilot, lambda: says(pilot, "webhook") and not says(pilot, "m shows them"))
+        await pilot.resize_terminal(200, 130)
+        await until(pilot, lambda: says(pilot, "webhook") and not says(pilot, "m hides most"))
+        await pilot.resize_terminal(*NARROW)
+        await until(pilot, lambda: says(pilot, " more: m shows them, / finds one"))
 
 
 async def test_one_key_fills_in_what_suits_the_data_with_a_reason_beside_each_field(
@@ -405,11 +383,11 @@ async def test_one_key_fills_in_what_suits_the_data_with_a_reason_beside_each_fi
     made = msgspec.json.decode(printed, type=Suggested)
     commands.answer = lambda folder, words: Finished(printed) if words == asked else answer(folder, words)
     async with shown() as (pilot, screen):
-        await write(pilot, screen, "data.train", "tiny/pairs.jsonl")
-        await write(pilot, screen, "model.backbone", "tiny/backbone")
+        await write(pilot, "data.train", "tiny/pairs.jsonl")
+        await write(pilot, "model.backbone", "tiny/backbone")
         await pilot.press("escape", "m")
         await until(pilot, lambda: "data.blank" in {row.field.setting.key for row in screen.query(SettingRow)})
-        await write(pilot, screen, "data.blank", "drop")
+        await write(pilot, "data.blank", "drop")
         await pilot.press("escape", "e")
         await until(pilot, lambda: screen.draft.fields["train.warmup"].text == "0.1")
         fields = screen.draft.fields
@@ -424,7 +402,7 @@ async def test_one_key_fills_in_what_suits_the_data_with_a_reason_beside_each_fi
         # What is the default anyway is not typed.
         command = made.command.replace("--objective simcse ", "")
         assert sorted(shlex.split(pilot.app.clipboard)) == sorted(shlex.split(command))
-        await write(pilot, screen, "train.lr", "1e-3")
+        await write(pilot, "train.lr", "1e-3")
         assert not screen.draft.fields["train.lr"].reason
         await pilot.press("ctrl+z")
         await until(pilot, lambda: screen.draft.fields["train.lr"].text == "3e-05")
@@ -438,7 +416,7 @@ async def test_what_was_suggested_for_other_data_is_not_filled_in(commands: Comm
         commands.held.clear()
         await pilot.press("e")
         await until(pilot, lambda: "suggest" in commands.calls[-1])
-        await write(pilot, screen, "data.train", "other.csv")
+        await write(pilot, "data.train", "other.csv")
         commands.held.set()
         await until(pilot, lambda: says(pilot, "what was suggested was for an earlier draft"))
         assert words_of(screen, "#command") == "contrast train --preset starter --data other.csv"
@@ -446,29 +424,25 @@ async def test_what_was_suggested_for_other_data_is_not_filled_in(commands: Comm
 
 async def test_without_data_or_where_they_cannot_be_read_it_says_what_to_do(commands: Commands) -> None:
     async with shown() as (pilot, screen):
-        await write(pilot, screen, "data.train", "")
+        await write(pilot, "data.train", "")
         await pilot.press("escape")
-        await pick(pilot, "p", "nothing")
+        await choose(pilot, "p", "nothing")
         assert screen.draft.preset == ""
         await press(pilot, "e", shows="choose some: d")
         fail(commands, "rows.csv: its columns make neither sentences nor pairs")
-        await write(pilot, screen, "data.train", "rows.csv")
+        await write(pilot, "data.train", "rows.csv")
         await press(pilot, "escape", "e", shows="neither sentences nor pairs")
         assert commands.calls[-1] == ("suggest", "rows.csv", "--no-trial", "--json")
 
 
 async def test_a_choice_is_stepped_through_or_taken_from_its_list(commands: Commands) -> None:
     async with shown() as (pilot, screen):
-        similarity = row(screen, "objective.similarity").value
+        similarity = row(pilot, "objective.similarity").value
         assert isinstance(similarity, ChoiceField)
         similarity.focus()
-        steps = []
-        for _ in range(4):
+        for name in ("rbf", "angle", "arc", "cosine"):
             await pilot.press("right")
-            await pilot.pause()
-            steps.append((similarity.value, row(screen, "objective.margin").field.note.split(" · ")[0]))
-        off = "no effect while similarity is rbf"
-        assert steps == [("rbf", off), ("angle", "degrees"), ("arc", "degrees"), ("cosine", "cosine")]
+            await until(pilot, lambda: similarity.value == name)  # noqa: B023
         await open_list(pilot, "enter")
         assert all(f" {name} " in screen_text(pilot.app) for name in ("angle", "arc", "rbf"))
         await pilot.press("escape")
@@ -484,7 +458,7 @@ async def test_presets_are_listed_with_what_they_are_and_nothing_is_one_of_them(
         check_golden("setup-list-narrow", screen_text(pilot.app))
         await pilot.press("enter")
         await until(pilot, lambda: words_of(screen, "#command").endswith("--preset simace-bert-base-mlm"))
-        await pick(pilot, "p", "nothing")
+        await choose(pilot, "p", "nothing")
         assert words_of(screen, "#command") == "contrast train"
 
 
@@ -494,7 +468,7 @@ async def test_more_shows_every_setting_of_the_objective(commands: Commands) -> 
         assert "hard negatives" in screen_text(pilot.app)
         headings = [str(heading.content) for heading in screen.query(".section .heading").results(PlainText)]
         assert headings[:3] == ["Encoder", "Objective", "Training data"]
-        await pick(pilot, "o", "rankcse")
+        await choose(pilot, "o", "rankcse")
         await until(pilot, lambda: "teacher tau" in screen_text(pilot.app))
         assert "hard negatives" not in screen_text(pilot.app)
         keys = {row.field.setting.key for row in screen.query(SettingRow) if row.display}
@@ -505,12 +479,12 @@ async def test_a_setting_is_found_by_its_name(commands: Commands) -> None:
     async with shown() as (pilot, screen):
         await pilot.press("slash", *"warm", "enter")
         await pilot.pause()
-        assert screen.focused is row(screen, "train.warmup").value
+        assert screen.focused is row(pilot, "train.warmup").value
         assert [row.field.label for row in screen.query(SettingRow) if row.display] == ["schedule", "warmup"]
         assert "Training" in screen_text(pilot.app) and "Dev set" not in screen_text(pilot.app)
         await pilot.press("escape")
         await pilot.pause()
-        assert screen.focused is None and row(screen, "model.backbone").display
+        assert screen.focused is None and row(pilot, "model.backbone").display
         await pilot.press("slash", *"xyz")
         await pilot.pause()
         assert "no setting has this name" in screen_text(pilot.app)
@@ -520,7 +494,7 @@ async def test_what_was_typed_is_there_again_the_next_time_in_its_runs_directory
     commands: Commands, tmp_path: Path
 ) -> None:
     async with shown() as (pilot, screen):
-        await write(pilot, screen, "data.train", "my texts.txt")
+        await write(pilot, "data.train", "my texts.txt")
         await pilot.press("escape", "m")
     # It may hold a webhook.
     assert not (state_dir() / "app.json").stat().st_mode & 0o077
@@ -537,10 +511,10 @@ async def test_the_data_is_read_again_for_what_changes_it_alone_and_a_stale_read
     commands: Commands,
 ) -> None:
     async with shown() as (pilot, screen):
-        await write(pilot, screen, "objective.tau", "0.2")
+        await write(pilot, "objective.tau", "0.2")
         assert len(commands.calls) == 1
         commands.held.clear()
-        await write(pilot, screen, "train.batch_size", "8")
+        await write(pilot, "train.batch_size", "8")
         await until(pilot, lambda: commands.calls[-1][-4:-2] == ("--batch-size", "8"))
         assert words_of(screen, "#ready") == "reading the data…"
         await pilot.press("0")
@@ -552,13 +526,13 @@ async def test_the_data_is_read_again_for_what_changes_it_alone_and_a_stale_read
 
 async def test_the_summary_has_the_notes_on_the_settings_as_they_are(commands: Commands) -> None:
     notes = ["train.lr is 0.5 (--lr)", *PREVIEW["notes"]]
-    async with shown() as (pilot, screen):
-        await write(pilot, screen, "train.lr", "0.5")
+    async with shown() as (pilot, _):
+        await write(pilot, "train.lr", "0.5")
         assert says(pilot, "train.lr is 0.5, outside", "720 of 2,160") and len(commands.calls) == 1
         commands.answer = lambda directory, words: Finished(json.dumps({"settings": {}, **PREVIEW, "notes": notes}))
-        await write(pilot, screen, "train.batch_size", "8")
+        await write(pilot, "train.batch_size", "8")
         await until(pilot, lambda: len(commands.calls) == 2 and "ready" in screen_text(pilot.app))
-        await write(pilot, screen, "train.lr", "0.6")
+        await write(pilot, "train.lr", "0.6")
         assert says(pilot, "train.lr is 0.6, outside", "720 of 2,160") and not says(pilot, "train.lr is 0.5")
 
 
@@ -566,7 +540,7 @@ async def test_what_another_screen_adds_to_the_draft_is_kept_and_goes_with_a_run
     run, added = recorded(runs.runs_dir(None), "finished", train__lr=1e-3), ("starter", {"dev.probes": "a | b"})
     async with shown() as (pilot, screen):
         commands.held.clear()
-        await write(pilot, screen, "train.batch_size", "8")
+        await write(pilot, "train.batch_size", "8")
         await until(pilot, lambda: "8" in commands.calls[-1])
         await pilot.press("escape", "3")
         await until(pilot, lambda: pilot.app.screen is not screen)
