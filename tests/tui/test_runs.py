@@ -48,6 +48,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("runs")
 
 
+@pytest.fixture
+def read_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The screen looks at its directory more often than a user would notice."""
+    monkeypatch.setattr(screen, "READ_SECONDS", 0.05)
+
+
 def timeless(text: str) -> str:
     """A screen with the same ages and sizes on every day and disk."""
     for pattern, instead in ((r" +\d+[smhd] ago", "2h ago"), (r" +[\d.]+ [KMG]?B", "89.1 MB")):
@@ -156,31 +162,37 @@ async def test_o_and_a_click_on_a_header_sort(place: Path) -> None:
     assert state.load().sort == "state"
 
 
-async def test_the_cursor_stays_at_its_run_while_the_table_changes(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(screen, "READ_SECONDS", 0.05)
+@pytest.mark.usefixtures("read_often")
+async def test_table_and_details_follow_the_runs_and_the_cursor_stays_at_its_own(place: Path) -> None:
+    run = runs.Run(place / "starter-running")
     async with opened(ContrastApp(place)) as (pilot, table):
         at(table, "starter-killed")
         recorded(place, "finished", "z-new")
-        append(runs.Run(place / "starter-running"), stepped(360), evaluated(360, best=True))
+        append(run, stepped(360), evaluated(360, best=True))
         await until(pilot, lambda: "z-new" in names(table))
         await until(pilot, lambda: "360/600" in screen_text(pilot.app))
         assert names(table)[table.cursor_row] == "starter-killed"
+        at(table, run.name)
+        text = pilot.app.screen.query_one("#details-text", PlainText)
+        await until(pilot, lambda: "360 of 600" in str(text.content))
+        append(run, stepped(600), Done(step=600, status="finished", code=0))
+        run.alive_path.unlink()
+        await until(pilot, lambda: "600 of 600" in str(text.content) and "finished" in str(text.content))
 
 
+@pytest.mark.usefixtures("read_often")
 async def test_a_directory_that_takes_long_to_read_is_shown_too(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(directory: Path, before: Sequence[Entry]) -> list[Entry]:
         time.sleep(0.2)
         return read_entries(directory, before)
 
-    monkeypatch.setattr(screen, "READ_SECONDS", 0.05)
     monkeypatch.setattr(screen, "read_entries", slow)
     async with show(ContrastApp(place)) as pilot:
         await pilot.press("3")
         await until(pilot, lambda: says(pilot, f"{len(KINDS)} runs"), seconds=10)
 
 
+@pytest.mark.usefixtures("read_often")
 async def test_a_selected_run_that_another_process_deletes_leaves_the_table(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,7 +202,6 @@ async def test_a_selected_run_that_another_process_deletes_leaves_the_table(
         time.sleep(0.5)
         usual(groupings)
 
-    monkeypatch.setattr(screen, "READ_SECONDS", 0.05)
     async with opened(ContrastApp(place)) as (pilot, table):
         await pilot.press("a")
         monkeypatch.setattr(Groupings, "read_sweeps", slow)
@@ -201,22 +212,34 @@ async def test_a_selected_run_that_another_process_deletes_leaves_the_table(
         await until(pilot, lambda: "starter-killed" not in names(table), seconds=10)
 
 
-async def test_enter_opens_the_run_in_live(place: Path) -> None:
-    app = ContrastApp(place)
+async def test_a_run_that_was_opened_by_its_whole_path_is_the_one_in_its_row_and_enter_opens_another(
+    place: Path,
+) -> None:
+    app = ContrastApp(place, runs.Run(place.resolve() / "starter-silent"))
     async with opened(app) as (pilot, table):
+        at(table, "starter-silent")
+        assert table.row and table.row.entry and table.row.entry.run == app.run_shown
         at(table, "starter-diverged")
         await pilot.press("enter")
         await until(pilot, lambda: not isinstance(pilot.app.screen, RunsScreen))
         assert app.run_shown == runs.Run(place / "starter-diverged")
 
 
-async def test_a_stopped_run_is_resumed_and_shown(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("read_often")
+async def test_a_run_is_resumed_and_shown_where_there_is_what_to_resume_from(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     commands = answer_commands(monkeypatch, Finished(""))
     app = ContrastApp(place)
     async with opened(app) as (pilot, table):
         at(table, "starter-finished")
         await pilot.press("r")
-        assert not commands.calls, "a finished run has nothing to resume"
+        at(table, "starter-killed")
+        await until(pilot, lambda: says(pilot, "r resumes from the last checkpoint"))
+        runs.prune([runs.Run(place / "starter-killed")])
+        await until(pilot, lambda: says(pilot, "nothing to resume from; t takes its settings"))
+        await pilot.press("r")
+        assert not commands.calls, "neither a finished run nor a pruned one has any"
         at(table, "starter-stopped")
         await pilot.pause()
         await pilot.press("r")
@@ -240,20 +263,6 @@ async def test_what_is_begun_with_a_run_goes_on_while_the_same_is_begun_with_ano
         assert not commands.cancelled
 
 
-async def test_a_run_that_was_pruned_since_is_not_offered_to_be_resumed(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commands = answer_commands(monkeypatch, Finished(""))
-    monkeypatch.setattr(screen, "READ_SECONDS", 0.05)
-    async with opened(ContrastApp(place)) as (pilot, table):
-        at(table, "starter-stopped")
-        await until(pilot, lambda: "r resumes from the last checkpoint" in screen_text(pilot.app))
-        runs.prune([runs.Run(place / "starter-stopped")])
-        await until(pilot, lambda: "nothing to resume from; t takes its settings" in screen_text(pilot.app))
-        await pilot.press("r")
-    assert not commands.calls
-
-
 async def test_the_settings_of_a_run_that_diverged_are_taken_to_setup_with_half_the_rate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,18 +276,6 @@ async def test_the_settings_of_a_run_that_diverged_are_taken_to_setup_with_half_
         await until(pilot, lambda: pilot.app.screen.query("#command"))
         command = pilot.app.screen.query_one("#command", PlainText)
         await until(pilot, lambda: str(command.content).endswith("--preset starter --batch-size 17 --lr 0.01"))
-
-
-async def test_the_details_follow_a_run_to_its_end(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(screen, "READ_SECONDS", 0.05)
-    run = runs.Run(place / "starter-running")
-    async with opened(ContrastApp(place)) as (pilot, table):
-        at(table, run.name)
-        text = pilot.app.screen.query_one("#details-text", PlainText)
-        await until(pilot, lambda: "350 of 600" in str(text.content))
-        append(run, stepped(600), Done(step=600, status="finished", code=0))
-        run.alive_path.unlink()
-        await until(pilot, lambda: "600 of 600" in str(text.content) and "finished" in str(text.content))
 
 
 async def test_an_export_asks_for_a_folder_and_a_format(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,16 +335,6 @@ async def test_deleting_asks_and_deletes_what_is_not_in_progress(place: Path) ->
     }
 
 
-async def test_a_run_that_was_opened_by_its_whole_path_is_the_one_in_its_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    run = recorded(tmp_path / "runs", "finished")
-    app = ContrastApp(Path("runs"), run)
-    async with opened(app) as (_, table):
-        assert table.row and table.row.entry and table.row.entry.run == app.run_shown
-
-
 async def test_a_broken_run_is_a_row_that_says_so(place: Path) -> None:
     (place / "starter-stopped" / "config.toml").write_text("[objective]\nname = 'nonsense'\n")
     (place / "starter-killed" / "events.jsonl").write_bytes(b"\x00\xff not an event\n{}\n")
@@ -393,20 +380,15 @@ async def test_columns_that_no_run_here_has_stay_remembered(place: Path) -> None
         assert app.remembered.columns == ("name", "lambda", "state")
 
 
-async def test_a_long_name_is_shortened_and_leaves_the_columns(place: Path) -> None:
-    recorded(place, "finished", "n" * 90)
+async def test_a_long_name_leaves_the_columns_and_keeps_its_end(place: Path) -> None:
+    for name in ("z" * 90, *("句子嵌入" * 5 + end_ for end_ in "甲乙")):
+        recorded(place, "finished", name)
     async with opened(ContrastApp(place), NARROW) as (pilot, table):
         titles = [str(column.label) for column in table.ordered_columns]
         assert titles == [" ", "name", "state", "step", "best dev"]
-        await until(pilot, lambda: "…nnn" in screen_text(pilot.app))
-
-
-async def test_a_name_of_wide_letters_keeps_its_end(place: Path) -> None:
-    for end_ in "甲乙":
-        recorded(place, "finished", "句子嵌入" * 5 + end_)
-    async with opened(ContrastApp(place), NARROW) as (pilot, _):
+        await until(pilot, lambda: "…zzz" in screen_text(pilot.app))
         text = screen_text(pilot.app)
-        assert text.count("…") >= 2 and "甲 " in text and "乙 " in text
+        assert text.count("…") >= 3 and "甲 " in text and "乙 " in text
 
 
 async def test_the_name_stays_where_it_is_the_last_column(place: Path) -> None:
@@ -537,22 +519,14 @@ async def test_b_tests_two_selected_runs(place: Path, monkeypatch: pytest.Monkey
     assert commands.calls == [("compare", newer, newest, "--bootstrap", "--json")], "the earlier run is the first"
 
 
-async def test_a_test_says_nothing_of_a_run_that_has_a_better_model_since(
+@pytest.mark.usefixtures("read_often")
+async def test_a_test_ends_with_b_on_another_pair_and_is_void_with_a_better_model_of_a_run(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer_commands(monkeypatch, Finished("", "no dev pairs"))
-    monkeypatch.setattr(screen, "READ_SECONDS", 0.1)
-    async with opened(ContrastApp(place)) as (pilot, table):
-        at(table, "starter-stopped")
-        await press(pilot, "space", "down", "space", "b", shows="no dev pairs")
-        append(runs.Run(place / "starter-stopped"), msgspec.structs.replace(evaluated(400, best=True), score=0.99))
-        await until(pilot, lambda: not says(pilot, "no dev pairs"))
-
-
-async def test_b_on_another_pair_ends_the_test_before_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands = answer_commands(monkeypatch, Finished("", "no dev pairs"))
     commands.held.clear()
-    async with opened(ContrastApp(place)) as (pilot, _):
+    async with opened(ContrastApp(place)) as (pilot, table):
+        at(table, "starter-stopped")
         await press(pilot, "space", "down", "space", "b", shows="comparing …")
         await pilot.press("space", "down", "space", "b")
         await until(pilot, lambda: len(commands.calls) == 2)
@@ -561,3 +535,6 @@ async def test_b_on_another_pair_ends_the_test_before_it(place: Path, monkeypatc
         await pilot.press("space", "up", "space")
         await until(pilot, lambda: not says(pilot, "no dev pairs"))
         assert not says(pilot, "comparing …")
+        await press(pilot, "b", shows="no dev pairs")
+        append(runs.Run(place / "starter-stopped"), msgspec.structs.replace(evaluated(400, best=True), score=0.99))
+        await until(pilot, lambda: not says(pilot, "no dev pairs"))
