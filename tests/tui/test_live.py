@@ -162,12 +162,15 @@ async def test_the_panel_of_the_machine_has_a_row_for_what_it_tells(tmp_path: Pa
         await press(page, "left_square_bracket", shows="GPU 85 %")
 
 
-async def test_shorter_embeddings_have_their_scores_and_angles_in_words(tmp_path: Path) -> None:
+async def test_empty_panels_say_what_will_be_there_and_of_shorter_embeddings_scores_and_angles_are(
+    tmp_path: Path,
+) -> None:
     run = recorded(tmp_path, "starting")
-    append(run, started(this_process()), stepped(10))
-    append(run, msgspec.structs.replace(angles(10), shorter={64: {"hardest": 52.25}}))
-    append(run, msgspec.structs.replace(evaluated(10, best=True), shorter={64: 0.61}))
     async with show(opened(run), (140, 60)) as page:
+        await until(page, lambda: says(page, "the loss and its parts", "the dev score", "rates, memory and device"))
+        append(run, started(this_process()), stepped(10))
+        append(run, msgspec.structs.replace(angles(10), shorter={64: {"hardest": 52.25}}))
+        append(run, msgspec.structs.replace(evaluated(10, best=True), shorter={64: 0.61}))
         await until(page, lambda: says(page, "dev at 64 61", "hardest at 64 52.2 °", "score@64"))
 
 
@@ -339,24 +342,20 @@ async def test_a_baseline_is_compared_at_the_step_of_the_value_wherever_the_curs
             assert set(re.findall(r"\(Δ(.*?)\)", await settled(page))) == {"+0"}
 
 
-async def test_a_directory_that_cannot_be_read_has_no_baselines(
+async def test_neither_a_run_itself_nor_a_directory_that_cannot_be_read_has_a_baseline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = opened(recorded(tmp_path, "finished"))
-    async with show(app) as page:
-        await until(page, lambda: says(page, "✔ finished"))
-        monkeypatch.setattr(Path, "iterdir", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
-        await page.press("b")
-        await until(page, lambda: any("Input/output error" in told.message for told in app._notifications))
-
-
-async def test_a_run_is_not_offered_as_its_own_baseline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run = recorded(Path("runs"), "finished")
-    async with show(ContrastApp(Path("runs"), Run(run.path.resolve()))) as page:
+    app = ContrastApp(Path("runs"), Run(run.path.resolve()))
+    async with show(app) as page:
         await until(page, lambda: says(page, "✔ finished"))
         await press(page, "b", shows="Compare every chart with")
         assert page.app.screen.query_one(OptionList).option_count == 1  # none
+        await page.press("escape")
+        monkeypatch.setattr(Path, "iterdir", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
+        await page.press("b")
+        await until(page, lambda: any("Input/output error" in told.message for told in app._notifications))
 
 
 async def test_a_baseline_that_had_ended_by_then_says_so(tmp_path: Path) -> None:
@@ -485,58 +484,37 @@ async def test_a_paused_view_draws_what_is_looked_at_otherwise(tmp_path: Path) -
         assert says(page, "view paused")
 
 
-async def test_brackets_in_names_and_notes_are_text_and_long_lines_of_the_log_are_wrapped(tmp_path: Path) -> None:
-    run = recorded(tmp_path, "finished")
-    run = Run(run.path.rename(tmp_path / "odd[b]name"))
+async def test_y_copies_state_numbers_and_log_and_brackets_and_long_lines_of_it_are_whole(tmp_path: Path) -> None:
+    app = opened(run := recorded(tmp_path, "finished"))
     words = "[red]not a colour[/] " + " ".join(f"word{n}" for n in range(30))
     append(run, Note(step=600, text=words))
-    async with show(opened(run), NARROW) as page:
+    async with show(app, NARROW) as page:
         await page.press("shift+tab")
         await until(page, lambda: says(page, words))
-        assert says(page, "odd[b]name")
-
-
-async def test_y_copies_state_numbers_and_log(tmp_path: Path) -> None:
-    app = opened(recorded(tmp_path, "finished"))
-    async with show(app) as page:
-        await until(page, lambda: says(page, "✔ finished"))
         await page.press("y")
         await until(page, lambda: "✔ finished 600/600" in app.clipboard)
-        assert "gradient norm" in app.clipboard and "step 300  Spearman · starter 72.85 (best)" in app.clipboard
+        for text in ("gradient norm", "step 300  Spearman · starter 72.85 (best)", words):
+            assert text in app.clipboard
 
 
-async def test_the_footer_holds_at_most_eight_keys_and_help_names_them_all(tmp_path: Path) -> None:
+async def test_the_footer_holds_at_most_eight_keys_help_names_them_all_and_the_palette_each_once(
+    tmp_path: Path,
+) -> None:
     app = opened(recorded(tmp_path, "running"))
     async with show(app, (140, 70)) as page:
-        for run in (app.run_shown, recorded(tmp_path, "killed")):
+        for key, run in (("s stop", app.run_shown), ("r resume", recorded(tmp_path, "killed"))):
             assert run
             await app.open_run(run)
-            await until(page, lambda: "r resume" in footer(page) if "killed" in run.name else "s stop" in footer(page))  # noqa: B023
+            await until(page, lambda: key in footer(page) and "e evaluate" in footer(page))  # noqa: B023
             assert len(app.screen.query_one(KeyBar).keys) <= 8
+            titles = [command.title for command in app.get_system_commands(app.screen)]
+            assert {key[2:].capitalize(), "Evaluate", "Evaluate screen", "Theme"} <= set(titles)
+            assert len(titles) == len(set(titles))
         await page.press("tab", "question_mark")
         await until(
             page, lambda: says(page, "logarithmic", "the last third", "at an earlier place", "to the next panel")
         )
         assert len(app.screen_stack[-2].query_one(KeyBar).keys) <= 8
-
-
-async def test_help_scrolls_by_keys_where_it_is_longer_than_the_screen(tmp_path: Path) -> None:
-    async with show(opened(recorded(tmp_path, "running")), NARROW) as page:
-        await until(page, lambda: "s stop" in footer(page))
-        await press(page, "question_mark", shows="finish the step, save and stop")
-        assert not says(page, "A run as it trains")
+        await page.resize_terminal(*NARROW)
+        await until(page, lambda: not says(page, "Training is a process of its own"))
         await press(page, "end", shows="Training is a process of its own")
-
-
-async def test_the_palette_names_each_action_once(tmp_path: Path) -> None:
-    app = opened(recorded(tmp_path, "running"))
-    async with show(app) as page:
-        await until(page, lambda: "e evaluate" in footer(page))
-        titles = [command.title for command in app.get_system_commands(app.screen)]
-        assert {"Stop", "Evaluate", "Evaluate screen", "Theme"} <= set(titles)
-        assert len(titles) == len(set(titles))
-
-
-async def test_empty_panels_say_what_will_be_there(tmp_path: Path) -> None:
-    async with show(opened(recorded(tmp_path, "starting"))) as page:
-        await until(page, lambda: says(page, "the loss and its parts", "the dev score", "rates, memory and device"))

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from textual.drivers.headless_driver import HeadlessDriver
 
+from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Alert, Done
 from contrastcli.runs.status import Digest, Status, Writer, this_process
@@ -27,6 +28,7 @@ from contrastcli.tui.processes import Finished
 from support.commands import answer_commands
 from support.recorded import append, recorded, started, stepped
 from support.screens import NARROW, footer, press, says, show, until
+from support.settings import config
 
 pytestmark = pytest.mark.usefixtures("quick_live")
 
@@ -98,14 +100,20 @@ def test_a_run_that_fails_without_a_word_calls_for_attention(tmp_path: Path) -> 
     assert not notices([], before, poll(run, Digest(), before), Alerts()), "that event calls"
 
 
-@pytest.mark.parametrize(("setting", "calls"), [("none", 0), ("alerts", 2), ("end", 2)])
-async def test_a_setting_says_what_rings(tmp_path: Path, rung: list[str], setting: str, calls: int) -> None:
-    run = recorded(tmp_path, "running", alerts__ring=setting)
+@pytest.mark.parametrize(
+    ("setting", "calls"), [("none", []), ("alerts", [_STALLED]), ("end", [_ENDED]), ("all", [_STALLED, _ENDED])]
+)
+def test_a_setting_says_what_calls_for_attention(setting: str, calls: list[Alert | Done]) -> None:
+    alerts = config(alerts__ring=setting).alerts
+    assert [event for event in (_STALLED, _ENDED) if notice("one", event, alerts)] == calls
+
+
+async def test_a_run_rings_for_what_its_settings_say(tmp_path: Path, rung: list[str]) -> None:
+    run = recorded(tmp_path, "running", alerts__ring="end")
     async with show(opened(run)) as page:
         await until(page, lambda: says(page, "● running", "step 350 of 600"))
         append(run, _STALLED, _ENDED)
-        await until(page, lambda: says(page, "✔ finished", "it stalls; stop it"))
-        await until(page, lambda: len(rung) == calls)
+        await until(page, lambda: says(page, "✔ finished", "it stalls; stop it") and len(rung) == 2)
 
 
 async def test_s_asks_before_it_stops(tmp_path: Path) -> None:

@@ -36,7 +36,8 @@ EVENTS = [
 
 
 async def listed(page: Page) -> NegativesPanel:
-    """Show the list."""
+    """Show the list, once the run is shown."""
+    await until(page, lambda: says(page, "✔ finished"))
     panel = page.app.screen.query_one(NegativesPanel)
     panel.focus()
     await press(page, "z", shows="Violated again and again · 1 of 3")
@@ -50,7 +51,6 @@ async def test_z_lists_every_anchor_as_last_told_with_its_angles_and_the_words_t
     run = recorded(tmp_path, "finished")
     append(run, *EVENTS)
     async with show(ContrastApp(tmp_path, run), size) as page:
-        await until(page, lambda: says(page, "✔ finished"))
         panel = await listed(page)
         assert says(page, "▶ 5 times in 2.0 epochs", "-5.1°")
         assert says(page, "a man 2 plays [b]the[/b] guitar", "+ 43.2° a person 2 plays")
@@ -78,7 +78,6 @@ async def test_x_leaves_the_pair_out_by_a_command(tmp_path: Path, monkeypatch: p
     append(run, *EVENTS)
     app = ContrastApp(tmp_path, run)
     async with show(app, NARROW) as page:
-        await until(page, lambda: says(page, "✔ finished"))
         await listed(page)
         await press(page, "down", "x", shows="▶ 4 times in 2.0 epochs -8.5° left out")
         pair = violated(3, 4).anchor, violated(3, 4).negative
@@ -98,7 +97,6 @@ async def test_a_second_x_waits_for_the_first(tmp_path: Path, monkeypatch: pytes
     run = recorded(tmp_path, "finished")
     append(run, *EVENTS)
     async with show(ContrastApp(tmp_path, run), NARROW) as page:
-        await until(page, lambda: says(page, "✔ finished"))
         await listed(page)
         await page.press("x", "x")
         await until(page, lambda: commands.calls)
@@ -118,7 +116,6 @@ async def test_y_writes_the_list_and_both_keys_are_those_of_the_screen_elsewhere
     earlier.write_text("edited")
     app = ContrastApp(tmp_path, run)
     async with show(app, NARROW) as page:
-        await until(page, lambda: says(page, "✔ finished"))
         await listed(page)
         await page.press("y")
         path = tmp_path / "false-negatives-mine-2.csv"
