@@ -7,8 +7,8 @@ from asyncio.subprocess import PIPE
 from pathlib import Path
 from types import SimpleNamespace
 
-import msgspec
 import pytest
+from msgspec.json import encode
 
 from contrastcli.errors import ErrorRecord, Use
 from contrastcli.runs.events import Progress
@@ -17,6 +17,7 @@ from contrastcli.tui.processes import Command, Finished
 
 NO_DATA = ErrorRecord("no data", ["get some", Use("--dev", "none")])
 BAD_FILE = ErrorRecord("τ is 0", ["raise it"], source="runs/2026-11-23-simcse/config.toml")
+BAD_VALUE = ErrorRecord("it is 0", ["raise it"], source="--batch-size")
 
 
 async def contrast(runs_dir: Path, *words: str) -> tuple[Finished, list[str]]:
@@ -31,11 +32,6 @@ async def test_an_error_of_what_setup_starts_names_fields_and_not_options(tmp_pa
     assert (done.stdout, done.error) == ("", f"{what}\nhint: use batch size 1440 or less, or more data")
 
 
-async def test_the_source_of_a_bad_value_is_its_field(tmp_path: Path) -> None:
-    done, _ = await contrast(tmp_path, "train", "--preset", "starter", "--batch-size", "0", "--dry-run")
-    assert done.error.partition("\n")[0].endswith("(batch size)")
-
-
 async def test_progress_is_told_and_is_no_error(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("a dog runs\na cat sleeps\n", encoding="utf-8")
@@ -45,24 +41,26 @@ async def test_progress_is_told_and_is_no_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("printed", "error"),
+    ("command", "printed", "error"),
     [
-        (b"Segmentation fault\n", "Segmentation fault"),
-        (b"loading\n" + msgspec.json.encode(NO_DATA) + b"\n", "no data\nhint: get some, or --dev none"),
-        (msgspec.json.encode(NO_DATA) + b"\nUserWarning: 1 leaked\n", "no data\nhint: get some, or --dev none"),
-        (msgspec.json.encode(BAD_FILE) + b"\n", "τ is 0 (runs/2026-11-23-simcse/config.toml)\nhint: raise it"),
-        (b"frame\n" * 99 + b"aborted\n", "frame\n" * 5 + "aborted"),
-        (b"", ""),
+        ("query", b"Segmentation fault\n", "Segmentation fault"),
+        ("query", b"loading\n" + encode(NO_DATA) + b"\n", "no data\nhint: get some, or --dev none"),
+        ("train", encode(NO_DATA) + b"\nUserWarning: 1 leaked\n", "no data\nhint: get some, or dev none"),
+        ("train", encode(BAD_FILE) + b"\n", "τ is 0 (runs/2026-11-23-simcse/config.toml)\nhint: raise it"),
+        ("train", encode(BAD_VALUE) + b"\n", "it is 0 (batch size)\nhint: raise it"),
+        ("query", b"frame\n" * 99 + b"aborted\n", "frame\n" * 5 + "aborted"),
+        ("query", b"", ""),
     ],
 )
-async def test_a_process_that_dies_is_quoted(printed: bytes, error: str) -> None:
+async def test_a_process_that_dies_is_quoted_and_of_setup_in_the_words_of_its_form(
+    command: str, printed: bytes, error: str
+) -> None:
     stream = asyncio.StreamReader()
     stream.feed_data(printed)
     stream.feed_eof()
-    text, record = await processes.read_error(stream, None)
-    assert text == error and record == next(
-        (one for one in (NO_DATA, BAD_FILE) if one.what in error), processes.NO_ERROR
-    )
+    text, record = await processes.read_error(stream, None, command)
+    expected = (one for one in (NO_DATA, BAD_FILE, BAD_VALUE) if one.what in error)
+    assert text == error and record == next(expected, processes.NO_ERROR)
 
 
 async def ended(*commands: Command) -> None:

@@ -138,16 +138,7 @@ async def test_the_backbone_is_not_asked_while_the_file_is_written(monkeypatch: 
         assert not commands.cancelled
 
 
-async def test_an_error_stands_where_the_counts_are() -> None:
-    app = ContrastApp(runs.runs_dir(None))
-    async with show(app, NARROW) as pilot:
-        app.push_screen(Rows(app.directory, Draft("", {"data.train": "gone.csv"})))
-        await until(pilot, lambda: says(pilot, "there is no file or folder gone.csv"))
-        await pilot.press("space", "k", "escape")
-        assert isinstance(app.screen, SetupScreen)
-
-
-async def test_without_data_there_is_nothing_to_inspect() -> None:
+async def test_without_data_there_is_nothing_to_inspect_and_an_error_stands_where_the_counts_are() -> None:
     app = ContrastApp(runs.runs_dir(None))
     async with show(app, NARROW) as pilot:
         await until(pilot, lambda: says(pilot, "backbone"))
@@ -156,4 +147,8 @@ async def test_without_data_there_is_nothing_to_inspect() -> None:
         screen.draft.choose_preset("")
         await pilot.press("i")
         await until(pilot, lambda: says(pilot, "there are no data", "choose some: d"))
+        assert app.screen is screen
+        app.push_screen(Rows(app.directory, Draft("", {"data.train": "gone.csv"})))
+        await until(pilot, lambda: says(pilot, "there is no file or folder gone.csv"))
+        await pilot.press("space", "k", "escape")
         assert app.screen is screen
