@@ -27,7 +27,7 @@ from contrastcli.tui.live import screen as live
 from contrastcli.tui.live.panels import Panel
 from contrastcli.tui.widgets import KeyBar
 from support.recorded import Kind, angles, append, evaluated, recorded, started, stepped, training
-from support.screens import NARROW, SIZES, WIDE, Page, check_golden, footer, press, says, settled, show, until
+from support.screens import NARROW, SIZES, WIDE, Page, check_golden, choose, footer, press, says, settled, show, until
 
 TEXTS: dict[Kind, tuple[str, ...]] = {
     "finished": ("✔ finished", "step 600 of 600", "100 %", "u queries it"),
@@ -358,26 +358,23 @@ async def test_neither_a_run_itself_nor_a_directory_that_cannot_be_read_has_a_ba
         await until(page, lambda: any("Input/output error" in told.message for told in app._notifications))
 
 
-async def test_a_baseline_that_had_ended_by_then_says_so(tmp_path: Path) -> None:
-    run, other = recorded(tmp_path, "finished"), recorded(tmp_path, "stopped", "short")
-    async with show(opened(run, other), (200, 60)) as page:
+async def test_what_a_baseline_has_not_is_said_and_not_compared(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "finished")
+    recorded(tmp_path, "empty", "waits")
+    recorded(tmp_path, "stopped", "short")
+    on_stsb = msgspec.structs.replace(evaluated(350, best=False), data="hub/stsb")
+    append(recorded(tmp_path, "running", "other"), on_stsb)
+    async with show(opened(run), (200, 60)) as page:
+        await until(page, lambda: says(page, "✔ finished") and is_drawn(page))
+        await choose(page, "b", "waits")
+        await until(page, lambda: says(page, "Δ to waits", "(Δ–)") and not says(page, "(Δ+0)"))
+        await choose(page, "b", "other")
+        await until(page, lambda: says(page, "the baseline has Spearman · stsb", "Δ to other"))
+        assert len(page.app.screen.query_one("#dev", Panel).picture.series) == 1
+        await choose(page, "b", "short")
         await until(page, lambda: says(page, "Δ to short, at its last step 350"))
         await page.click("#dev", offset=(20, 5))
         await until(page, lambda: says(page, "Δ to short") and not says(page, "at its last step"))
-
-
-async def test_a_baseline_without_a_value_there_has_no_difference(tmp_path: Path) -> None:
-    run, other = recorded(tmp_path, "stopped"), recorded(tmp_path, "empty", "waits")
-    async with show(opened(run, other)) as page:
-        await until(page, lambda: says(page, "Δ to waits", "(Δ–)") and not says(page, "(Δ+0)"))
-
-
-async def test_a_baseline_with_another_dev_set_is_not_compared_by_its_score(tmp_path: Path) -> None:
-    run, other = recorded(tmp_path, "stopped"), recorded(tmp_path, "running")
-    append(other, msgspec.structs.replace(evaluated(350, best=False), data="hub/stsb"))
-    async with show(opened(run, other)) as page:
-        await until(page, lambda: says(page, "the baseline has Spearman · stsb", f"Δ to {other.name}"))
-        assert len(page.app.screen.query_one("#dev", Panel).picture.series) == 1
 
 
 async def test_panels_are_chosen_and_ordered_and_that_is_remembered(tmp_path: Path) -> None:
@@ -511,9 +508,8 @@ async def test_the_footer_holds_at_most_eight_keys_help_names_them_all_and_the_p
             assert {key[2:].capitalize(), "Evaluate", "Evaluate screen", "Theme"} <= set(titles)
             assert len(titles) == len(set(titles))
         await page.press("tab", "question_mark")
-        await until(
-            page, lambda: says(page, "logarithmic", "the last third", "at an earlier place", "to the next panel")
-        )
+        actions = "logarithmic", "the last third", "an earlier place", "to the next panel", "from the last checkpoint"
+        await until(page, lambda: says(page, *actions))
         assert len(app.screen_stack[-2].query_one(KeyBar).keys) <= 8
         await page.resize_terminal(*NARROW)
         await until(page, lambda: not says(page, "Training is a process of its own"))
