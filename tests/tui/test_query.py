@@ -337,8 +337,7 @@ async def test_another_file_ends_the_search_of_the_one_before_and_takes_its_answ
     async with show(app) as pilot:
         await pilot.press("5")
         await write(pilot, "question", "a puppy")
-        await pilot.press("enter")
-        await until(pilot, lambda: "over the grass" in screen_text(app))
+        await press(pilot, "enter", shows="over the grass")
         await write(pilot, "question", "slow")
         await pilot.press("enter")
         await until(pilot, lambda: any("slow" in model.asked for model in models.list()))

@@ -208,13 +208,21 @@ async def test_what_a_start_says_is_of_its_own_draft_and_keeps_one_from_leaving(
         assert "the disk is full" not in words_of(screen, "#ready") and pilot.app.return_code is None
 
 
-async def test_errors_of_the_dry_run_and_of_the_start_are_shown_and_s_tries_again(commands: Commands) -> None:
+async def test_errors_of_the_dry_run_and_of_the_start_and_a_missing_model_are_shown_and_s_tries_again(
+    commands: Commands,
+) -> None:
     fail(commands, "texts.txt is missing")
     async with shown() as (pilot, screen):
         assert "cannot start: texts.txt is missing" in screen_text(pilot.app)
         assert screen.query_one("#start", Button).disabled
+        missing = "the model 'no/such' is not on this machine; it will be downloaded"
+        preview = Finished(json.dumps({"settings": {}, **PREVIEW, "disk": None, "missing": [missing]}))
+        commands.answer = lambda directory, words: preview
+        await press(pilot, "s", shows=missing)
+        assert "ready:" not in screen_text(pilot.app)
         commands.answer = answer
-        await press(pilot, "s", shows="ready: 138 steps")
+        await write(pilot, "train.batch_size", "8")
+        await press(pilot, "escape", shows="ready: 138 steps")
         assert not started(commands)
         fail(commands, "runs cannot be written")
         await press(pilot, "s", shows="runs cannot be written")
@@ -278,22 +286,20 @@ async def test_a_temperature_that_no_curve_can_be_divided_by_is_said(commands: C
             await pilot.press("escape", key)
 
 
-async def test_the_gradient_takes_the_place_of_the_curve_where_there_is_no_room_for_both(commands: Commands) -> None:
+async def test_where_it_is_narrow_the_summary_is_below_the_curve_and_g_shows_the_gradient_in_place(
+    commands: Commands,
+) -> None:
     async with shown(NARROW) as (pilot, screen):
+        assert says(pilot, "contrast train --preset", "Summary")
+        await pilot.press("pagedown", "pagedown")
+        await until(pilot, lambda: says(pilot, "positive", "a puppy", "[sprints]"))
+        await press(pilot, "pageup", "pageup", shows="━━ cosine")
         titles = []
         for _ in range(4):
             titles.append([str(chart.border_title) for chart in screen.query(ChartView) if chart.display])
             await pilot.press("g")
             await pilot.pause()
         assert [title.split()[1] for (title,) in titles] == ["of", "gradient", "slope", "of"]
-
-
-async def test_summary_and_command_are_below_the_curve_where_it_is_narrow(commands: Commands) -> None:
-    async with shown(NARROW) as (pilot, _):
-        assert says(pilot, "contrast train --preset", "Summary")
-        await pilot.press("pagedown", "pagedown")
-        await until(pilot, lambda: says(pilot, "positive", "a puppy", "[sprints]"))
-        await press(pilot, "pageup", "pageup", shows="━━ cosine")
 
 
 async def test_a_bad_value_is_shown_next_to_its_field_and_nothing_starts(commands: Commands) -> None:
@@ -355,15 +361,6 @@ async def test_names_are_offered_completed_and_checked_as_they_are_typed(
         await until(pilot, lambda: "starter" in screen_text(pilot.app))
         await press(pilot, *"./no-model", shows="folder without a model")
         await press(pilot, "ctrl+u", *"no/such-model", shows="not on this machine")
-
-
-async def test_it_is_not_ready_while_the_backbone_is_not_on_this_machine(commands: Commands) -> None:
-    missing = "the model 'no/such' is not on this machine; it will be downloaded"
-    preview = Finished(json.dumps({"settings": {}, **PREVIEW, "disk": None, "missing": [missing]}))
-    commands.answer = lambda directory, words: preview
-    async with shown() as (pilot, _):
-        await until(pilot, lambda: missing in screen_text(pilot.app))
-        assert "ready:" not in screen_text(pilot.app)
 
 
 async def test_a_tall_screen_shows_every_setting_and_a_short_one_says_how_many_it_hides(commands: Commands) -> None:
