@@ -72,7 +72,7 @@ async def test_a_second_click_opens_no_second_list() -> None:
 async def test_where_nothing_matches_nothing_is_described() -> None:
     async with show(OneField()) as pilot:
         await pilot.app.query_one(ChoiceField).action_open()
-        await until(pilot, lambda: says(pilot, "every setting at its default"))
+        await until(pilot, lambda: says(pilot, "every setting at its default", "type to narrow the list"))
         await pilot.press(*"zz")
         await until(pilot, lambda: not says(pilot, "starter"))
         assert not says(pilot, "every setting")

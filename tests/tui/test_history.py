@@ -51,14 +51,10 @@ def taken(*events: Event) -> History:
     return history
 
 
-def test_few_values_are_drawn_as_they_are() -> None:
+def test_few_values_are_drawn_as_they_are_and_without_room_as_in_a_column() -> None:
     values = noise(90)
     numbers, steps = column(values)
     assert numbers.outline(steps, 10, 50, 10) == ([float(n) for n in range(11, 51)], values[10:50])
-
-
-def test_a_picture_without_room_is_as_one_of_a_column() -> None:
-    numbers, steps = column(noise(90))
     assert numbers.outline(steps, 0, 90, 0) == numbers.outline(steps, 0, 90, -3) == numbers.outline(steps, 0, 90, 1)
 
 
