@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from contrastcli.model.devices import choose_device
-from contrastcli.runs.directory import Run
+from contrastcli.runs.directory import Run, create
 from contrastcli.runs.measured import Step
-from support.settings import config, dotted
+from support.settings import config
 from support.tiny import WORDS, told, write_backbone
 
 CUDA = torch.cuda.is_available()
@@ -38,8 +38,8 @@ class Base:
     backbone: Path
     rows: Path
 
-    def settings(self, **changes: object) -> dict[str, object]:
-        """SimCSE on the pairs in bf16, without a dev set; `changes` as train__batch_size=64."""
+    def run(self, folder: Path, **changes: object) -> Run:
+        """A new run of SimCSE on the pairs in bf16, without a dev set; `changes` as train__batch_size=64."""
         values: dict[str, object] = {
             "objective.name": "simcse",
             "model.backbone": str(self.backbone),
@@ -49,13 +49,7 @@ class Base:
             "train.precision": "bf16",
             "train.device": DEVICE.type,
         }
-        return dotted(values, **changes)
-
-    def run(self, folder: Path, **changes: object) -> Run:
-        """A new run, not yet trained."""
-        from contrastcli.runs.directory import create
-
-        return create(config(self.settings(**changes)), folder.parent, folder.name)
+        return create(config(values, **changes), folder.parent, folder.name)
 
     def pairs(self) -> dict[str, list[str]]:
         """The two columns."""
