@@ -106,7 +106,8 @@ def _without_form(frame: Frame, roles: Mapping[str, str], given: Mapping[str, st
     sentences = Use("--columns", _spelled(text=texts[0]), "for sentences")
     nested = next(filter(None, (_taken_out(frame, column) for column in texts)), "")
     hint: list[Remedy] = [nested] if nested else [*pairs, sentences, f"name the columns {_NAMED}"]
-    if not nested and all(_is_numeric(frame.columns[column]) for column in texts):
+    heads = [cell for column in texts for cell in frame.columns[column][:MOST_SEARCHED] if cell is not None]
+    if not nested and all(isinstance(cell, int | float) for cell in heads):
         hint = ["give a file with a column of texts: these hold numbers"]
     file = frame.files[0][0]
     if any(map(_is_cell, frame.columns)) and format_of(Path(file)) in (".csv", ".tsv", ".txt"):
@@ -123,10 +124,6 @@ def _is_record(frame: Frame, column: str) -> bool:
     """Whether the first cell that is not blank is an object without a text, of which no command makes one."""
     cell = next(filter(None, frame.columns[column][:MOST_SEARCHED]), None)
     return isinstance(cell, dict) and not _taken_out(frame, column)
-
-
-def _is_numeric(cells: Column[object]) -> bool:
-    return all(isinstance(cell, int | float) for cell in cells[:MOST_SEARCHED] if cell is not None)
 
 
 def _is_cell(name: str) -> bool:
@@ -338,7 +335,7 @@ def texts(frame: Frame, column: str) -> Texts:
 def _taken_out(frame: Frame, column: str) -> str:
     """A hint with the command that makes texts of a column of JSON, or pairs of its lists; "" for other columns.
 
-    It knows objects, a chat's turns, SQuAD's paragraphs, and lists of texts that mean the same.
+    It knows objects, a chat's turns, SQuAD's paragraphs, lists of texts that mean the same, and InputExample's.
     """
     file, cells = frame.files[0][0], frame.columns[column]
     cell = next((cell for cell in cells[:MOST_SEARCHED] if isinstance(cell, dict | list | int | float) and cell), None)
@@ -347,6 +344,9 @@ def _taken_out(frame: Frame, column: str) -> str:
     place = f'.["{column}"]'
     if isinstance(inner, str) and len(frame.columns) == 1:
         made = f"{place} | .[0] as $first | .[1:][] | [$first, .]"
+    elif isinstance(cell, list) and isinstance(inner, str) and len(cell) in (2, 3) and column == "texts":
+        views = (f"{role}: {place}[{n}]" for n, role in enumerate(("anchor", "positive", "negative")[: len(cell)]))
+        made = f"{{{', '.join(views)}}} + del({place})"
     elif isinstance(inner, dict) and "qas" in inner:
         made = f'{place}[] | .["context"] as $text | .["qas"][] | {{anchor: .["question"], positive: $text}}'
     elif found:
