@@ -1,6 +1,7 @@
 """Every format of an export is encoded in its own software and compared with the model before it takes its place."""
 
 import importlib.util
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -118,6 +119,12 @@ def test_prompts_of_queries_and_documents_are_checked_too(contrast: Contrast, ti
     encode = FORMATS[kind].read(Path("out"), load_encoder(embedder))
     for role in (None, "query", "document"):
         assert_near(encode(sentences(), kind=role), contrastcli.load("runs/mine").encode(sentences(), role))
+
+
+def test_the_scores_before_a_cut_are_those_of_the_whole_model(contrast: Contrast, run: Run) -> None:
+    answers = [contrast("export", "simple", place, *dim) for place, dim in (("all", ()), ("cut", ("--dim", "4")))]
+    whole, cut = (re.findall(r"Spearman (\S+) → (\S+)", answer.err)[0] for answer in answers)
+    assert whole[0] == whole[1] == cut[0] != cut[1]
 
 
 def test_a_graph_cannot_leave_prompts_out(tiny: Tiny, tmp_path: Path) -> None:

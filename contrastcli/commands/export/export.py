@@ -56,15 +56,19 @@ def export_model(
     """
     check_packages(kind)
     check_dest(dest, overwrite)
-    encoder = load_encoder(model.folder(), merge=not adapter).eval()
+    folder = model.folder()
+    encoder = load_encoder(folder, merge=not adapter).eval()
     encoder.name = model.run.name if model.run else Path(model.name).resolve().name
     merges = kind != "sentence-transformers"
     if adapter and (merges or not encoder.backbone.adapter):
         what = f"the format {kind} merges adapters" if merges else f"{model.name} has no adapter of its own"
         raise UsageError(what, "leave out --adapter")
-    if dim is not None and kind != "static":
-        encoder.set_dim(dim)
     written = distil(encoder, dim) if kind == "static" else encoder
+    if dim is not None and kind != "static":
+        # Next to the whole one, whose scores are those before.
+        written = load_encoder(folder, merge=not adapter).eval()
+        written.name = encoder.name
+        written.set_dim(dim)
     measure = partial(check, encoder, written, FORMATS[kind], *sample(model.run), min_cosine)
     return write_model(written, dest, about(model.run) if model.run else About(), kind, overwrite, measure)
 
