@@ -75,6 +75,9 @@ def compare(
             names = ", ".join(one.name for one in tested)
             narrate(f"note: of runs that differ in their seed the first is tested: {names}")
         data = read_dev(dev, **how) if dev else dev_data([one for one in tested if isinstance(one, Run)])
+        # Among fewer texts than in a training the same queries are easier.
+        if told := (*([f"{dev}: {data}"] if dev else []), *data.notes):
+            narrate(f"note: {'; '.join(told)}")
         models = [(one.name, str(one.path) if isinstance(one, Run) else one.name) for one in tested]
         with console.progress() as advance:
             compared = structs.replace(compared, bootstrap=compare_models(models, data, advance))

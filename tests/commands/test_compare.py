@@ -259,7 +259,9 @@ def test_several_models_get_a_bootstrap_each_two(contrast: Contrast, run: Run) -
     Path("pairs.csv").write_text("frage,antwort\nba,da\nfa,ga\nka,la\n,ma\n")
     roles = ("--dev", "pairs.csv", "--columns", "anchor=frage,positive=antwort", "--blank", "drop")
     words = ("compare", "tiny/backbone", "simple", "starter", "--bootstrap", *roles)
-    tests = json.loads(contrast(*words, "--json").out)["bootstrap"]
+    answer = contrast(*words, "--json")
+    assert "note: pairs.csv: nDCG@10 of 3 anchors among 3 texts; 1 of 4 rows without a text" in answer.err
+    tests = json.loads(answer.out)["bootstrap"]
     assert [test["runs"] for test in tests] == [
         ["tiny/backbone", "simple"],
         ["tiny/backbone", "starter"],
