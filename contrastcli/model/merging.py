@@ -19,6 +19,15 @@ from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import ModelRef, resolve
 from contrastcli.model.prompts import PROMPT_NAMES
 
+_MADE_BY = {
+    "the attention": "--attention",
+    "the pooling": "--pooling",
+    "after": "--head",
+    "what prompts add": "--prompts",
+    "the suffix": "--suffix",
+}
+"""The settings that change what has to be equal."""
+
 Weights = Mapping[str, Tensor]
 """The tensors of an encoder by name, those of layers after the pooling too; in float32, or whole numbers."""
 
@@ -71,7 +80,9 @@ def _load_alike(model: ModelRef, first: SentenceEncoder, run: ModelRef) -> Weigh
             command = shlex.join(["contrast", "merge", backbone.name, run.name, "-o", "DIR"])
             hint = f"merge runs of one backbone, pooling and prompts: {command}"
             if model.is_same(backbone):
-                hint = f"{run.name} cannot be merged with its backbone: train again with a lower --lr"
+                setting = _MADE_BY.get(name.partition(".")[0])
+                without = f"without {setting}, or " if setting else ""
+                hint = f"{run.name} cannot be merged with its backbone: train again {without}with a lower --lr"
             raise UsageError(f"models that differ cannot be merged: {name} is {differs}", hint)
     return other.state_dict()
 

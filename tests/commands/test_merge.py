@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -257,8 +258,13 @@ def test_models_that_differ_are_refused(tiny: Tiny, contrast: Contrast) -> None:
 def test_a_run_that_its_own_backbone_differs_from_is_not_sent_back_to_it(tiny: Tiny, contrast: Contrast) -> None:
     train(tiny.run(Path("runs/kept"), "simcse", "pairs", model__head="keep", train__max_steps=1))
     answer = contrast("merge", tiny.backbone, "kept", "-o", "merged", "--alpha", 0.5)
-    refuses(answer, "after.0.linear.weight is missing in", "train again with a lower --lr")
+    refuses(answer, "after.0.linear.weight is missing in", "train again without --head, or with a lower --lr")
     assert "contrast merge" not in answer.err
+    base = write_embedder(tiny.backbone, Path("embedder"))
+    asked = replace(tiny, backbone=base).run(Path("runs/asked"), "simcse", "pairs", model__prompts="none")
+    train(asked)
+    answer = contrast("merge", base, "asked", "-o", "merged", "--alpha", 0.5)
+    refuses(answer, "what prompts add is", "train again without --prompts, or with a lower --lr")
 
 
 def test_what_cannot_be_meant_is_refused(contrast: Contrast) -> None:
