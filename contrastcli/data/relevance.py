@@ -90,8 +90,8 @@ def from_rows(rows: Examples, distractors: Texts | None, metric: str) -> Retriev
     kept = list(compress(zip(*rows.views.values(), strict=True), differs))
     if not kept:
         raise DataError(f"{rows.source}: every anchor is its own positive", "give pairs of different texts")
-    notes = dropped(differs, "whose anchor is its own positive")
-    graded = _grades(rows)
+    graded, notes = _grades(rows)
+    notes += dropped(differs, "whose anchor is its own positive")
     anchors = list(dict.fromkeys(row[0] for row in kept if graded.get(row[:2], 1) > 0))
     if not graded and (repeated := len(kept) - len(anchors)):
         notes += (f"{repeated:,} of {len(kept):,} rows repeat an anchor, and are one query with it",)
@@ -113,14 +113,17 @@ def from_rows(rows: Examples, distractors: Texts | None, metric: str) -> Retriev
     return replace(made, notes=(*rows.notes, *notes) if distractors is None else (*notes, told))
 
 
-def _grades(rows: Examples) -> dict[tuple[str, ...], int]:
-    """The grade of each scored pair. Raises DataError for scores that are none."""
+def _grades(rows: Examples) -> tuple[dict[tuple[str, ...], int], tuple[str, ...]]:
+    """The grade of each scored pair, its highest, and a note on others. Raises DataError for scores that are none."""
     if rows.form != "scored" or rows.scores is None:
-        return {}
+        return {}, ()
     if not all(map(float.is_integer, rows.scores)) or max(rows.scores) < 1:
         what = f"{rows.source}: its scores are no grades of relevance, which are whole numbers, 0 for none of it"
         raise DataError(what, Use("--metric", "spearman", "take them as degrees of likeness:"), key="dev.metric")
-    return dict(zip(zip(*rows.views.values(), strict=True), map(int, rows.scores), strict=True))
+    graded = {*zip(zip(*rows.views.values(), strict=True), map(int, rows.scores), strict=True)}
+    highest = dict(sorted(graded, key=lambda pair: pair[1]))
+    lower = len(graded) - len(highest)
+    return highest, (f"{lower:,} grades of pairs that have a higher one too are left out",) if lower else ()
 
 
 def _table(rows: list[tuple[int, int, int]]) -> Indices:
