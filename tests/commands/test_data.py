@@ -78,6 +78,8 @@ def test_what_was_planted_is_found_with_its_line(contrast: Contrast) -> None:
     near = next(found["rows"][0] for found in told["found"] if found["kind"] == "near")
     assert near["where"] == f"line {expected['near'][0] + 1}" and near["other"] == 3 and near["other_where"] == "line 4"
     assert told["languages"]["anchor"].keys() == {"en", "de"}
+    write("names.csv", [(f"Carbon Light Watch S{n}", f"Wooden Vacuum Robot {n}") for n in range(40)])
+    assert look(contrast, "names.csv")["languages"] == {"anchor": {}, "positive": {}}
 
 
 def test_rows_that_remain_keep_all_their_columns_and_the_others_are_listed(contrast: Contrast) -> None:
