@@ -177,6 +177,33 @@ def as_jq(made: str, name: str) -> str:
     return as_command(f"jq -c {shlex.quote(rows + made)}", name, "texts.jsonl")
 
 
+def taken_out(cell: dict[str, object] | list[object], column: str, name: str, *, alone: bool) -> str:
+    """A hint with the command that makes texts of a column that has such a cell, or pairs of its lists; "" for others.
+
+    It knows objects, a chat's turns, SQuAD's paragraphs, InputExample's lists, and those of texts that mean the same,
+    where they are `alone`.
+    """
+    inner = cell[0] if isinstance(cell, list) else cell
+    found = {key: value for key, value in inner.items() if isinstance(value, str)} if isinstance(inner, dict) else {}
+    place = f'.["{column}"]'
+    if isinstance(inner, str) and alone:
+        made = f"{place} | .[0] as $first | .[1:][] | [$first, .]"
+    elif isinstance(inner, str) and len(cell) in (2, 3) and column == "texts":
+        views = (f"{role}: {place}[{n}]" for n, role in enumerate(("anchor", "positive", "negative")[: len(cell)]))
+        made = f"{{{', '.join(views)}}} + del({place})"
+    elif isinstance(inner, dict) and "qas" in inner:
+        made = f'{place}[] | .["context"] as $text | .["qas"][] | {{anchor: .["question"], positive: $text}}'
+    elif found:
+        key = max(found, key=lambda key: (key in ("content", "value", "text"), len(found[key])))
+        who = "role" if "role" in found else "from"
+        turns = f'{place} | map(select(.{who} != "system"))' if who in found else place
+        first, second = (f'{turns}[{turn}]["{key}"]' for turn in (0, 1))
+        made = f"{{anchor: {first}, positive: {second}}}" if isinstance(cell, list) else f'{place} = {place}["{key}"]'
+    else:
+        return ""
+    return f"take the texts out of it: {as_jq(made, name)}"
+
+
 def _beside(program: str, name: str, mark: str) -> str:
     """A hint with that command for a file in the same folder, or for what is piped."""
     if name == "stdin":

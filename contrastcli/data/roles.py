@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.data.formats import Frame, format_of
-from contrastcli.data.forms import LABELS, LONGEST, NAMES, SHAPES
-from contrastcli.data.lines import as_jq, as_number, likely_header, with_sed
+from contrastcli.data.forms import FORMS, LABELS, LONGEST, NAMES, SHAPES
+from contrastcli.data.lines import as_jq, as_number, likely_header, taken_out, with_sed
 from contrastcli.data.texts import Column, Texts
 from contrastcli.errors import DataError, Hint, Remedy, UsageError, Use, nearest
 from contrastcli.settings.objective import Form
@@ -63,6 +63,10 @@ def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]
         if set(needed) <= {_kind(role) for role in roles} and not (
             needed == ("anchor",) and _is_half(frame, roles, given)
         ):
+            if unfit := [role for role in given if _kind(role) not in (*needed, "id")]:
+                others = _spelled(**{role: column for role, column in given.items() if role not in unfit})
+                what = f"{source}: {FORMS[form]} have no {unfit[0]}, which data.columns names"
+                raise UsageError(what, Use("--columns", others, "leave it out:"), key=COLUMNS)
             return form, {role: roles[role] for kind in (*needed, "id") for role in in_order if _kind(role) == kind}
     raise _without_form(frame, roles, given, source)
 
@@ -98,7 +102,8 @@ def _without_form(frame: Frame, roles: Mapping[str, str], given: Mapping[str, st
     """The error for rows that are neither sentences nor pairs, with the likely columns of both."""
     half = {role: column for role, column in roles.items() if role in ("anchor", "positive")}
     free = [column for column in frame.columns if column not in roles.values() and not _is_record(frame, column)]
-    longest = sorted(free, key=lambda column: -frame.columns[column].sizes.sum())[: 2 - len(half)]
+    ranks = {name: (not its.is_text.any(), -its.sizes.sum()) for name, its in frame.columns.items()}
+    longest = sorted(free, key=ranks.__getitem__)[: 2 - len(half)]
     likely = iter([column for column in free if column in longest])
     pair = {role: column for role in ("anchor", "positive") if (column := half.get(role) or next(likely, ""))}
     texts = [*half.values(), *longest] or [*frame.columns]
@@ -333,33 +338,15 @@ def texts(frame: Frame, column: str) -> Texts:
 
 
 def _taken_out(frame: Frame, column: str) -> str:
-    """A hint with the command that makes texts of a column of JSON, or pairs of its lists; "" for other columns.
-
-    It knows objects, a chat's turns, SQuAD's paragraphs, lists of texts that mean the same, and InputExample's.
-    """
+    """A hint with the command that makes texts of a column of JSON; "" for other columns."""
     file, cells = frame.files[0][0], frame.columns[column]
     cell = next((cell for cell in cells[:MOST_SEARCHED] if isinstance(cell, dict | list | int | float) and cell), None)
-    inner = cell[0] if isinstance(cell, list) else cell
-    found = {key: value for key, value in inner.items() if isinstance(value, str)} if isinstance(inner, dict) else {}
-    place = f'.["{column}"]'
-    if isinstance(inner, str) and len(frame.columns) == 1:
-        made = f"{place} | .[0] as $first | .[1:][] | [$first, .]"
-    elif isinstance(cell, list) and isinstance(inner, str) and len(cell) in (2, 3) and column == "texts":
-        views = (f"{role}: {place}[{n}]" for n, role in enumerate(("anchor", "positive", "negative")[: len(cell)]))
-        made = f"{{{', '.join(views)}}} + del({place})"
-    elif isinstance(inner, dict) and "qas" in inner:
-        made = f'{place}[] | .["context"] as $text | .["qas"][] | {{anchor: .["question"], positive: $text}}'
-    elif found:
-        key = max(found, key=lambda key: (key in ("content", "value", "text"), len(found[key])))
-        who = "role" if "role" in found else "from"
-        turns = f'{place} | map(select(.{who} != "system"))' if who in found else place
-        first, second = (f'{turns}[{turn}]["{key}"]' for turn in (0, 1))
-        made = f"{{anchor: {first}, positive: {second}}}" if isinstance(cell, list) else f'{place} = {place}["{key}"]'
-    elif isinstance(cell, int | float) and format_of(Path(file)) in (".json", ".jsonl"):
-        return f"write them as text: {as_jq(f'{place} |= tostring', file)}"
-    else:
+    if isinstance(cell, dict | list):
+        return taken_out(cell, column, file, alone=len(frame.columns) == 1)
+    if cell is None or format_of(Path(file)) not in (".json", ".jsonl"):
         return ""
-    return f"take the texts out of it: {as_jq(made, file)}"
+    made = f'.["{column}"] |= tostring'
+    return f"write them as text: {as_jq(made, file)}"
 
 
 def scores(frame: Frame, column: str, blank: Blank) -> list[float]:

@@ -136,6 +136,7 @@ BAD_COLUMNS = {
     "columns without roles": ("a|b", "a,b", UsageError, "data.columns is 'a,b'", "--columns anchor=a,positive=b"),
     "a role twice": ("a|b", "anchor=a,premise=b", UsageError, "the role 'anchor' twice", "one column"),
     "a key twice": ("a|b", "anchor=a,anchor=b", UsageError, "'anchor' twice", "anchor=a,positive=b"),
+    "a role of another form": ("a|b", "text=a,label=b", UsageError, "sentences have no label", "--columns sentence=a"),
     "no column": ("a|b", "anchor=", UsageError, "data.columns is 'anchor='", "anchor=a,positive=b"),
     "an empty item": ("a|b", "anchor=a,", UsageError, "data.columns is 'anchor=a,'", "anchor=a,positive=b"),
 }
@@ -394,6 +395,7 @@ ROWS_OF_JSON = {
     ),
     "ids": ({"ids": [1, 2], "questions": ["a", "b"]}, "", "--columns text=questions"),
     "an object of lists": ({"query": "a", "answers": ["b"], "passages": {"text": ["c"]}}, "", "positive=answers, or"),
+    "a list beside a text": ({"query": "a", "all": ["b", "c d"], "one": "b"}, "", "anchor=query,positive=one"),
     "lists of both": ({"query": ["a", "b"], "pos": ["c", "d"]}, "", 'transpose[] | {"query": .[0], "pos": .[1]}'),
 }
 
