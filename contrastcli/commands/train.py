@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
-from itertools import islice
+from itertools import dropwhile, islice
 from operator import attrgetter
 from pathlib import Path
 from socket import gethostname
@@ -205,14 +205,19 @@ def start(
 
     A `run` that does not exist is made; if `shared`, perhaps by another process first. It trains in this process; with
     `detach` or `show` in its own process, and `show` is called when that has started. It begins when the run `after`
-    has ended.
+    has ended, and where that is the newest, all that were made before this one.
     """
     is_new = not run.exists()
+    is_last = after == run or (is_new and after in list_runs(run.path.parent)[:1])
     with handle_signals(interrupt), _reporting(run):
         prepared = _prepare(config, run, shared)
     if prepared is None:
         return 0
     run, plan = prepared
+    if is_last:
+        # Others may have been queued while this one was prepared, and none waits for itself.
+        older = dropwhile(lambda one: one.name != run.name, list_runs(run.path.parent))
+        after = next(islice(older, 1, None), None)
     if not detach and show is None:
         try:
             return _train_here(run, plan, json, after)

@@ -11,6 +11,8 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Done, Queued, Started
 from contrastcli.runs.process import hold, wait_behind
+from contrastcli.settings.config import Config
+from contrastcli.training import plan
 from support.command import Contrast, refused, train
 from support.recorded import append, recorded
 from support.signs import DEAD, beat
@@ -89,6 +91,25 @@ def test_a_queued_run_trains_afterwards(contrast: Contrast) -> None:
     queued, started = [event for event in run.events() if isinstance(event, Queued | Started)]
     assert isinstance(started, Started) and started.resumed_from is None and queued.time <= started.time
     assert run.status().state == "finished"
+
+
+def test_two_runs_that_are_queued_at_once_train_one_after_the_other(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one is made while this one reads its data."""
+    recorded(Path("runs"), "running", "first")
+    make_plan = plan.make_plan
+
+    def meanwhile(config: Config) -> plan.Plan:
+        recorded(Path("runs"), "finished", "other")
+        return make_plan(config)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(plan, "make_plan", meanwhile)
+        answer = contrast(*train("--data", "tiny/labelled.jsonl", "--name", "second", "--after", "last", "--no-ui"))
+    assert answer.code == 0 and "queued    behind other" in answer.err
+    again = contrast("train", "--resume", "second", "--max-steps", "6", "--after", "last", "--no-ui")
+    assert again.code == 0 and "queued    behind other" in again.err, "and not behind itself"
 
 
 def test_what_cannot_be_queued_is_refused(contrast: Contrast) -> None:
