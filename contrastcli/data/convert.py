@@ -24,6 +24,15 @@ _SCORES_BY_LABEL = (1.0, 0.5, 0.0)
 _WIDENING = ("sentences", "pairs", "triplets")
 
 
+def _mining(source: str, data: sections.Data | None) -> str:
+    """The command that adds negatives to pairs, and how its rows are trained on."""
+    how = {"--columns": data.columns, "--blank": data.blank.replace("error", "")} if data else {}
+    typed = chain.from_iterable(option for option in how.items() if option[1])
+    without = " without --columns" if how.get("--columns") else ""
+    command = shlex.join(["contrast", "mine", source, *typed, "-o", "triplets.jsonl"])
+    return f"{command}; then{without} --data triplets.jsonl"
+
+
 def _targets(form: Form, needs: tuple[Form, ...]) -> list[Form]:
     """The forms of `needs` that rows of `form` can become, the one that keeps most first."""
     return [form] if form in needs else [target for target in BECOMES.get(form, ()) if target in needs]
@@ -61,9 +70,7 @@ def adapt(
         if data and data.mine_every:
             others, key = [Use("--mine-every", "0", "mine none:")], "data.mine_every"
         if examples.form == "pairs" and _targets("triplets", needs):
-            named = ["--columns", data.columns] if data and data.columns else []
-            words = shlex.join(["contrast", "mine", examples.source, *named, "-o", "triplets.jsonl"])
-            remedy += f", or add negatives: {words}; then --data triplets.jsonl"
+            remedy += f", or add negatives: {_mining(examples.source, data)}"
         raise DataError(what, [*others, remedy], key=key)
     for form in possible:
         converted = _with_labels(convert(examples, form), labels)

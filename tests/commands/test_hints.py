@@ -59,6 +59,7 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, words: tuple[str
 
 
 SQUAD = {"data": [{"title": "t", "paragraphs": [{"context": "c", "qas": [{"question": "q"}]}]}] * 3}
+TITLES = "anchor=title,positive=body"
 FILES = {
     "quoted.toml": '[train]\nlr = "1e-5"\n',
     "seeds.toml": "[grid]\nseed = [1, 2]\n",
@@ -330,8 +331,8 @@ FILES = {
         (train("--data", "more/commas.jsonl"), "sed 's/,$//' more/commas.jsonl > rows.jsonl"),
         (train("--data", "more/numbers.jsonl"), """text: jq -c '.["positive"] |= tostring' more/numbers.jsonl"""),
         (
-            train("--data", "titles.csv", "--columns", "anchor=title,positive=body", "--objective", "pairsupcon"),
-            "add negatives: contrast mine titles.csv --columns anchor=title,positive=body -o triplets.jsonl; then",
+            train("--data", "titles.csv", "--columns", TITLES, "--objective", "pairsupcon", "--blank", "drop"),
+            f"mine titles.csv --columns {TITLES} --blank drop -o triplets.jsonl; then without --columns --data",
         ),
         (train(*LABELLED, "--set", "objective.tau:0.1"), "write --set objective.tau=0.1"),
         (train(*LABELLED, "--prompts", "query:,passage:"), "write --prompts 'anchor=query: ,positive=passage: '"),
