@@ -162,7 +162,7 @@ def _dev(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
     share = min(_MOST_HELD_OUT, ceil(100 * _ENOUGH / anchors))
     held = _held_anchors(facts, share, chosen)
     width = 196 * _SPREAD / sqrt(held)
-    reason = f"{held:,} of {anchors:,} anchors are held out, enough to see {width:.1f} points"
+    reason = f"about {held:,} of {anchors:,} anchors are held out, enough to see {width:.1f} points"
     return f"split:{share}%", f"{reason}; a tenth is the most" if share == _MOST_HELD_OUT else reason
 
 
@@ -208,7 +208,8 @@ def _batch_size(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
     # A copy by dropout is told from others easily, however many.
     most = 64 if facts.form == "sentences" else most
     size = min(rows, max(_FEWEST_ROWS, min(most, 2 ** round(log2(max(1, rows / _BATCHES))))))
-    made = f"{rows:,} rows that are not held out make {ceil(rows / size):,} batches"
+    about = "about " if rows < facts.counts[_trained(facts, chosen)] else ""
+    made = f"{about}{rows:,} rows left to train on make {ceil(rows / size):,} batches"
     return size, f"{made}; the aim is {_BATCHES}, of {_FEWEST_ROWS} to {most} rows; memory does not depend on it"
 
 

@@ -101,7 +101,7 @@ def test_labelled_pairs_become_triplets_where_most_can(
 
 def test_reasons_tell_of_the_batches_and_steps_that_are_made() -> None:
     assert reason(replace(PAIRS, counts={"pairs": 320}, anchors={"pairs": 320}), "train.batch_size").startswith(
-        "288 rows that are not held out make 5 batches"
+        "about 288 rows left to train on make 5 batches"
     )
     few = replace(PAIRS, max_steps=7)
     assert "71 steps, 7 in all" in reason(few, "train.epochs") and "1 steps" in reason(few, "train.warmup")
