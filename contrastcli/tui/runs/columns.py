@@ -57,7 +57,9 @@ def _best(entry: Entry, best: float) -> str:
     metric = entry.status.metric if entry.status else ""
     if metric == "spearman":
         return fixed(best, 2)
-    return f"{best:.1f} {METRICS[metric].column if metric in METRICS else metric}"
+    # In the width of the column.
+    number = f"{best:.1f}" if best < 99.95 else "100"
+    return f"{number} {METRICS[metric].column if metric in METRICS else metric}"
 
 
 def age(seconds: float) -> str:
