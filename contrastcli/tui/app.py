@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -95,14 +96,15 @@ def _by_effect(pairs: Iterable[tuple[str, str]]) -> Fields:
 
 
 def newest(directory: Path) -> Run | None:
-    """The newest run that is in progress, else the newest that can be read; None without any."""
+    """The newest run that trains, else that is queued, else that can be read; None without any."""
     runs, states = list[Run](), {}
     with suppress(OSError):
         runs = list_runs(directory)
     for run in runs:
         with suppress(ContrastError, OSError):
             states[run] = run.status().state
-    return next((run for run in states if states[run] in IN_PROGRESS), next(iter(states), None))
+    in_progress = sorted((run for run in states if states[run] in IN_PROGRESS), key=lambda run: states[run] == "queued")
+    return next(chain(in_progress, states), None)
 
 
 def has_ended(run: Run) -> bool | None:

@@ -17,7 +17,7 @@ from textual.widget import Widget
 from textual.widgets import OptionList
 
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Done, Note, Progress, Verdict
+from contrastcli.runs.events import Done, Note, Progress, Queued, Verdict
 from contrastcli.runs.measured import System, Violated, ViolatedAnchor
 from contrastcli.runs.status import Digest, this_process
 from contrastcli.runs.verdict import Change
@@ -139,6 +139,7 @@ async def test_without_a_run_the_newest_that_trains_is_shown_else_the_newest(tmp
     recorded(tmp_path, "finished")
     if shown == "starter-running":
         recorded(tmp_path, "running")
+        append(recorded(tmp_path, "empty", "behind"), Queued(step=0, behind=shown))
     recorded(tmp_path, "stopped")
     async with show(ContrastApp(tmp_path), NARROW) as page:
         await page.press("2")
