@@ -6,9 +6,11 @@ from pathlib import Path
 
 import msgspec
 from rich.text import Text
+from textual.content import Content
 from textual.widgets import DataTable, Input, Label
 
 from contrastcli.runs.results import Nearest
+from contrastcli.runs.text import excerpt
 from contrastcli.settings.sections import Data
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.fields.columns import ColumnsField
@@ -20,6 +22,7 @@ from contrastcli.tui.widgets import FormRow, LineInput, PlainText
 
 EMPTY = "Choose a file of sentences with c and type a question: Enter finds the nearest sentences, n edits it."
 TO_ASK = "Type a question: Enter finds the nearest sentences."
+_TITLE, _ASKED_WIDTH = "Nearest in a corpus", 40
 _USUAL_COUNT = 5
 _NUMBERS_WIDTH = 33
 
@@ -42,7 +45,7 @@ class CorpusPanel(QueryPanel):
         file = FormRow("File", self._file, Label("k", id="k-name"), count)
         rows = file, FormRow("Columns", self._columns), FormRow("Question", question)
         message = PlainText(TO_ASK if project.corpus else EMPTY, classes="message")
-        super().__init__(directory, "Nearest in a corpus", "corpus", *rows, message, self._table)
+        super().__init__(directory, _TITLE, "corpus", *rows, message, self._table)
         self.border_subtitle = "rows without a text are left out"
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -54,6 +57,13 @@ class CorpusPanel(QueryPanel):
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
         self._project.question, self._project.nearest = self._typed("question"), self._typed("k")
+        self._show_title()
+
+    def _show_title(self) -> None:
+        """Name the question of the answer, where another one is in its field by now."""
+        asked = self._nearest.query if self._nearest else ""
+        is_other = asked not in ("", query_line(self._typed("question")))
+        self.border_title = Content(f"Nearest to '{excerpt(asked, _ASKED_WIDTH)}'" if is_other else _TITLE)
 
     def on_choice_field_changed(self, event: ChoiceField.Changed) -> None:
         event.stop()
@@ -97,6 +107,7 @@ class CorpusPanel(QueryPanel):
     def show_message(self, text: str) -> None:
         super().show_message(text)
         self._nearest = None
+        self._show_title()
         self.query_one(".message").display = bool(text)
         self._table.display = not text
 
@@ -104,6 +115,7 @@ class CorpusPanel(QueryPanel):
         nearest = msgspec.json.decode(line, type=Nearest)
         self.show_message("")
         self._nearest = nearest
+        self._show_title()
         table = self._table
         table.clear(columns=True)
         table.add_columns("rank", " cosine", " angle", "   row")
