@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from textual.events import Paste
 from textual.widgets import Input
 
 from contrastcli.errors import ErrorRecord
@@ -31,7 +30,7 @@ from contrastcli.tui.widgets import PlainText
 from support.commands import answer_commands
 from support.recorded import Kind, append, end, evaluated, recorded, stepped
 from support.runs_screen import at, names, opened
-from support.screens import NARROW, SIZES, WIDE, check_golden, press, says, screen_text, settled, show, until
+from support.screens import NARROW, SIZES, WIDE, check_golden, paste, press, says, screen_text, settled, show, until
 
 KINDS: tuple[Kind, ...] = ("finished", "running", "stopped", "diverged", "killed", "silent")
 
@@ -278,22 +277,7 @@ async def test_the_settings_of_a_run_that_diverged_are_taken_to_setup_with_half_
         await until(pilot, lambda: str(command.content).endswith("--preset starter --batch-size 17 --lr 0.01"))
 
 
-async def test_an_export_asks_for_a_folder_and_a_format(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = answer_commands(monkeypatch, Finished("out\n"))
-    async with opened(ContrastApp(place), NARROW) as (pilot, table):
-        at(table, "starter-finished")
-        await press(pilot, "x", shows="which new folder")
-        await pilot.press("escape")
-        await until(pilot, lambda: isinstance(pilot.app.screen, RunsScreen))
-        assert not commands.calls
-        await press(pilot, "x", shows="which new folder")
-        await press(pilot, "ctrl+u", *"out", "enter", shows="In which format?")
-        await press(pilot, *"int8", "enter", shows="exported starter-finished to out")
-    path = str((place / "starter-finished").resolve())
-    assert commands.calls == [("export", path, "out", "--format", "onnx-int8")]
-
-
-async def test_an_earlier_export_is_overwritten_where_that_is_wanted(
+async def test_an_export_asks_for_a_folder_a_format_and_whether_to_overwrite_an_earlier_one(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("contrastcli.tui.dialogs.LATE_SECONDS", 60.0)
@@ -304,17 +288,21 @@ async def test_an_earlier_export_is_overwritten_where_that_is_wanted(
     )
     async with opened(ContrastApp(place), NARROW) as (pilot, table):
         at(table, "starter-finished")
+        await press(pilot, "x", shows="which new folder")
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, RunsScreen))
+        assert not commands.calls
         for answer, said in (("k", "finished"), ("o", "exported starter-finished to out")):
             await press(pilot, "x", shows="which new folder")
             await press(pilot, "ctrl+u", *"out", "enter", shows="In which format?")
-            await press(pilot, "enter", shows="out exists")
+            await press(pilot, *"int8", "enter", shows="out exists")
             await pilot.press("o", "escape")  # typed before it was read
             question = pilot.app.screen
             assert isinstance(question, Question)
             question.answers_from = 0.0
             await pilot.press(answer)
             await until(pilot, lambda: said in screen_text(pilot.app))  # noqa: B023
-    words = ("export", str((place / "starter-finished").resolve()), "out", "--format", "sentence-transformers")
+    words = ("export", str((place / "starter-finished").resolve()), "out", "--format", "onnx-int8")
     assert commands.calls == [words, words, (*words, "--overwrite")]
 
 
@@ -399,33 +387,21 @@ async def test_the_name_stays_where_it_is_the_last_column(place: Path) -> None:
         assert titles == [" ", "state", "step", "best dev", "size", "name"]
 
 
-async def test_a_note_is_written_on_a_run_and_found_by(place: Path) -> None:
+async def test_a_note_is_pasted_whole_found_by_its_words_and_stays_where_nothing_is_changed(place: Path) -> None:
+    run = runs.Run(place / "starter-killed")
+    run.write_note("one\ntwo")
     async with opened(ContrastApp(place)) as (pilot, table):
-        at(table, "starter-killed")
+        at(table, run.name)
         await press(pilot, "n", shows="A note on starter-killed")
-        await press(pilot, *"#odd", "enter", shows="starter-killed: #odd")
+        await pilot.press("enter")
+        await until(pilot, lambda: not pilot.app.screen.is_modal)
+        assert run.note_path.read_text() == "one\ntwo\n"
+        await press(pilot, "n", shows="A note on starter-killed")
+        await paste(pilot, "#odd\nfour")
+        await press(pilot, "enter", shows="starter-killed: #odd four")
         await pilot.press("slash", *"#odd")
-        await until(pilot, lambda: names(table) == ["starter-killed"])
-    assert (place / "starter-killed" / "note.txt").read_text() == "#odd\n"
-
-
-async def test_a_note_of_several_lines_is_pasted_whole_and_stays_where_nothing_is_changed(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commands = answer_commands(monkeypatch, Finished(""))
-    runs.Run(place / "starter-killed").write_note("one\ntwo")
-    async with opened(ContrastApp(place)) as (pilot, table):
-        at(table, "starter-killed")
-        for pasted in ("", "three\nfour"):
-            await pilot.press("n")
-            await until(pilot, lambda: isinstance(pilot.app.focused, Input))
-            if pasted:
-                pilot.app.post_message(Paste(pasted))
-            await pilot.pause()
-            await pilot.press("enter")
-            await until(pilot, lambda: not pilot.app.screen.is_modal)
-        await until(pilot, lambda: commands.calls)
-    assert [call[-1] for call in commands.calls] == ["three four"]
+        await until(pilot, lambda: names(table) == [run.name])
+    assert run.note_path.read_text() == "#odd four\n"
 
 
 @pytest.mark.parametrize("error", ["", "out exists"])
