@@ -41,6 +41,7 @@ TEXTS: dict[Kind, tuple[str, ...]] = {
     "killed": ("✖ killed", "was killed; r resumes", "train.log ends with:", "Traceback (most recent call last):"),
     "silent": ("◍ silent", "shows no sign of life: ", "or its disk or host is unreachable"),
 }
+GOLDEN = {("running", NARROW): "live-narrow", ("running", WIDE): "live-wide", ("killed", NARROW): "live-killed-narrow"}
 
 
 @pytest.fixture(autouse=True)
@@ -112,17 +113,9 @@ async def test_each_state_is_shown_in_words_and_by_a_shape(size: tuple[int, int]
             await until(page, lambda: says(page, *TEXTS[kind], run.name))  # noqa: B023
             assert app.watched.startswith(TEXTS[kind][0]) and app.focused is None
             assert says(page, "ends with:") == (kind in ("killed", "failed"))
-
-
-@pytest.mark.parametrize(
-    ("kind", "size", "golden"),
-    [("running", NARROW, "live-narrow"), ("running", WIDE, "live-wide"), ("killed", NARROW, "live-killed-narrow")],
-)
-async def test_the_screen_looks_as_it_did(kind: Kind, size: tuple[int, int], golden: str, tmp_path: Path) -> None:
-    run = recorded(tmp_path, kind)
-    async with show(opened(run), size) as page:
-        await until(page, lambda: says(page, *TEXTS[kind], run.name) and is_drawn(page))
-        check_golden(golden, await settled(page))
+            if golden := GOLDEN.get((kind, size)):
+                await until(page, lambda: is_drawn(page))
+                check_golden(golden, await settled(page))
 
 
 async def test_without_a_run_it_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
