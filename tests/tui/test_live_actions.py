@@ -251,39 +251,27 @@ async def test_detaching_lets_the_run_continue(tmp_path: Path) -> None:
         await until(page, lambda: says(page, "● running", "step 350 of 600"))
 
 
-async def test_a_run_stays_on_the_screen_where_its_disk_fails_for_a_moment(
+async def test_a_run_stays_on_the_screen_where_its_disk_fails_and_that_is_said_once_it_lasts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    errors = [OSError(errno.EIO, "input/output error"), FileNotFoundError()]
+    errors: list[OSError] = [OSError(errno.EIO, "input/output error"), FileNotFoundError()]
+    whole = Run.status
 
     def status(run: Run, events: Digest | None = None) -> Status:
         if errors:
             raise errors.pop()
         return whole(run, events)
 
-    async with show(opened(recorded(tmp_path, "running"))) as page:
+    run = recorded(tmp_path, "running")
+    async with show(opened(run)) as page:
         await until(page, lambda: says(page, "● running"))
-        whole = Run.status
         monkeypatch.setattr(Run, "status", status)
         await until(page, lambda: not errors)
-        assert not says(page, "no longer exists")
-
-
-async def test_it_is_said_once_that_a_run_cannot_be_read_for_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tries = []
-
-    def status(run: Run, events: Digest | None = None) -> Status:
-        tries.append(run)
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    run = recorded(tmp_path, "finished")
-    monkeypatch.setattr(Run, "status", status)
-    async with show(opened(run)) as page:
-        await until(page, lambda: len(tries) > 25)
+        assert not page.app._notifications
+        errors += [PermissionError(errno.EACCES, "Permission denied")] * 25
+        await until(page, lambda: not errors)
         told = [one.message for one in page.app._notifications]
-        assert told == [f"{run.path} cannot be read: Permission denied"]
+        assert told == [f"{run.path} cannot be read: Permission denied"] and says(page, "● running")
 
 
 async def test_e_and_u_use_the_run_as_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,23 +287,20 @@ async def test_e_and_u_use_the_run_as_a_model(tmp_path: Path, monkeypatch: pytes
                 await page.press("2")
 
 
-async def test_deleting_asks_and_leaves_no_run_on_the_screen(tmp_path: Path) -> None:
-    run = recorded(tmp_path, "finished")
-    async with show(opened(run)) as page:
+async def test_deleting_asks_and_leaves_no_run_and_one_that_could_not_be_deleted_is_missed_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, other = recorded(tmp_path, "finished"), recorded(tmp_path, "stopped")
+    app = opened(run)
+    async with show(app) as page:
         await until(page, lambda: says(page, "✔ finished"))
         await press(page, "D", shows="Delete starter-finished?")
         await press(page, "d", shows="No run is shown.")
         assert not run.path.exists() and not says(page, "no longer exists") and not says(page, "queries it")
-
-
-async def test_a_run_that_could_not_be_deleted_and_is_gone_later_is_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = recorded(tmp_path, "finished")
-    answer_commands(monkeypatch, Finished("", "not writable"))
-    async with show(opened(run)) as page:
-        await until(page, lambda: says(page, "✔ finished"))
-        await press(page, "D", shows="Delete starter-finished?")
+        answer_commands(monkeypatch, Finished("", "not writable"))
+        await app.open_run(other)
+        await until(page, lambda: says(page, "■ stopped"))
+        await press(page, "D", shows="Delete starter-stopped?")
         await press(page, "d", shows="not writable")
-        shutil.rmtree(run.path)
+        shutil.rmtree(other.path)
         await until(page, lambda: says(page, "No run is shown.", "no longer exists"))
