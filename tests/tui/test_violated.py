@@ -72,7 +72,9 @@ async def test_z_lists_every_anchor_as_last_told_with_its_angles_and_the_words_t
         await press(page, "z", shows="▲ closer than the positive")
 
 
-async def test_x_leaves_the_pair_out_by_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_x_leaves_the_pair_out_by_a_command_for_which_the_next_x_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     commands = answer_commands(monkeypatch, Finished(""))
     run = recorded(tmp_path, "finished")
     append(run, *EVENTS)
@@ -85,25 +87,17 @@ async def test_x_leaves_the_pair_out_by_a_command(tmp_path: Path, monkeypatch: p
         await page.press("x")
         await until(page, lambda: not says(page, "-8.5° left out"))
         assert commands.calls[1:] == [("runs", "exclude", "--undo", "--", str(run.path.resolve()), *pair)]
+        commands.held.clear()
+        await page.press("x", "x")
+        await until(page, lambda: commands.calls[2:])
+        await page.pause()
+        assert ["--undo" in words for words in commands.calls[2:]] == [False]
+        commands.held.set()
+        await until(page, lambda: ["--undo" in words for words in commands.calls[2:]] == [False, True])
         commands.answer = lambda directory, words: Finished("", "no such run\nhint: look elsewhere")
         await page.press("down", "x")
         await until(page, lambda: any("no such run" in told.message for told in app._notifications))
         assert not says(page, "▶ 3 times in 1.0 epochs -8.5° left out")
-
-
-async def test_a_second_x_waits_for_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = answer_commands(monkeypatch, Finished(""))
-    commands.held.clear()
-    run = recorded(tmp_path, "finished")
-    append(run, *EVENTS)
-    async with show(ContrastApp(tmp_path, run), NARROW) as page:
-        await listed(page)
-        await page.press("x", "x")
-        await until(page, lambda: commands.calls)
-        await page.pause()
-        assert ["--undo" in words for words in commands.calls] == [False]
-        commands.held.set()
-        await until(page, lambda: ["--undo" in words for words in commands.calls] == [False, True])
 
 
 async def test_y_writes_the_list_and_both_keys_are_those_of_the_screen_elsewhere(
