@@ -24,6 +24,7 @@ from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.dialogs import Prompt
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.processes import Finished
+from contrastcli.tui.setup.curve import similarity_picture
 from contrastcli.tui.setup.draft import Draft
 from contrastcli.tui.setup.form import SettingRow, SettingsForm
 from contrastcli.tui.setup.screen import SetupScreen
@@ -90,9 +91,14 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
 
 
 @asynccontextmanager
-async def shown(size: tuple[int, int] = WIDE) -> AsyncIterator[tuple[Pilot[None], SetupScreen]]:
-    """Show Setup, and go on once the form and the summary are filled."""
-    async with show(ContrastApp(runs.runs_dir(None)), size) as pilot:
+async def shown(
+    size: tuple[int, int] = WIDE, typed: dict[str, str] | None = None
+) -> AsyncIterator[tuple[Pilot[None], SetupScreen]]:
+    """Show Setup, with these settings or those that it remembers, once the form and the summary are filled."""
+    app = ContrastApp(runs.runs_dir(None))
+    if typed:
+        app.project.draft = "starter", typed
+    async with show(app, size) as pilot:
         screen = pilot.app.screen
         assert isinstance(screen, SetupScreen)
         await until(pilot, lambda: "backbone" in screen_text(pilot.app) and "reading" not in words_of(screen, "#ready"))
@@ -244,23 +250,19 @@ async def test_choosing_simace_changes_the_form_the_curve_and_the_command_that_i
         assert (state_dir() / "copied.txt").read_text() == command + "\n"
 
 
-async def test_the_curve_and_its_gradient_move_as_margin_and_temperature_are_typed(commands: Commands) -> None:
-    async with shown() as (pilot, screen):
-        value, gradient = (screen.query_one(f"#{name}", ChartView) for name in ("value", "gradient"))
-        await choose(pilot, "o", "simace")
-        heights = []
-        row(pilot, "objective.margin").value.focus()
-        for margin in ("0", "30", "-30"):
-            await pilot.press("ctrl+u", *margin)
-            own, plain = value.picture.series
-            heights.append(own.y[90])
-            assert plain.y[60] == pytest.approx(0.5 / 0.06)
-        shift = math.radians(30) / 0.06  # of the logit, by a margin of 30° at τ = 0.06
-        assert heights == pytest.approx([0, -shift, shift], abs=1e-9)
-        await write(pilot, "objective.tau", "0.5")
-        assert gradient.picture.series[0].y[30] == pytest.approx(1 / 0.5)
-        await pilot.press("escape", "g")
-        assert gradient.picture.series[0].y[30] == pytest.approx(2 / 0.5)  # 1 / sin 30°
+def test_the_curve_and_its_gradient_are_those_of_the_margin_and_the_temperature() -> None:
+    def at(angle: int, view: str, **settings: str) -> list[float]:
+        """What SimACE and the plain cosine have at an angle."""
+        typed = {f"objective.{name}": text for name, text in settings.items()}
+        picture = similarity_picture(Draft("starter", {"objective.name": "simace", **typed}), view)
+        return [series.y[angle] for series in picture.series]
+
+    shift = math.radians(30) / 0.06  # of the logit, by a margin of 30° at τ = 0.06
+    heights = [at(90, "value", margin=margin)[0] for margin in ("0", "30", "-30")]
+    assert heights == pytest.approx([0, -shift, shift], abs=1e-9)
+    assert at(60, "value", margin="30")[1] == pytest.approx(0.5 / 0.06)
+    assert at(30, "gradient", tau="0.5")[0] == pytest.approx(1 / 0.5)
+    assert at(30, "by_cosine", tau="0.5")[0] == pytest.approx(2 / 0.5)  # 1 / sin 30°
 
 
 async def test_where_there_is_no_curve_one_line_says_why_and_what_brings_it(commands: Commands) -> None:
@@ -275,15 +277,12 @@ async def test_where_there_is_no_curve_one_line_says_why_and_what_brings_it(comm
             assert not says(pilot, "similarity of positives") and not says(pilot, "degrees")
         await choose(pilot, "o", "simace")
         await until(pilot, lambda: says(pilot, "━━ angle") and not says(pilot, "no curve"))
-
-
-async def test_a_temperature_that_no_curve_can_be_divided_by_is_said(commands: Commands) -> None:
-    async with shown() as (pilot, screen):
-        for key in "ggg":
-            await write(pilot, "objective.tau", "1e-310")
-            assert words_of(screen, "#no-curve") == "no curve – similarity: too large at this τ"
-            await write(pilot, "objective.tau", "1e-299")
-            await pilot.press("escape", key)
+        await write(pilot, "objective.tau", "1e-310")
+        assert words_of(screen, "#no-curve") == "no curve – similarity: too large at this τ"
+        await write(pilot, "objective.tau", "1e-299")
+        await pilot.press("escape")
+        for title in ("its gradient", "its slope", "similarity of positives"):
+            await press(pilot, "g", shows=title)
 
 
 async def test_where_it_is_narrow_the_summary_is_below_the_curve_and_g_shows_the_gradient_in_place(
@@ -379,13 +378,9 @@ async def test_one_key_fills_in_what_suits_the_data_with_a_reason_beside_each_fi
     printed = contrast(*asked).out
     made = msgspec.json.decode(printed, type=Suggested)
     commands.answer = lambda folder, words: Finished(printed) if words == asked else answer(folder, words)
-    async with shown() as (pilot, screen):
-        await write(pilot, "data.train", "tiny/pairs.jsonl")
-        await write(pilot, "model.backbone", "tiny/backbone")
-        await pilot.press("escape", "m")
-        await until(pilot, lambda: "data.blank" in {row.field.setting.key for row in screen.query(SettingRow)})
-        await write(pilot, "data.blank", "drop")
-        await pilot.press("escape", "e")
+    typed = {"data.train": "tiny/pairs.jsonl", "model.backbone": "tiny/backbone", "data.blank": "drop"}
+    async with shown(typed=typed) as (pilot, screen):
+        await pilot.press("e")
         await until(pilot, lambda: screen.draft.fields["train.warmup"].text == "0.1")
         fields = screen.draft.fields
         assert {one.key: fields[one.key].text for one in made.settings} == {
