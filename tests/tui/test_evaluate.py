@@ -197,14 +197,6 @@ async def test_the_model_is_chosen_from_a_list_or_typed(place: Path, commands: C
             await until(pilot, lambda: ("63.81" in texts(pilot)) == (chosen == "a-simace-run"))  # noqa: B023
 
 
-async def test_another_default_model_is_told(place: Path, commands: Commands) -> None:
-    app = ContrastApp(place)
-    async with opened(app) as pilot:
-        recorded(place, "finished", "two-run")
-        await press(pilot, "3", "4", shows="two-run (default)")
-        assert [one.message for one in app._notifications] == ["the default model is two-run by now"]
-
-
 async def test_rows_appear_as_they_are_measured_also_by_another_process_and_stay_after_a_stop(
     place: Path, commands: Commands
 ) -> None:
