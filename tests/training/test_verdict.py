@@ -35,38 +35,29 @@ def last(run: Run) -> Verdict:
     return told(run, Verdict)[-1]
 
 
-@pytest.mark.parametrize(
-    ("changes", "what"),
-    [
-        ({"model__prompts": "anchor=ask: ,positive=say: "}, "prompts"),
-        ({"model__pooling": "cls", "model__suffix": " ba"}, "pooling and suffix"),
-    ],
-)
-def test_a_run_is_compared_with_its_backbone_as_published(
-    tiny: Tiny, tmp_path: Path, changes: dict[str, object], what: str
-) -> None:
+def test_a_run_is_compared_with_its_backbone_as_published(tiny: Tiny, tmp_path: Path) -> None:
     """Under the run's prompts the backbone may be worse than under its own, which its users had before."""
     model = replace(tiny, backbone=write_embedder(tiny.backbone, tmp_path / "embedder"))
-    plain, run = (
-        model.run(tmp_path / name, "simcse", "pairs", **RUN, **more) for name, more in (("a", {}), ("b", changes))
-    )
-    stopped = Run(Path(shutil.copytree(run.path, tmp_path / "c")))
+    changes: dict[str, dict[str, object]] = {
+        "": {},
+        "without this run's prompts": {"model__prompts": "anchor=ask: ,positive=say: "},
+        "without this run's pooling and suffix": {"model__pooling": "cls", "model__suffix": " ba"},
+    }
+    runs = [model.run(tmp_path / str(n), "simcse", "pairs", **RUN, **more) for n, more in enumerate(changes.values())]
+    stopped = Run(Path(shutil.copytree(runs[-1].path, tmp_path / "stopped")))
 
     def stop(event: Event) -> None:
         if isinstance(event, Note) and event.text.startswith("without this run's"):
             stopped.stop_path.touch()
 
-    for one in (plain, run):
-        train(one)
+    for run, what in zip(runs, changes, strict=True):
+        train(run)
+        notes = [note.text for note in told(run, Note) if "without this run's" in note.text]
+        assert [note.partition(" the backbone has ")[0] for note in notes] == [what] * bool(what)
+        assert last(run).base == "embedder" and last(run).change.before == last(runs[0]).change.before
     assert train(stopped, stop).step == 0
     train(stopped)
-    assert last(stopped).change == last(run).change
-    assert last(run).base == "embedder" and last(run).change.before == last(plain).change.before
-    notes = [[note.text for note in told(one, Note) if "without this run's" in note.text] for one in (plain, run)]
-    assert [[note.partition(" the backbone has ")[0] for note in of] for of in notes] == [
-        [],
-        [f"without this run's {what}"],
-    ]
+    assert last(stopped).change == last(runs[-1]).change
 
 
 def judgements(effect: float, evaluations: int, trainings: int = 200) -> list[str]:
