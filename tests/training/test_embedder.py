@@ -110,9 +110,9 @@ def test_a_killed_run_ends_as_if_nothing_had_happened_and_is_a_model_of_sentence
     embedder: Tiny, place: Path
 ) -> None:
     library = pytest.importorskip("sentence_transformers")
-    settings = {"train__max_steps": 12, "train__save_every": 5, "dev__every": 10, "model__head": "keep"}
+    settings = {"train__max_steps": 4, "train__save_every": 2, "dev__every": 3, "model__head": "keep"}
     settings["model__prompts"] = "anchor=document,positive=sir "
-    run = train_with_a_kill(embedder.run(place, "simcse", "pairs", **settings), 7)
+    run = train_with_a_kill(embedder.run(place, "simcse", "pairs", **settings), 2)
     assert read_contract(run.checkpoint()).prompts == PROMPTS | {"query": PROMPTS["document"], "document": "sir "}
     theirs, ours = library.SentenceTransformer(str(run.checkpoint()), device="cpu"), load_encoder(run.checkpoint())
     texts = ["ba den fir", "go", "lum ka ten sir do bum fa gen"]

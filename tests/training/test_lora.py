@@ -80,7 +80,7 @@ def test_a_finished_run_is_finished_whatever_the_other_library_says(
         raise RuntimeError("of another version")
 
     monkeypatch.setattr("contrastcli.training.equalities.save_encoder", fail)
-    run = tiny.run(place, "simcse", "pairs", **LORA)
+    run = tiny.run(place, "simcse", "pairs", **LORA | {"train__max_steps": 1})
     assert train(run).status == "finished"
     assert [note for note in told(run, Note) if note.text.endswith("the rest was not measured: of another version")]
 
@@ -103,9 +103,9 @@ def test_before_the_first_step_it_is_the_backbone(tiny: Tiny, tmp_path: Path) ->
 
 
 def test_a_killed_run_ends_as_if_nothing_had_happened(tiny: Tiny, tmp_path: Path) -> None:
-    settings = LORA | {"train__save_every": 5, "dev__every": 10, "train__precision": "bf16", "model__head": "keep"}
-    settings |= {"train__token_budget": 200, "model__freeze": "1"}
-    killed = train_with_a_kill(tiny.run(tmp_path / "one", "simcse", "pairs", **settings), 7)
+    settings = LORA | {"train__max_steps": 4, "train__save_every": 2, "dev__every": 3, "train__precision": "bf16"}
+    settings |= {"train__token_budget": 200, "model__freeze": "1", "model__head": "keep"}
+    killed = train_with_a_kill(tiny.run(tmp_path / "one", "simcse", "pairs", **settings), 2)
     assert "last/adapter_model.safetensors" in state(killed)
 
 

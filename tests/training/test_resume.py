@@ -80,19 +80,18 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(
 
 @pytest.mark.usefixtures("four_threads")
 def test_a_killed_run_on_several_threads_ends_as_if_nothing_had_happened(tiny: Tiny, tmp_path: Path) -> None:
-    settings = {"train__max_steps": 19, "train__save_every": 5, "dev__every": 10, "train__token_budget": 200}
-    train_with_a_kill(tiny.run(tmp_path / "whole", "simcse", "triplets", **settings), 13)
+    train_with_a_kill(tiny.run(tmp_path / "whole", "simcse", "triplets", train__token_budget=200, **SHORT), 5)
 
 
 def test_a_run_killed_by_a_signal_ends_as_if_nothing_had_happened(tiny: Tiny, tmp_path: Path) -> None:
     settings = {"train__epochs": 3, "train__save_every": 3, "dev__every": 5}
     undisturbed, killed = (tiny.run(tmp_path / name, **settings) for name in ("whole", "killed"))
     train(undisturbed)
-    kill_after(killed, 25)
+    kill_after(killed, 10)
     assert killed.status().state == "killed"
     assert train(killed).status == "finished"
     resumed = [event.resumed_from for event in told(killed, Started)]
-    assert resumed[0] is None and resumed[1] is not None and resumed[1] >= 24
+    assert resumed[0] is None and resumed[1] is not None and resumed[1] >= 9
     assert_same(killed, undisturbed)
 
 
