@@ -108,7 +108,7 @@ def test_of_the_anchors_of_a_large_corpus_the_most_violated_are_kept_with_exact_
     tiny: Tiny, place: Path, batches: list[list[Found]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(violations, "ANCHORS", 6)
-    run = small(tiny, place, 32, train__max_steps=40, dev__every=40)
+    run = small(tiny, place, 32, train__max_steps=20, dev__every=20)
     train(run)
     times = Counter(one[0] for batch in batches for one in batch if one[4] < one[3])
     [event] = told(run, Violated)
