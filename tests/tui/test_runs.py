@@ -358,16 +358,6 @@ async def test_columns_are_chosen_and_sorted_by_and_that_is_remembered(place: Pa
         assert str(table.ordered_columns[2].label) == title and f"by {title}" in screen_text(pilot.app)
 
 
-async def test_columns_that_no_run_here_has_stay_remembered(place: Path) -> None:
-    app = ContrastApp(place)
-    app.remembered.columns = ("name", "lambda", "state")
-    async with opened(app) as (pilot, _):
-        await press(pilot, "c", shows="● name")
-        await pilot.press("escape")
-        await until(pilot, lambda: not app.screen.is_modal)
-        assert app.remembered.columns == ("name", "lambda", "state")
-
-
 async def test_a_long_name_leaves_the_columns_and_keeps_its_end(place: Path) -> None:
     for name in ("z" * 90, *("句子嵌入" * 5 + end_ for end_ in "甲乙")):
         recorded(place, "finished", name)
@@ -379,12 +369,16 @@ async def test_a_long_name_leaves_the_columns_and_keeps_its_end(place: Path) -> 
         assert text.count("…") >= 3 and "甲 " in text and "乙 " in text
 
 
-async def test_the_name_stays_where_it_is_the_last_column(place: Path) -> None:
+async def test_remembered_columns_stay_also_those_of_no_run_here_and_the_name_where_it_is_the_last(place: Path) -> None:
     app = ContrastApp(place)
-    app.remembered.columns = ("state", "step", "best dev", "size", "updated", "loss", "name")
-    async with opened(app, NARROW) as (_, table):
+    app.remembered.columns = remembered = ("state", "lambda", "step", "best dev", "size", "updated", "loss", "name")
+    async with opened(app, NARROW) as (pilot, table):
         titles = [str(column.label) for column in table.ordered_columns]
         assert titles == [" ", "state", "step", "best dev", "size", "name"]
+        await press(pilot, "c", shows="● state")
+        await pilot.press("escape")
+        await until(pilot, lambda: not app.screen.is_modal)
+        assert app.remembered.columns == remembered
 
 
 async def test_a_note_is_pasted_whole_found_by_its_words_and_stays_where_nothing_is_changed(place: Path) -> None:
