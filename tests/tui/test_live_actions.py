@@ -116,7 +116,7 @@ async def test_a_run_rings_for_what_its_settings_say(tmp_path: Path, rung: list[
         await until(page, lambda: says(page, "✔ finished", "it stalls; stop it") and len(rung) == 2)
 
 
-async def test_s_asks_before_it_stops(tmp_path: Path) -> None:
+async def test_s_asks_before_it_stops_a_run_that_has_not_ended_meanwhile(tmp_path: Path) -> None:
     run = recorded(tmp_path, "running")
     async with show(opened(run)) as page:
         await until(page, lambda: "s stop" in footer(page))
@@ -128,12 +128,7 @@ async def test_s_asks_before_it_stops(tmp_path: Path) -> None:
         await press(page, "s", shows="Stop starter-running?")
         await page.press("s")
         await until(page, lambda: run.stop_path.exists() and says(page, "● running, stopping"))
-
-
-async def test_a_run_that_ended_while_the_question_stood_there_is_not_stopped(tmp_path: Path) -> None:
-    run = recorded(tmp_path, "running")
-    async with show(opened(run)) as page:
-        await until(page, lambda: "s stop" in footer(page))
+        run.stop_path.unlink()
         await press(page, "s", shows="Stop starter-running?")
         append(run, Done(step=350, status="stopped", code=0))
         await press(page, "s", shows="starter-running has ended already")
