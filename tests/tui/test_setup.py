@@ -137,26 +137,16 @@ async def test_a_newcomer_sees_a_run_that_is_ready_and_starts_it_with_one_key(
         await until(pilot, lambda: "starter-running" in screen_text(pilot.app))
 
 
-async def test_a_start_shows_what_is_downloaded_and_starts_once(commands: Commands) -> None:
+async def test_a_start_shows_what_is_downloaded_starts_once_and_leaving_asks_what_becomes_of_it(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("contrastcli.tui.dialogs.LATE_SECONDS", 0.0)
     commands.progress = [Progress(step=0, what="downloading bert-base-uncased (MB)", done=120, total=440)]
     async with shown() as (pilot, _):
         commands.held.clear()
         await pilot.click("#start")
         await until(pilot, lambda: says(pilot, "downloading bert-base-uncased (MB) 120 of 440"))
-        await pilot.press("s", "s")
-        commands.held.set()
-        await until(pilot, lambda: pilot.app.current_mode == "live")
-        assert len(started(commands)) == 1
-
-
-async def test_leaving_waits_for_a_training_that_starts_and_asks_what_becomes_of_it(
-    commands: Commands, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("contrastcli.tui.dialogs.LATE_SECONDS", 0.0)
-    async with shown() as (pilot, _):
-        commands.held.clear()
-        await press(pilot, "s", shows="starting…")
-        await press(pilot, "q", shows="a training starts; then it is asked")
+        await press(pilot, "s", "s", "q", shows="a training starts; then it is asked")
         commands.held.set()
         await until(pilot, lambda: "starter-running is still training" in screen_text(pilot.app))
         await pilot.press("k")
@@ -206,7 +196,8 @@ async def test_what_a_start_says_is_of_its_own_draft_and_keeps_one_from_leaving(
     async with shown() as (pilot, screen):
         fail(commands, "the disk is full")
         commands.held.clear()
-        await press(pilot, "s", "q", "q", shows="a training starts")
+        await press(pilot, "s", shows="starting…")
+        await press(pilot, "q", "q", shows="a training starts")
         await write(pilot, "train.epochs", "x")
         commands.held.set()
         await until(pilot, lambda: any("the disk is full" in one.message for one in pilot.app._notifications))
