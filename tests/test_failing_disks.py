@@ -21,6 +21,7 @@ from contrastcli.errors import EXIT_CODES
 from contrastcli.runs import directory, status
 from support import forked
 from support.failing import POWER_CUT, Commands, Failed, commands
+from support.kills import a_copy
 
 __all__ = ["world"]
 
@@ -66,7 +67,7 @@ def test_no_failing_write_loses_anything(
 def fail_some(world: Path, tmp_path: Path, disks: Commands, name: str, count: int) -> list[dict[str, object]]:
     """What was wrong after so many failures, spread over all changes of a command and all errors; 0: after each."""
     kind = KINDS[name]
-    with kills.a_copy(world, tmp_path / "place"):
+    with a_copy(world, tmp_path / "place"):
         whole = disks(kind.next_command())
         assert whole.code == 0 and whole.changes > 0, whole
         expected = kills.results(kind)
@@ -75,7 +76,7 @@ def fail_some(world: Path, tmp_path: Path, disks: Commands, name: str, count: in
     step = len(every) // count | 1 if count else 1
     wrong: list[dict[str, object]] = []
     for n, error in every[step // 2 :: step]:
-        with kills.a_copy(world, tmp_path / "place"):
+        with a_copy(world, tmp_path / "place"):
             failed = disks(kind.next_command(), n, getattr(errno, error, POWER_CUT), stays=ERRORS[error])
             try:
                 if error != "power cut":

@@ -16,7 +16,8 @@ import pytest
 
 from support.damage import Thing
 from support.forked import import_commands, run
-from support.fuzzing import ARGUMENTS, ENVIRONMENT, TARGETS, Case, World, fault, make_world
+from support.fuzzing import ARGUMENTS, ENVIRONMENT, TARGETS, Case, fault, write_world
+from support.kills import a_copy
 from support.tiny import Tiny
 
 CORPUS = Path(__file__).parent / "support" / "fuzz_corpus.jsonl"
@@ -28,13 +29,15 @@ STREAMS = (Thing.EMPTY, Thing.ZEROS, Thing.DEVICE)
 
 
 @pytest.fixture(scope="module")
-def world(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """What is damaged in copies; the working folder."""
     import_commands()
-    with chdir(Path.cwd()):  # a world is the working folder
-        yield make_world(tiny, tmp_path_factory.mktemp("fuzz"))
+    with chdir(tmp_path_factory.mktemp("fuzz")):
+        write_world(tiny)
+        yield Path.cwd()
 
 
-def cases(seed: int, world: World) -> Iterator[Case]:
+def cases(seed: int) -> Iterator[Case]:
     """Cases without end, all targets in turn."""
     draw = random.Random(seed)
     while True:
@@ -50,23 +53,25 @@ def cases(seed: int, world: World) -> Iterator[Case]:
                 yield Case(str(path), command, target.damage(draw, path.read_bytes()))
 
 
-def test_what_once_failed_does_not_fail_again(world: World) -> None:
+def test_what_once_failed_does_not_fail_again(world: Path, tmp_path: Path) -> None:
     failures = []
     for line in CORPUS.read_text().splitlines():
         case = Case.from_json(line)
-        if what := try_case(world, case):
+        if what := try_case(world, tmp_path, case):
             failures.append(f"{what}: {line[:500]}")
     assert failures == []
 
 
 @pytest.mark.slow
-def test_damaged_inputs_end_in_two_lines_or_are_accepted(world: World, request: pytest.FixtureRequest) -> None:
+def test_damaged_inputs_end_in_two_lines_or_are_accepted(
+    world: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     seed, count = (request.config.getoption(f"--fuzz-{name}") for name in ("seed", "cases"))
     report = request.config.invocation_params.dir / "fuzz-failures.jsonl"
     outcomes: dict[str, Counter[str]] = {}
     with open(report, "a", encoding="utf-8") as file:
-        for case in islice(cases(seed, world), count):
-            what = try_case(world, case, outcomes.setdefault(case.path.partition("/00")[0], Counter()))
+        for case in islice(cases(seed), count):
+            what = try_case(world, tmp_path, case, outcomes.setdefault(case.path.partition("/00")[0], Counter()))
             if what:
                 file.write(case.to_json(what) + "\n")
                 file.flush()
@@ -77,12 +82,12 @@ def test_damaged_inputs_end_in_two_lines_or_are_accepted(world: World, request: 
     assert not failed, f"{sorted(failed)}: see {report}"
 
 
-def try_case(world: World, case: Case, counts: Counter[str] | None = None) -> str:
-    """What is wrong with how the command of a case ends, nothing otherwise; the files are as before."""
-    case.put()
-    outcome = run(case.words(), Path("stdin"), case.environment())
-    what = fault(case, outcome)
+def try_case(world: Path, folder: Path, case: Case, counts: Counter[str] | None = None) -> str:
+    """What is wrong with how the command of a case ends in a copy of the world, nothing otherwise."""
+    with a_copy(world, folder / "place"):
+        case.put()
+        outcome = run(case.words(), Path("stdin"), case.environment())
+        what = fault(case, outcome)
     if counts is not None:
         counts[what or ("accepted" if outcome.code == 0 else "refused")] += 1
-    world.restore()
     return what

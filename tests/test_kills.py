@@ -9,7 +9,7 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import chdir, contextmanager
+from contextlib import chdir
 from dataclasses import dataclass
 from functools import cache
 from itertools import cycle
@@ -25,7 +25,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, decode
 from support import sts_files
 from support.forked import Outcome, import_commands, run
-from support.kills import Course, contents, detached, drafts, kill_detached, kill_somewhere, observe
+from support.kills import Course, a_copy, contents, detached, drafts, kill_detached, kill_somewhere, observe
 from support.resuming import story
 from support.tiny import Tiny
 from support.waiting import wait_until
@@ -165,19 +165,6 @@ def test_no_kill_damages_anything(world: Path, tmp_path: Path, request: pytest.F
     print(f"{kills.total()} kills: {dict(kills)}")
     report.write_text("".join(json.dumps(failure) + "\n" for failure in failures))
     assert not failures, f"{len(failures)} failures: see {report}"
-
-
-@contextmanager
-def a_copy(original: Path, copy: Path) -> Iterator[None]:
-    """A copy of a folder to work in, which is then deleted."""
-    shutil.copytree(original, copy)
-    try:
-        with chdir(copy):
-            yield
-    finally:
-        for process in detached(copy):
-            process.kill()
-        shutil.rmtree(copy)
 
 
 def kill_often(kind: Kind, draw: random.Random, course: Course, expected: dict[str, Any], most: int) -> Iterator[str]:

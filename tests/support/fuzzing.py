@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 import shutil
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from socket import gethostname
@@ -261,39 +260,9 @@ def _json(text: str) -> list[Any]:
         return [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
 
 
-class World:
-    """A folder of runs, models, data and caches, which is put back as it was after each case; the working folder."""
-
-    def __init__(self, original: Path, place: Path) -> None:
-        self._original, self._place = original, place
-        shutil.copytree(original, place, symlinks=True)
-        self._stamps = dict(self._look())
-        os.chdir(place)
-
-    def _look(self) -> Iterator[tuple[str, tuple[int, int, int]]]:
-        for folder, folders, files in os.walk(self._place):
-            for name in (*folders, *files):
-                path = os.path.join(folder, name)
-                stat = os.lstat(path)
-                is_folder = name in folders and not os.path.islink(path)
-                yield path, (stat.st_mode, 0, 0) if is_folder else (stat.st_mode, stat.st_size, stat.st_mtime_ns)
-
-    def restore(self) -> None:
-        """Remove and copy again what differs."""
-        now = dict(self._look())
-        for path in [path for path, stamp in now.items() if self._stamps.get(path) != stamp]:
-            put(Thing.NOTHING, Path(path))
-        for path in self._stamps:
-            if not os.path.lexists(path):
-                original = self._original / Path(path).relative_to(self._place)
-                Path(path).mkdir() if original.is_dir() else shutil.copy2(original, path)
-
-
-def make_world(tiny: Tiny, folder: Path) -> World:
-    """Runs, a sweep, models of four forms, data of every format, evaluation sets and caches."""
-    original = folder / "original"
-    shutil.copytree(tiny.backbone.parent, original / "tiny")
-    os.chdir(original)
+def write_world(tiny: Tiny) -> None:
+    """Runs, a sweep, models of four forms, data of every format, evaluation sets and caches in the working folder."""
+    shutil.copytree(tiny.backbone.parent, "tiny")
     _write_data([json.loads(line) for line in Path("tiny/labelled.jsonl").read_text().splitlines()][:40])
     _write_settings()
     sts_files.write_all(Path("senteval"))
@@ -313,7 +282,6 @@ def make_world(tiny: Tiny, folder: Path) -> World:
     Path("runs/simple/alive").write_text(json.dumps(writer))
     for name in ("stop.request", "lock", "train.log"):
         Path("runs/simple", name).write_text("")
-    return World(original, folder / "place")
 
 
 def _write_data(rows: Sequence[Mapping[str, str]]) -> None:

@@ -4,11 +4,12 @@ import ctypes
 import mmap
 import os
 import random
+import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import chdir, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -95,6 +96,19 @@ def detached(folder: Path) -> list[psutil.Process]:
 def _works_in(process: psutil.Process, folder: Path) -> bool:
     is_alive = process.info["status"] != psutil.STATUS_ZOMBIE and process.pid != os.getpid()
     return is_alive and process.info["cwd"] == str(folder)
+
+
+@contextmanager
+def a_copy(original: Path, copy: Path) -> Iterator[None]:
+    """A copy of a folder to work in, which is then deleted."""
+    shutil.copytree(original, copy)
+    try:
+        with chdir(copy):
+            yield
+    finally:
+        for process in detached(copy):
+            process.kill()
+        shutil.rmtree(copy)
 
 
 def kill_detached(draw: random.Random, folder: Path) -> int:
