@@ -12,13 +12,6 @@ from support.command import LABELLED, Contrast, refused, train
 TABLE = 'question;answer\r\n"what; now?";soon\r\nhow much?;it costs 5 €, or „free“\r\né;à\r\n'
 
 
-def test_bad_training_data_is_named_by_file_and_line(contrast: Contrast) -> None:
-    """The tests of data/ have every kind of it."""
-    Path("rows.txt").write_bytes(b"one\n\x81\n")
-    refused(contrast(*train("--objective", "simcse", "--data", "rows.txt")), 3, "rows.txt, line 2: not UTF-8")
-    assert not Path("runs").exists()
-
-
 def test_bad_dev_data_is_named_by_file_and_line(contrast: Contrast) -> None:
     Path("dev.csv").write_text("sentence1,sentence2,score\na,b,1\nc,d,high\n")
     refused(contrast(*train(*LABELLED, "--dev", "dev.csv")), 3, "dev.csv, line 3: the score")
