@@ -1,6 +1,5 @@
 """`contrast bench`: what is measured, and how it is shown."""
 
-import json
 import logging
 import math
 import signal
@@ -143,13 +142,6 @@ def test_matrix_products_are_counted_in_floating_point_operations(monkeypatch: p
     shape = SimpleNamespace(width=4, inner=8)
     rate = bench.matrix_rate(shape, "fp32", torch.device("cpu"))  # type: ignore[arg-type]
     assert rate == 12 * 2 * 1024 * (4 * 12 + 4 * 4 + 2 * 4 * 8) / 2.0
-
-
-def test_the_command_prints_each_result_as_a_line_of_json(contrast: Contrast) -> None:
-    answer = contrast("bench", "--model", "tiny/backbone", "--rounds", "1", "--json")
-    assert answer.code == 0, answer.err
-    first = json.loads(answer.out.splitlines()[0])
-    assert list(first) == ["what", "program", "rates", "ratio", "limit_share", "error"]
 
 
 def test_a_model_that_is_not_there_is_named(contrast: Contrast) -> None:

@@ -15,15 +15,13 @@ import pytest
 from contrastcli.runs.directory import Run
 from support.command import Contrast, failed, refused
 from support.recorded import append
-from support.tiny import Tiny
 
 
 @pytest.fixture
-def runs_of_two(run: Run, tiny: Tiny) -> list[Run]:
-    """runs/simple, and runs/other that was made after it with another rate."""
+def runs_of_two(run: Run) -> list[Run]:
+    """runs/simple, and runs/other that was made after it."""
     shutil.copytree(run.path, "runs/other")
     other = Run(Path("runs/other"))
-    other.config_path.write_text(tiny.config(train__max_steps=4, train__lr=2e-3).to_toml())
     events = other.events_path.read_text().splitlines()
     later = [json.dumps(json.loads(line) | {"time": json.loads(line)["time"] + 60}) for line in events]
     other.events_path.write_text("\n".join(later) + "\n")
@@ -92,15 +90,6 @@ def test_pruning_frees_space_and_keeps_the_model(contrast: Contrast, run: Run) -
     assert answer.code == 0 and "freed" in answer.err and "B" in answer.err
     assert run.size_bytes() < before
     assert contrast("query", "a", "b").code == 0
-
-
-def test_runs_are_compared_by_settings_that_differ_and_results(contrast: Contrast, runs_of_two: list[Run]) -> None:
-    lines = {line.split()[0]: line.split()[1:] for line in contrast("compare", "simple", "other").out.splitlines()}
-    assert lines["train.lr"] == ["0.001", "0.002"] and "train.seed" not in lines
-    compared = json.loads(contrast("compare", "simple", "other", "--json").out)
-    assert compared["settings"] == {"train.lr": [1e-3, 2e-3]}
-    assert [r["name"] for r in compared["results"]] == ["simple", "other"]
-    assert compared["results"][0]["dev"] == compared["results"][1]["dev"] is not None
 
 
 def test_watching_rings_at_what_happens_from_then_on(
