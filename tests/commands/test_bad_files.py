@@ -96,10 +96,6 @@ def test_a_tokenizer_without_a_limit_has_that_of_the_model(contrast: Contrast, m
 RUNS: dict[str, tuple[Change, str]] = {
     "events that are a folder": (lambda r: replace(Thing.FOLDER, r / "events.jsonl"), "events.jsonl is a folder"),
     "events that are a pipe": (lambda r: replace(Thing.PIPE, r / "events.jsonl"), "is not a regular file"),
-    "a checkpoint of another run": (
-        lambda r: (r / "checkpoints.json").write_text('{"last": "../../other/checkpoints/000004"}'),
-        "checkpoints.json is malformed",
-    ),
     "settings that are nested deeply": (lambda r: (r / "config.toml").write_text("a=" + "[" * 9_999), "is not TOML"),
     "checkpoints that are nested deeply": (lambda r: (r / "checkpoints.json").write_text("[" * 9_999), "is malformed"),
     "a budget below 0": (lambda r: put_position(r, token_budget=-1), "position.json is malformed"),

@@ -1,7 +1,6 @@
 """Runs that are damaged, missing, locked or ambiguous are an error of two lines on stderr with the right exit code."""
 
 import json
-import pickle
 import shlex
 import shutil
 import subprocess
@@ -128,14 +127,6 @@ def test_a_run_that_another_began_from_is_missed_by_its_path(contrast: Contrast,
     assert contrast("runs", "rm", "simple", "--yes").code == 0
     again = contrast("train", "--resume", "second", "--max-steps", "3", "--no-ui")
     failed(again, 3, "there is no folder 'runs/simple', which the run began from", "ln -s FOLDER runs/simple")
-
-
-def test_a_model_whose_pickle_holds_more_than_tensors_is_not_read(contrast: Contrast) -> None:
-    shutil.copytree("tiny/backbone", "model")
-    Path("model/model.safetensors").unlink()
-    Path("model/pytorch_model.bin").write_bytes(pickle.dumps(Path("a")))
-    refused(contrast("query", "a", "b", "--model", "model"), 3, "does not hold tensors alone", "safetensors")
-    failed(contrast(*train(*LABELLED, "--backbone", "model")), 3, "does not hold tensors alone")
 
 
 def test_a_runs_directory_that_is_a_file_or_of_an_unknown_user_is_named(contrast: Contrast) -> None:

@@ -82,7 +82,7 @@ def test_all_faults_are_listed_and_the_worst_ends_the_command(contrast: Contrast
     [
         ("checkpoints.json", '{"last": "000099"}', "000099 is missing"),
         ("checkpoints.json", '{"last": "000004", "best": "000003"}', "000003 is missing"),
-        ("checkpoints.json", '{"last": "../x"}', "malformed"),
+        ("checkpoints.json", '{"last": "../other/checkpoints/000004"}', "malformed"),
         ("checkpoints.json", "{", "malformed"),
         ("config.toml", "[train]\nlr = -1\n", "train.lr"),
         ("environment.json", "", "malformed"),
