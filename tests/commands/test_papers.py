@@ -107,8 +107,6 @@ def test_a_paper_without_an_item_lists_what_it_has(contrast: Contrast) -> None:
     shown = contrast("papers", "show", "simace").out
     assert "table-1" in shown and "pairsupcon: " in contrast("papers").out and "pairsupcon: " not in shown
     assert contrast("papers", "show", "pairsupcon").out.endswith("next: contrast papers show pairsupcon table-1\n")
-    refused(contrast("papers", "show", "simase"), 2, "there is no paper 'simase'", "known: simace, pairsupcon, supcon")
-    refused(contrast("papers", "run", "simace"), 2, "SimACE has 23 tables", "name one, such as")
     refused(contrast("papers", "table"), 2, "no paper is named", "as simace table-1: contrast papers lists them")
 
 
@@ -183,7 +181,6 @@ def test_the_printed_numbers_are_shown_with_what_they_take(contrast: Contrast) -
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (("run", "simace", "figure-10"), "SimACE has no 'figure-10'"),
         (("run", "supcon", "figure-1"), "SupCon, Figure 1 cannot be made: a drawing"),
         (("run", *TABLE, "--set", "objective.tao=1"), "there is no setting 'objective.tao'"),
         (("run", *TABLE, "--set", "train.lr=-1", "--detach"), "train.lr is -1"),

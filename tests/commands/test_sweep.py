@@ -117,9 +117,7 @@ def test_a_dry_run_lists_the_cells_and_writes_nothing(contrast: Contrast) -> Non
     ("words", "code", "what"),
     [
         ((*GRID, "--tau", "0.1"), 2, "objective.tau is in the grid and set for all cells (--tau)"),
-        ((), 2, "there is only one cell"),
         ((*GRID, "--data", "nothing.txt"), 3, "nothing.txt"),
-        ((*GRID, "--preset", "simace-gird"), 2, "there is no preset 'simace-gird'"),
         ((*GRID, "--name", "last"), 2, "cannot be named 'last'"),
         ((*GRID, "--seeds", "1000000000"), 2, "the sweep has more than 10,000 cells"),
     ],

@@ -74,11 +74,6 @@ def test_files_that_do_not_exist_are_no_layers() -> None:
 # Choosing an objective
 
 
-def test_another_objective_has_its_own_defaults() -> None:
-    simace = objective(flags(objective__name="simace"))
-    assert (simace["similarity"], simace["margin"], simace["tau"]) == ("angle", 10.0, 0.06)
-
-
 def test_choosing_another_objective_resets_what_was_inherited() -> None:
     preset = file("[objective]\nname = 'simcse'\ntau = 0.9\nmlm_weight = 0.5\n[train]\nlr = 0.001")
     resolved = config.resolve([preset, environment(CONTRAST_OBJECTIVE_MARGIN="0.5"), flags(objective__name="simace")])

@@ -138,14 +138,6 @@ def test_a_mistake_in_a_file_is_named(toml: str, what: str, hint: str) -> None:
     assert what in error[0] and error[1].startswith(hint)
 
 
-def test_a_run_is_trained_from_a_file_with_a_base(contrast: Contrast) -> None:
-    write(Path("mine.toml"), 'base = "starter"\n[about]\nwhat = "Ours"\n[train]\nlr = 1e-4\n')
-    shown = contrast("config", "show", "--config", "mine.toml").out.splitlines()
-    lines = {line.split()[0]: line.split()[1:] for line in shown}
-    assert lines["train.lr"] == ["0.0001", "mine.toml"]
-    assert lines["train.epochs"] == ["6", "preset", "starter"]
-
-
 def test_a_sweep_is_trained_from_a_file_with_a_grid(contrast: Contrast) -> None:
     write(Path("mine.toml"), 'base = "starter"\nseeds = 2\n[grid]\n"objective.tau" = [0.05, 0.1]\n')
     answer = contrast("sweep", "--config", "mine.toml", "--name", "s", "--dry-run")
