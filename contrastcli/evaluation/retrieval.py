@@ -50,7 +50,7 @@ def _read_hub(name: str) -> Retrieval:
 def _score(context: SuiteContext, task: str, data: Retrieval) -> TaskScores:
     scores = ranking.means(data, *map(context.vectors, data.columns, data.kinds))
     context.options.on_progress(f"retrieval {task}", 1, 1)
-    return {**scores, "note": ", ".join(data.notes), "partial": False}
+    return {**scores, "fingerprint": data.fingerprint, "note": ", ".join(data.notes), "partial": False}
 
 
 def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from contrastcli.errors import DataError, UsageError
 from contrastcli.evaluation import retrieval
 from contrastcli.evaluation.measure import SuiteResult, measure
 from contrastcli.evaluation.procedure import Options, Subject
-from contrastcli.evaluation.suites import RETRIEVAL
+from contrastcli.evaluation.suites import RETRIEVAL, headlines
 from contrastcli.settings.sections import Data, Dev
 
 DOCUMENTS = ["red", "green", "blue", "grey"]
@@ -36,6 +37,7 @@ WANTED = {
     "map": 100 * np.mean([(1 + 2 / 3) / 2, 1 / 2]),
     "queries": 2,
     "documents": 4,
+    "fingerprint": ANY,
     "note": "",
     "partial": False,
 }
@@ -86,6 +88,16 @@ def test_a_set_is_measured_as_its_definitions_say(tmp_path: Path, layout: str) -
     assert result.averages == {"average": pytest.approx(WANTED["ndcg@10"])}
     assert measured(tmp_path / "colours").tasks == result.tasks
     assert measured(tmp_path, "colours").tasks == result.tasks
+
+
+def test_sets_of_one_name_and_other_content_are_told_apart(tmp_path: Path) -> None:
+    write_set(tmp_path / "a" / "colours", "jsonl")
+    write_set(tmp_path / "b" / "colours", "parquet")
+    judged = write_set(tmp_path / "c" / "colours", "jsonl") / "qrels" / "test.tsv"
+    judged.write_text(judged.read_text().replace("q0\td1\t2", "q0\td1\t1"))
+    a, b, c = ({"suites": {"retrieval": measured(tmp_path / one).tasks}} for one in "abc")
+    assert len({*headlines(a, [b]), *headlines(b, [a])}) == 1, "the same set in another layout"
+    assert len({*headlines(a, [c]), *headlines(c, [a])}) == 2
 
 
 def test_without_a_folder_the_sets_are_those_of_nanobeir_on_the_hub(
