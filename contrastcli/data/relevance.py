@@ -8,6 +8,7 @@ from itertools import chain, compress
 from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from contrastcli.data.batching import Indices
 from contrastcli.data.examples import Examples, digest, dropped
@@ -55,8 +56,14 @@ class Retrieval:
     @property
     def texts(self) -> Iterable[str]:
         """Texts that training should not see: queries, and what is relevant to them."""
-        relevant = self.judged[self.judged[:, 2] > 0, 1]
+        relevant = self.judged[self.relevant, 1]
         return chain(self.queries, (self.documents[row] for row in dict.fromkeys(relevant.tolist())))
+
+    @property
+    def relevant(self) -> NDArray[np.bool_]:
+        """Which of the judgements (J,) are of a document that is relevant, and there."""
+        found: NDArray[np.bool_] = (self.judged[:, 2] > 0) & (self.judged[:, 1] >= 0)
+        return found
 
     def take(self, rows: Sequence[int]) -> Self:
         """Some of the queries, in rising order, with what is judged of them."""

@@ -208,11 +208,11 @@ def _correlated(data: ScoredPairs, first: Tensor, second: Tensor) -> _Judged:
 
 
 def _ranked(data: Retrieval, queries: Tensor, documents: Tensor) -> _Judged:
-    """The relevant documents of each query, which all should be its first."""
+    """The relevant documents of each query that there are, which all should be its first."""
     vectors = queries.numpy(), documents.numpy()
     ranks = ranking.ranks(data.judged, *vectors)
     values = ranking.measure(data, ranks, *vectors)
-    relevant = data.judged[:, 2] > 0
+    relevant = data.relevant
     first, second, grades = data.judged[relevant].T
     cosines = cosine(vectors[0][first], vectors[1][second])
     ones = np.ones(len(grades))

@@ -2,14 +2,18 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from contrastcli import load
+from contrastcli.data.relevance import Retrieval
+from contrastcli.model.folder import load_encoder
 from contrastcli.runs.events import Note
 from contrastcli.runs.measured import Evaluated
+from contrastcli.training.dev import DevSet
 from contrastcli.training.plan import make_plan
 from support.command import Contrast
 from support.tiny import Tiny, known, told, train
@@ -68,3 +72,17 @@ def test_the_worst_pairs_are_the_relevant_texts_that_are_ranked_last(tiny: Tiny,
     assert len(worst) == 5 and {(pair.first, pair.second) for pair in worst} < pairs
     assert [pair.cosine_rank for pair in worst] == sorted((pair.cosine_rank for pair in worst), reverse=True)
     assert all(1 < pair.cosine_rank <= 160 and pair.score_rank == 1 for pair in worst)
+
+
+def test_a_judgement_of_a_document_that_is_not_there_counts_in_the_score_alone(tiny: Tiny) -> None:
+    judged = np.array([(0, 0, 1), (1, 1, 1), (1, -1, 1)])
+    data = Retrieval(["ba", "fir"], ["ba den", "fir go", "lum"], judged, np.empty((0, 3), np.int64), "set", "map")
+    encoder = load_encoder(tiny.backbone).eval()
+    whole, found = (DevSet.of(one, encoder).evaluate(encoder, 0) for one in (data, replace(data, judged=judged[:2])))
+    assert (whole.alignment, whole.uniformity, whole.worst) == (found.alignment, found.uniformity, found.worst)
+    assert (
+        whole.score
+        and found.score
+        and whole.score < found.score
+        and [*data.texts] == [*data.queries, "ba den", "fir go"]
+    )
