@@ -130,7 +130,9 @@ def _grades(rows: Examples) -> tuple[dict[tuple[str, ...], int], tuple[str, ...]
     graded = {*zip(zip(*rows.views.values(), strict=True), map(int, rows.scores), strict=True)}
     highest = dict(sorted(graded, key=lambda pair: pair[1]))
     lower = len(graded) - len(highest)
-    return highest, (f"{lower:,} grades of pairs that have a higher one too are left out",) if lower else ()
+    without = len({row[0] for row in highest} - {row[0] for row, grade in highest.items() if grade > 0})
+    counts = {"grades of pairs that have a higher one too": lower, "anchors without a relevant text": without}
+    return highest, tuple(f"{count:,} {what} are left out" for what, count in counts.items() if count)
 
 
 def _table(rows: list[tuple[int, int, int]]) -> Indices:
