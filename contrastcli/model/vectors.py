@@ -170,6 +170,11 @@ def check_own(stored: Stored, encoder: SentenceEncoder, texts: Sequence[str], na
     exact = encoder.encode(texts, "document")  # (N, d)
     made = next(one for one in (quantise(exact, dtype) for dtype in get_args(Dtype)) if one.dtype == stored.dtype)
     first, second = (unit_rows(dequantise(one, encoder.width)) for one in (stored, made))
+    # The last byte of bits is filled up with zeros.
+    missing = np.flatnonzero(((second > 0).sum(axis=0) > 2) & ~(first > 0).any(axis=0))
+    if stored.dtype == np.uint8 and missing.size and missing[0] > encoder.width - 8:
+        what = f"{name} holds bits of {missing[0]} numbers, and vectors have {encoder.width}"
+        raise DataError(what, Use("--dim", str(missing[0]), "if they were encoded so:"))
     cosines, known = first @ second.T, exact.any(axis=1)
     own = cosines.diagonal()
     # Each is nearest to its own text, or as near as to an equal one in another precision; of bits more differ.
