@@ -70,7 +70,7 @@ def _judgements(folder: Path, splits: Sequence[str]) -> Frame:
 
 
 def read(source: str, corpus: Frame, queries: Frame, qrels: Frame) -> Retrieval:
-    """A set from its tables; judgements of texts that it lacks are counted in a note.
+    """A set from its tables, of several grades of a pair the highest; notes count those and texts that it lacks.
 
     Raises DataError for missing columns, ids that are blank or occur twice, and a set without a relevant document.
     """
@@ -87,13 +87,17 @@ def read(source: str, corpus: Frame, queries: Frame, qrels: Frame) -> Retrieval:
         if grade > 0 and query != document:
             # Documents that the corpus lacks are numbered −1, −2 and so on.
             place = places.setdefault(document, len(documents) - len(places) - 1)
-            grades[numbers[query], place] = grade
+            grades[numbers[query], place] = max(grade, grades.get((numbers[query], place), 0))
     if not any(grade and place >= 0 for (_, place), grade in grades.items()):
         raise DataError(f"{source}: no document of the corpus is relevant to a query", "compare the ids with the qrels")
     judged = np.array(sorted((*pair, grade) for pair, grade in grades.items()), dtype=np.int64)
     unknown = sum(query not in asked or document not in documents for query, document, _ in judgements)
-    lacking = f"{unknown:,} of {len(judgements):,} judgements are of texts that the set lacks"
-    notes = (f"{lacking}; such documents are not found",) if unknown else ()
+    lower = len({*judgements}) - len({judgement[:2] for judgement in judgements})
+    counts = {
+        "are of texts that the set lacks; such documents are not found": unknown,
+        "are of pairs with a higher grade, and are left out": lower,
+    }
+    notes = tuple(f"{n:,} of {len(judgements):,} judgements {what}" for what, n in counts.items() if n)
     texts, none = [asked[name] for name in numbers], np.empty((0, 3), dtype=np.int64)
     return Retrieval(texts, list(documents.values()), judged, none, source, notes=notes)
 

@@ -129,10 +129,13 @@ def _grades(rows: Examples) -> tuple[dict[tuple[str, ...], int], tuple[str, ...]
         raise DataError(what, Use("--metric", "spearman", "take them as degrees of likeness:"), key="dev.metric")
     graded = {*zip(zip(*rows.views.values(), strict=True), map(int, rows.scores), strict=True)}
     highest = dict(sorted(graded, key=lambda pair: pair[1]))
-    lower = len(graded) - len(highest)
-    without = len({row[0] for row in highest} - {row[0] for row, grade in highest.items() if grade > 0})
-    counts = {"grades of pairs that have a higher one too": lower, "anchors without a relevant text": without}
-    return highest, tuple(f"{count:,} {what} are left out" for what, count in counts.items() if count)
+    anchors = {row[0] for row in highest}
+    without = anchors - {row[0] for row, grade in highest.items() if grade > 0}
+    counts = {
+        f"of {len(graded):,} grades are of pairs with a higher one": len(graded) - len(highest),
+        f"of {len(anchors):,} anchors have no relevant text": len(without),
+    }
+    return highest, tuple(f"{count:,} {what}, and are left out" for what, count in counts.items() if count)
 
 
 def _table(rows: list[tuple[int, int, int]]) -> Indices:

@@ -270,8 +270,8 @@ def test_scored_pairs_are_ranked_where_their_scores_are_grades(tmp_path: Path) -
     header = "sentence1\tsentence2\tscore"
     path = write(tmp_path, "dev.tsv", header, "a\tb\t2", "a\tb\t1", "a\tx\t0", "c\td\t1", "no\tx\t0")
     _, dev = ranked(path, many("pairs"), "map")
-    left_out = ("1 grades of pairs that have a higher one too", "1 anchors without a relevant text")
-    assert dev.notes[:2] == tuple(f"{what} are left out" for what in left_out)
+    left_out = ("1 of 5 grades are of pairs with a higher one", "1 of 3 anchors have no relevant text")
+    assert dev.notes[:2] == tuple(f"{what}, and are left out" for what in left_out)
     assert dev.queries == ["a", "c"] and "x" in dev.documents
     assert [(dev.documents[n], grade) for _, n, grade in dev.judged.tolist()] == [("b", 2), ("d", 1)]
     with pytest.raises(UsageError, match="holds scored pairs"):

@@ -26,6 +26,7 @@ DOCUMENTS = ["red", "green", "blue", "grey"]
 CORPUS = [{"_id": f"d{n}", "title": "" if n else "The", "text": text} for n, text in enumerate(DOCUMENTS)]
 QUERIES = [{"_id": "q0", "text": "rouge"}, {"_id": "d2", "text": "bleu"}, {"_id": "q9", "text": "not judged"}]
 QRELS = ["q0\td0\t1", "q0\td1\t2", "q0\td3\t0", "d2\td1\t1", "d2\td0\t-1"]
+QRELS_HEADER = "query-id\tcorpus-id\tscore\n"
 COSINES = {"rouge": [0.8, 0.5, 0.6, 0.2], "bleu": [0.1, 0.3, 0.9, 0.3]}
 """Of the queries with each document; the second query has the id of a document, which is left out."""
 WANTED = {
@@ -157,6 +158,15 @@ def test_judgements_of_several_splits_are_not_mixed(tmp_path: Path) -> None:
         beir.read_folder(folder)
 
 
+@pytest.mark.parametrize("more", ["q0\td1\t0", "q0\td1\t1"])
+def test_the_highest_of_several_grades_counts_wherever_it_stands(tmp_path: Path, more: str) -> None:
+    judged = write_set(tmp_path / "colours", "jsonl") / "qrels" / "test.tsv"
+    for lines in ([more, *QRELS], [*QRELS, more]):
+        judged.write_text(QRELS_HEADER + "".join(f"{line}\n" for line in lines))
+        note = "1 of 6 judgements are of pairs with a higher grade, and are left out"
+        assert measured(tmp_path).tasks["colours"] == pytest.approx(WANTED | {"note": note})
+
+
 def test_a_document_that_is_judged_and_not_there_is_not_found(tmp_path: Path) -> None:
     """The numbers are those of pytrec_eval, for a query of which the corpus lacks one of three relevant documents."""
     with (write_set(tmp_path / "colours", "jsonl") / "qrels" / "test.tsv").open("a") as file:
@@ -168,9 +178,6 @@ def test_a_document_that_is_judged_and_not_there_is_not_found(tmp_path: Path) ->
     wanted = WANTED | {name: 50 * (value + other[name]) for name, value in q0.items()} | {"note": note}
     assert result.tasks["colours"] == pytest.approx(wanted, abs=1e-9)
     assert result.protocol.endswith(f"; colours: {note}")
-
-
-QRELS_HEADER = "query-id\tcorpus-id\tscore\n"
 
 
 @pytest.mark.parametrize(
