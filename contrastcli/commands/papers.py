@@ -4,18 +4,20 @@ A run is found by its settings, whichever table or user had it trained, so that 
 last made of is kept next to the runs, so that the same command continues it.
 """
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from contrastcli.boundary import narrate
-from contrastcli.commands.evaluate import draw_sentences
+from contrastcli.commands.evaluate import check_measured, draw_sentences
 from contrastcli.commands.job import flag_layer
 from contrastcli.commands.sweep import check_cells, train_cells
 from contrastcli.data.downloads import OnProgress, Unreachable
@@ -31,6 +33,9 @@ from contrastcli.settings import papers, sections
 from contrastcli.settings.papers import Item, Request
 from contrastcli.show import console, pictures
 from contrastcli.show.pictures import Picture
+
+if TYPE_CHECKING:
+    from contrastcli.evaluation.measure import Scores
 
 _MTEB = "MTEB(eng, v1)"
 """The papers' 56 tasks."""
@@ -124,7 +129,10 @@ def check(item: Item, request: Request) -> None:
 
 
 def run(item: Item, request: Request, directory: Path) -> int:
-    """Train what is missing, measure everything, and return the exit code. Raises ContrastError."""
+    """Train what is missing, measure everything, and return the exit code.
+
+    Raises ContrastError, DataError at the end where the data of a task are missing.
+    """
     every = _every(find_trials(item, request, directory))
     missing = list({one.cell.name: one.cell for one in every if one.cell and not one.trained}.values())
     # The dev set is from there too.
@@ -142,10 +150,11 @@ def run(item: Item, request: Request, directory: Path) -> int:
     if not ended:
         return code
     try:
-        _measure(item, request, _every(find_trials(item, request, directory)))
+        measured = _measure(item, request, _every(find_trials(item, request, directory)))
     except KeyboardInterrupt:
         raise InterruptedEarly("interrupted", f"to continue: {_command(item)}") from None
     narrate(f"next: contrast papers {'table' if item.tables else 'figure'} {item.paper} {item.key}")
+    check_measured(measured)
     return code
 
 
@@ -157,10 +166,11 @@ def _by_set(remedy: Remedy) -> Remedy:
     return remedy
 
 
-def _measure(item: Item, request: Request, trials: Sequence[Trial]) -> None:
+def _measure(item: Item, request: Request, trials: Sequence[Trial]) -> list[Scores]:
     from contrastcli.evaluation.evaluate import check_model  # torch is loaded here
 
     models = [trial for trial in trials if trial.trained] if item.suites else []
+    measured: list[Scores] = []
     with console.progress() as advance:
         for number, trial in enumerate(models, 1):
             narrate(f"model {number} of {len(models)}: {trial.title}")
@@ -170,21 +180,19 @@ def _measure(item: Item, request: Request, trials: Sequence[Trial]) -> None:
                 narrate(f"not measured: {error.what}\nhint: {error.hint}")
                 continue
             for suite in item.suites:
-                _evaluate(trial, suite, (_MTEB,) if suite == "mteb" else (), request, advance)
+                measured.append(_evaluate(trial, suite, (_MTEB,) if suite == "mteb" else (), request, advance))
             if item.tasks:
-                _evaluate(trial, "geometry", item.tasks, request, advance)
+                measured.append(_evaluate(trial, "geometry", item.tasks, request, advance))
+    return measured
 
 
-def _evaluate(
-    trial: Trial, suite: str, tasks: Sequence[str], request: Request, on_progress: OnProgress
-) -> dict[str, Any]:
+def _evaluate(trial: Trial, suite: str, tasks: Sequence[str], request: Request, on_progress: OnProgress) -> Scores:
     """The scores of a suite, which are in the cache once they were measured."""
     from contrastcli.evaluation.evaluate import evaluate  # torch is loaded here
     from contrastcli.evaluation.procedure import Options
 
     options = Options(Path(request.data_dir) if request.data_dir else None, tuple(tasks), on_progress=on_progress)
-    scores: dict[str, Any] = evaluate(trial.word, [SUITES[suite]], options, trial.pooling).to_json()["suites"]
-    return scores
+    return evaluate(trial.word, [SUITES[suite]], options, trial.pooling)
 
 
 def detach(item: Item, request: Request, directory: Path) -> int:
@@ -233,7 +241,7 @@ def _draw(item: Item, request: Request, trials: Sequence[Trial]) -> Iterable[Pic
     if item.tasks:
         with console.progress() as advance:
             for name, trial in named.items():
-                suites[name] |= _evaluate(trial, "geometry", item.tasks, request, advance)
+                suites[name] |= _evaluate(trial, "geometry", item.tasks, request, advance).to_json()["suites"]
     yield from pictures.of_models(suites)
     yield pictures.of_scores("sts", {name: headlines({"suites": scores}) for name, scores in suites.items()})
 

@@ -17,7 +17,7 @@ from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Saved, Started
 from contrastcli.settings import papers
-from support.command import COMMAND, Contrast, refused
+from support.command import COMMAND, Contrast, failed, refused
 from support.sts_files import write_stsb
 from support.tiny import told
 
@@ -53,8 +53,9 @@ def test_a_table_is_trained_measured_and_printed_in_every_format(contrast: Contr
     assert "0 of 2" in plan and not Path("runs").exists()
     assert contrast(*continued(plan), "--dry-run").out == plan
     answer = contrast("papers", "run", *TABLE, *words)
-    assert answer.code == 0 and len(launched) == 4, answer.err
+    assert len(launched) == 4, answer.err
     assert "cell 4 of 4: SimACE on BERT-base, seed 43: finished" in answer.err
+    failed(answer, 3, "not measured: STS12, STS13, STS14, STS15, STS16, SICK-R: ", "")
     assert "next: contrast papers table simace table-2" in answer.err
 
     text = contrast("papers", "table", *TABLE).out  # as it was last run
