@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from contrastcli.commands.help import FOLDER
+from contrastcli.commands.help import FOLDER, topic
 from contrastcli.evaluation import suites
 from contrastcli.settings import catalogue
 
@@ -23,8 +23,8 @@ ROOT = FOLDER.parents[1]
 
 
 def files_of_topic(name: str) -> dict[str, str]:
-    """The files that `contrast help NAME` prints, by the path in their first line."""
-    text = (FOLDER / f"{name}.txt").read_text(encoding="utf-8")
+    """The files that `contrast help NAME` prints in a narrow terminal, by the path in their first line."""
+    text = topic(name, 60, {})
     blocks = re.findall(r"^    # (\S+\.\S+)\n((?:    .*\n|\n)+)", text, re.M)
     return {path: dedent(block) for path, block in blocks}
 
