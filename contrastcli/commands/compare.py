@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from contrastcli.evaluation import run_scores
 from contrastcli.model.locate import ModelRef, is_word_vectors, resolve
 from contrastcli.runs.directory import Run
 from contrastcli.runs.results import Comparison, Method, ScoreName, Welch
+from contrastcli.settings.setting import Value
 from contrastcli.show import console, pictures, plots
 from contrastcli.show.pictures import Picture
 
@@ -69,11 +70,12 @@ def compare(
         from contrastcli.data.dev_data import read_dev
         from contrastcli.evaluation.significance import compare_models
 
-        firsts = {method.runs[0].name for method in compared.groups}
-        tested = [one for one in chosen if one.name in firsts or len(chosen) == 2]
+        seed = _common_seed(compared.groups, {one.name for one in chosen if isinstance(one, Run)})
+        picked = [min(method.runs, key=lambda run: run.seed != seed).name for method in compared.groups]
+        tested = [one for one in chosen if one.name in picked or len(chosen) == 2]
         if len(tested) < len(chosen):
-            names = ", ".join(one.name for one in tested)
-            narrate(f"note: of runs that differ in their seed the first is tested: {names}")
+            which = "the first" if seed is None else f"seed {seed}"
+            narrate(f"note: of runs that differ in their seed, {which} is tested: {', '.join(picked)}")
         data = read_dev(dev, **how) if dev else dev_data([one for one in tested if isinstance(one, Run)])
         # Among fewer texts than in a training the same queries are easier.
         if told := (*([f"{dev}: {data}"] if dev else []), *data.notes):
@@ -84,6 +86,13 @@ def compare(
     elif not any(result.is_run for result in compared.results) and not any(one.scores for one in compared.groups):
         raise UsageError("nothing of these models is known yet", Use("--dev", "FILE or stsb", "measure them:"))
     return compared
+
+
+def _common_seed(methods: Sequence[Method], runs: Collection[str]) -> Value | None:
+    """The first seed that every method of these runs has; None without one."""
+    seeds = [{run.seed for run in method.runs} for method in methods if method.runs[0].name in runs]
+    common = set[Value]().union(*seeds).intersection(*seeds)
+    return next((run.seed for method in methods for run in method.runs if run.seed in common), None)
 
 
 def check_required(compared: Comparison, require: str | None) -> None:
@@ -103,7 +112,7 @@ def _welch(methods: Sequence[Method]) -> dict[ScoreName, tuple[Welch, ...]]:
     names = dict.fromkeys(name for method in methods for name in method.scores)
     having = {name: [method for method in methods if name in method.scores] for name in names}
     return {
-        name: compare_methods([(method.runs[0].name, method.scores[name].values) for method in some])
+        name: compare_methods([(method.name, method.scores[name].values) for method in some])
         for name, some in having.items()
         if len(some) > 1
     }

@@ -290,6 +290,12 @@ class Method(msgspec.Struct, frozen=True):
     n: int
     scores: dict[ScoreName, Spread]
 
+    @property
+    def name(self) -> str:
+        """That of the first run, of several without the seed."""
+        first = self.runs[0]
+        return first.name.removesuffix(f"-seed={first.seed}") if len(self.runs) > 1 else first.name
+
 
 class SweepScores(msgspec.Struct, frozen=True):
     """The results of a sweep: a method for each point of its grid."""
@@ -367,7 +373,7 @@ class Comparison(msgspec.Struct, frozen=True):
     """Runs and models side by side: `settings` are those in which runs differ, None where one lacks the setting.
 
     `groups` are the same by method. `welch` tests each number of each two methods with two seeds or more. `bootstrap`,
-    set only on request, tests each two methods by the first run of both.
+    set only on request, tests each two methods by runs of a seed that all have, else by the first run of both.
     """
 
     settings: dict[str, tuple[Value | None, ...]]

@@ -149,7 +149,7 @@ def by_method(compared: Comparison) -> Grid | None:
     keys, names = methods[0].settings, _score_names(methods)
     titles = [*keys, "seeds finished", *map(_title, names)]
     rows = zip(titles, *(points_aligned(_cells(method, keys, names)) for method in methods), strict=True)
-    return ("", *(method.runs[0].name for method in methods)), list(rows)
+    return ("", *(method.name for method in methods)), list(rows)
 
 
 def side_by_side(compared: Comparison) -> Grid:

@@ -232,7 +232,7 @@ def test_runs_are_compared_with_any_model_by_name(contrast: Contrast, other: Run
     base = measured["suites"]["own"]["tiny/dev.jsonl"]["spearman"]
     words = ("compare", "tiny/backbone", "simple", "other", "--bootstrap", "--dev", "tiny/dev.jsonl")
     answer = contrast(*words)
-    assert "note: of runs that differ in their seed the first is tested: tiny/backbone, simple" in answer.err
+    assert "note: of runs that differ in their seed, seed 42 is tested: tiny/backbone, simple" in answer.err
     header, *rows = answer.out.splitlines()
     assert header.split() == ["tiny/backbone", "simple"], "both runs are one method"
     assert next(row for row in rows if row.startswith("own tiny/dev.jsonl")).split()[-2] == f"{base:.2f}"
@@ -242,6 +242,19 @@ def test_runs_are_compared_with_any_model_by_name(contrast: Contrast, other: Run
     (tested,) = both["bootstrap"]
     assert tested["runs"] == ["tiny/backbone", "simple"]
     assert tested["scores"][0] == pytest.approx(base, abs=1e-6) and f" p {tested['p']:.3f}" in rows[-1]
+
+
+def test_methods_of_several_seeds_are_tested_by_one_that_both_have_and_named_without_it(
+    contrast: Contrast, run: Run, tiny: Tiny
+) -> None:
+    for name, lr, seed in (("a", 1e-3, 2), ("a", 1e-3, 1), ("b", 2e-3, 1), ("b", 2e-3, 3)):
+        made = Run(Path(shutil.copytree(run.path, f"runs/{name}-seed={seed}")))
+        made.config_path.write_text(tiny.config(train__max_steps=4, train__lr=lr, train__seed=seed).to_toml())
+    names = ("a-seed=2", "a-seed=1", "b-seed=3", "b-seed=1")
+    compared = json.loads(contrast("compare", *names, "--dev", "tiny/dev.jsonl", "--json").out)
+    assert compared["bootstrap"][0]["runs"] == ["a-seed=1", "b-seed=1"]
+    assert next(iter(compared["welch"].values()))[0]["methods"] == ["a", "b"]
+    assert contrast("compare", *names).out.splitlines()[0].split() == ["a", "b"]
 
 
 def test_the_dev_set_of_a_run_is_that_of_a_comparison_with_its_base(contrast: Contrast, run: Run) -> None:
