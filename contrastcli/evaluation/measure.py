@@ -11,7 +11,7 @@ from pkgutil import resolve_name
 from statistics import fmean
 from typing import Any
 
-from contrastcli.errors import DataError
+from contrastcli.errors import DataError, UsageError, failing_as
 from contrastcli.evaluation.procedure import Options, Procedure, Subject, SuiteContext, TaskScores, Unscored
 from contrastcli.evaluation.suites import Suite, tasks_in, value_at
 from contrastcli.files import json_bytes, load_cached, read_json, store_cached
@@ -87,7 +87,9 @@ def measure(
 
     Raises DataError for a model whose vectors are not finite, and UsageError.
     """
-    procedure: Procedure[Any] = resolve_name(suite.procedure or f"{__package__}.{suite.name}:PROCEDURE")
+    name = suite.procedure or f"{__package__}.{suite.name}:PROCEDURE"
+    with failing_as(UsageError, f"the suite {suite.name} ({name}) cannot be loaded", "fix or uninstall its package"):
+        procedure: Procedure[Any] = resolve_name(name)
     context, tasks = SuiteContext(suite, subject, options, subject.vectors()), suite.select(options.names(suite))
     data: dict[str, Any] = {}
     missing: dict[str, DataError] = {}

@@ -105,3 +105,10 @@ def test_a_broken_package_is_a_note_and_stops_only_what_needs_it(contrast: Contr
     assert (told.code, told.err.count("note:")) == (0, 1) and what in told.err
     assert told.err.startswith("note: 'odd-one-out' of contrast.suites (odd_one_out:SUITE) cannot be loaded: ")
     failed(answer, 2, what, "pip uninstall odd-one-out")
+
+
+def test_a_suite_whose_second_file_is_broken_is_named(contrast: Contrast, tmp_path: Path) -> None:
+    install(files_of_topic("suites") | {"odd_one_out/score.py": "import no_such_module\n"}, tmp_path)
+    with found_here(tmp_path):
+        answer = contrast("eval", "tiny/backbone", "--suite", "odd-one-out")
+    failed(answer, 2, "the suite odd-one-out (odd_one_out.score:PROCEDURE) cannot be loaded: No module", "fix or")
