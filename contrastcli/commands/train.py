@@ -160,8 +160,9 @@ def changed(run: Run, flags: Layer) -> Config:
     if fixed := configs.conflicts(before, after):
         settings, values = sections.settings_of(after.spec), after.flat()
         words = [word for key in flags.values for word in settings[key].words(spell(values[key]))]
-        # Steps of the run would end before the epochs that were typed.
-        words += ["--max-steps", "0"] if "train.epochs" in flags.values and before.train.max_steps else []
+        # Steps of the run would end before the epochs that were typed, without steps.
+        by_epochs = "train.epochs" in flags.values and "train.max_steps" not in flags.values
+        words += ["--max-steps", "0"] if by_epochs and before.train.max_steps else []
         new = f"contrast train --config {shlex.quote(str(run.config_path))} {shlex.join(words)}"
         typed = [key for key in fixed if key in flags.values] or fixed
         raise UsageError(f"a resumed run cannot change {', '.join(typed)}", f"leave that out, or in a new run: {new}")

@@ -238,6 +238,7 @@ FILES = {
         ),
         (("merge", "simple", "tiny/backbone", "-o", "m"), "contrast merge tiny/backbone simple -o m"),
         (("train", "--resume", "simple", "--lr", "0.1", "--epochs", "3"), "--lr 0.1 --epochs 3 --max-steps 0"),
+        (("train", "--resume", "simple", "--lr", "1", "--epochs", "3", "--max-steps", "2"), "--epochs 3 --max-steps 2"),
         (("papers", "show", "table-1"), "name a paper before it, such as simace table-1"),
         (("runs", "simple"), "did you mean contrast runs show simple?"),
         (("simple",), "did you mean contrast runs show simple?"),
