@@ -203,7 +203,7 @@ def _parse_columns(columns: str, frame: Frame, source: str) -> dict[str, str]:
     items = _parse_items(COLUMNS, columns, example)
     for key, column in items.items():
         role = _role_of(key)
-        exchanged = key in frame.columns and column not in frame.columns and _role_of(column)
+        exchanged = key in frame.columns.keys() - NAMES.values() and column not in frame.columns and _role_of(column)
         if role is None or exchanged:
             others = {known: name for name in frame.columns if name not in items and (known := _role_of(name))}
             turned = _spelled(**others | {role: name for name, role in items.items()})

@@ -130,6 +130,7 @@ BAD_COLUMNS = {
     "a sentence and an anchor": ("text|anchor", "", DataError, "'text' makes rows of one sentence", "text=text"),
     "a sentence and a positive": ("text|text_pos", "", DataError, "makes pairs", "anchor=text,positive=text_pos"),
     "no such column": ("anchor|positive", "anchor=ancor", DataError, "no column 'ancor'", "did you mean 'anchor'?"),
+    "a column that is a role": ("anchor|positive", "anchor=query", DataError, "no column 'query'", "known: anchor"),
     "no such role": ("anchor|positive", "ancor=anchor", UsageError, "no role 'ancor'", "did you mean 'anchor'?"),
     "roles exchanged": ("a|b", "a=anchor,b=positive", UsageError, "role 'a'", "--columns anchor=a,positive=b"),
     "roles and columns": ("question|answer", "question=anchor", UsageError, "a column", "answer,anchor=question"),
