@@ -81,12 +81,20 @@ def make_plan(config: Config) -> Plan:
     examples = check_leaks(examples, dev.texts, config.data.leaks) if dev else examples
     corpus = Corpus.of(examples, config.spec.copies)
     auxiliaries += _further_auxiliaries(config, corpus)
-    groups = corpus.views["anchor"] if config.spec.grouped else None
-    order = BatchOrder(len(corpus), config.train.batch_size, config.train.seed, groups, _mix(config, examples))
+    order = _order(config, examples, corpus)
     steps = _count_steps(config.train, order)
     general = load_general(config.dev, config.data)
     plan = Plan(config, examples, corpus, dev, general, order, steps, auxiliaries, read)
     return replace(plan, examples=replace(examples, notes=(*examples.notes, *_notes(plan))))
+
+
+def _order(config: Config, examples: Examples, corpus: Corpus) -> BatchOrder:
+    """The batches. Raises UsageError for a batch larger than the rows, with what became of the others."""
+    groups = corpus.views["anchor"] if config.spec.grouped else None
+    try:
+        return BatchOrder(len(corpus), config.train.batch_size, config.train.seed, groups, _mix(config, examples))
+    except UsageError as error:
+        raise UsageError("; ".join([error.what, *examples.notes]), error.remedies, key=error.key) from None
 
 
 def _further_auxiliaries(config: Config, corpus: Corpus) -> Iterator[Auxiliary]:

@@ -13,6 +13,11 @@ from support.command import LABELLED, SENTENCES, Contrast, refused, train
 # One of each kind; the tests of settings/ have them all.
 BAD_VALUES: dict[str, tuple[tuple[str, ...], int, str]] = {
     "a batch larger than the data": ((*LABELLED, "--batch-size", "161"), 2, "is 161, but there are 160 rows"),
+    "a batch larger than the triplets": (
+        (*LABELLED, "--objective", "simcse", "--batch-size", "161"),
+        2,
+        "rows to train on; 160 labelled pairs (premise, hypothesis, label) became",
+    ),
     "tau 0": ((*LABELLED, "--tau", "0"), 2, "objective.tau is 0.0 (--tau)"),
     "a huge number of digits": ((*LABELLED, "--batch-size", "9" * 5000), 2, "train.batch_size is"),
     "a key without a section": ((*LABELLED, "--set", "lr=3"), 2, "there is no setting 'lr'"),

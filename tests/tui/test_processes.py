@@ -28,7 +28,8 @@ async def contrast(runs_dir: Path, *words: str) -> tuple[Finished, list[str]]:
 
 async def test_an_error_of_what_setup_starts_names_fields_and_not_options(tmp_path: Path) -> None:
     done, _ = await contrast(tmp_path, "train", "--preset", "starter", "--batch-size", "9999", "--dry-run")
-    what = "train.batch_size is 9999, but there are 1440 rows to train on"
+    of = "720 of 2,160 rows labelled neutral were dropped"
+    what = f"train.batch_size is 9999, but there are 1440 rows to train on; {of}"
     assert (done.stdout, done.error) == ("", f"{what}\nhint: use batch size 1440 or less, or more data")
 
 
