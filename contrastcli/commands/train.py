@@ -82,7 +82,8 @@ def preview(config: Config, runs_dir: Path) -> Preview:
         rows=first_rows(plan.examples),
         notes=(*config.notes, *plan.examples.notes, *changes),
         missing=missing,
-        memory=memory.total if memory else None,
+        # Of texts of any length it would be far too much.
+        memory=memory.total if memory and (longest or config.model.max_length) else None,
         seconds=round(plan.steps * plan.sentences_per_step / rate, 1) if rate else None,
         like=like,
         count=len(plan.examples),

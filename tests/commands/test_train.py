@@ -346,7 +346,7 @@ def test_a_dry_run_refuses_a_backbone_that_is_no_model_and_says_which_is_missing
         refused(contrast(*words, name), 3, what)
     answer = contrast(*words, "bert-bas-uncased")
     assert answer.code == 0 and "note   the model 'bert-bas-uncased' is neither a folder nor" in answer.out
-    assert "known once the backbone is here" in answer.out
+    assert "known once the backbone is here" in answer.out and "GPU " not in answer.out
 
 
 def test_pairs_choose_their_checkpoint_by_a_share_of_themselves(contrast: Contrast, tmp_path: Path) -> None:
