@@ -160,7 +160,8 @@ def changed(run: Run, flags: Layer) -> Config:
     before, after = configs.resolve([stored]), configs.resolve([stored, flags])
     if fixed := configs.conflicts(before, after):
         settings, values = sections.settings_of(after.spec), after.flat()
-        words = [word for key in flags.values for word in settings[key].words(spell(values[key]))]
+        public = [key for key in flags.values if not settings[key].secret]
+        words = [word for key in public for word in settings[key].words(spell(values[key]))]
         # Steps of the run would end before the epochs that were typed, without steps.
         by_epochs = "train.epochs" in flags.values and "train.max_steps" not in flags.values
         words += ["--max-steps", "0"] if by_epochs and before.train.max_steps else []

@@ -138,6 +138,8 @@ def test_the_secret_of_a_webhook_is_in_no_output_and_in_files_of_the_user_alone(
             answer = contrast(*words, *form)
             assert "s3cret" not in answer.out + answer.err, words
             assert words[0] == "compare" or f"{host}/…" in answer.out
+    again = contrast("train", "--resume", "one", *with_secret, "--tau", "0.9")
+    assert "in a new run: contrast train" in again.err and "s3cret" not in again.err
     words = train(*SENTENCES, *with_secret, "--name", "s", "--seeds", "2", "--max-steps", "1")
     assert contrast(*words).code == 0
     held = [path for path in Path("runs").rglob("*") if path.is_file() and b"s3cret" in path.read_bytes()]
