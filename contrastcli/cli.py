@@ -127,9 +127,10 @@ def rm(chosen: Sequence[Run], yes: bool) -> None:
 def prune(directory: Path, chosen: Sequence[Run]) -> None:
     """Delete from runs that have ended what only a resume needs.
 
-    That is the state of the optimiser, most of a checkpoint. Without names, all runs are pruned.
+    That is the state of the optimiser, most of a checkpoint. Without names, all runs that finished or diverged are
+    pruned; others, as those that were preempted, can be resumed.
     """
-    narrate(f"freed {size(runs.prune(chosen or runs.list_runs(directory)))}")
+    narrate(f"freed {size(runs.prune(chosen or runs.list_runs(directory), resumable=bool(chosen)))}")
 
 
 @runs_group.command(params=[options.ONE_RUN, options.JSON])

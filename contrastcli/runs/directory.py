@@ -410,15 +410,17 @@ def discard_untouched(run: Run) -> None:
             shutil.rmtree(run.path)
 
 
-def prune(runs: Iterable[Run]) -> int:
+def prune(runs: Iterable[Run], *, resumable: bool = True) -> int:
     """Delete from the checkpoints of runs that have ended what only a resume needs, and return the bytes freed.
 
-    The models stay. Raises ContrastError for the first run that cannot be read or written, after all others.
+    The models stay; without `resumable`, so do runs that neither finished nor diverged. Raises ContrastError for the
+    first run that cannot be read or written, after all others.
     """
     freed, errors = 0, list[ContrastError]()
     for run in runs:
         try:
-            if run.status().ended:
+            status = run.status()
+            if status.ended and (resumable or status.state in ("finished", "diverged")):
                 freed += _prune(run)
         except ContrastError as error:
             errors.append(error)

@@ -161,6 +161,15 @@ def test_pruning_keeps_the_models_of_ended_runs_and_leaves_others_alone(tmp_path
     assert (kept / "optimizer.safetensors").exists()
 
 
+def test_pruning_without_names_leaves_runs_that_can_be_resumed(tmp_path: Path) -> None:
+    stopped, diverged = (create(config_of(), tmp_path, name) for name in ("stopped", "diverged"))
+    say(stopped, started(DEAD), Done(step=100, status="stopped", code=75))
+    say(diverged, started(DEAD), Done(step=100, status="diverged", code=4))
+    kept, pruned = checkpoint_of(stopped), checkpoint_of(diverged)
+    assert prune([stopped, diverged], resumable=False) == 1000
+    assert kept.exists() and not pruned.exists()
+
+
 def test_the_size_of_a_run_is_that_of_all_its_files(run: Run) -> None:
     before = run.size_bytes()
     assert before == run.config_path.stat().st_size
