@@ -211,7 +211,7 @@ def start(
     has ended, and where that is the newest, all that were made before this one.
     """
     is_new = not run.exists()
-    is_last = after == run or (is_new and after in list_runs(run.path.parent)[:1])
+    is_last = bool(after) and (after == run or (is_new and after in list_runs(run.path.parent)[:1]))
     with handle_signals(interrupt), _reporting(run):
         prepared = _prepare(config, run, shared)
     if prepared is None:
