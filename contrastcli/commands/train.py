@@ -28,7 +28,7 @@ from contrastcli.runs.directory import Run, create, discard_untouched, list_runs
 from contrastcli.runs.event import Event
 from contrastcli.runs.events import Saved, Verdict
 from contrastcli.runs.measured import Evaluated, Step
-from contrastcli.runs.process import handle_signals, interrupt, launch
+from contrastcli.runs.process import interruptible, launch
 from contrastcli.runs.results import Lengths, Preview, sourced
 from contrastcli.runs.status import Environment, Status, digest, read_writer, this_process
 from contrastcli.settings import config as configs
@@ -212,7 +212,7 @@ def start(
     """
     is_new = not run.exists()
     is_last = bool(after) and (after == run or (is_new and after in list_runs(run.path.parent)[:1]))
-    with handle_signals(interrupt), _reporting(run):
+    with _reporting(run), interruptible():
         prepared = _prepare(config, run, shared)
     if prepared is None:
         return 0
@@ -359,7 +359,7 @@ def _report(run: Run) -> int:
     return status.code
 
 
-@handle_signals(interrupt)
+@interruptible()
 def _train_here(run: Run, plan: Plan, json: bool, after: Run | None) -> int:
     from contrastcli.training.distributed import world
     from contrastcli.training.process import supervise

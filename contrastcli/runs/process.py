@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from contrastcli.boundary import PROGRESS
-from contrastcli.errors import InUse, Preemption, RunError, UsageError
+from contrastcli.errors import InterruptedEarly, InUse, Preempted, Preemption, RunError, UsageError
 from contrastcli.files import atomic_write, writing_to
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
@@ -106,9 +106,33 @@ def handle_signals(handle: Callable[[int], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def interrupt(number: int) -> NoReturn:
-    """What a signal does where nothing can be saved. Raises KeyboardInterrupt, its subclass Preemption for SIGTERM."""
-    raise KeyboardInterrupt if number == signal.SIGINT else Preemption
+def interruption(number: int) -> KeyboardInterrupt:
+    """What a signal raises where nothing can be saved."""
+    return KeyboardInterrupt() if number == signal.SIGINT else Preemption()
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """In the body a signal raises its interruption, which leaves it whatever a library makes of that.
+
+    An import that is interrupted may go on, or fail with an error of another kind when it is tried again.
+    """
+    raised: list[KeyboardInterrupt] = []
+
+    def interrupt(number: int) -> NoReturn:
+        raised.append(interruption(number))
+        raise raised[-1]
+
+    with handle_signals(interrupt):
+        try:
+            yield
+        except (KeyboardInterrupt, InterruptedEarly, Preempted):
+            raise
+        except Exception:
+            if not raised:
+                raise
+    if raised:
+        raise raised[0]
 
 
 def request_stop(run: Run) -> None:

@@ -23,7 +23,7 @@ from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Alert, Done, Note, Started
 from contrastcli.runs.measured import Evaluated, Step, System
-from contrastcli.runs.process import CONTRAST, handle_signals, hold, interrupt, start_detached, wait_behind
+from contrastcli.runs.process import CONTRAST, handle_signals, hold, interruption, start_detached, wait_behind
 from contrastcli.runs.scores import add_scores
 from contrastcli.runs.status import Writer, digest, read_writer, this_process
 from contrastcli.settings import presets
@@ -53,11 +53,14 @@ class _Interrupts:
 
     def __init__(self) -> None:
         self.seen = set[int]()
+        self.raised: KeyboardInterrupt | None = None
 
     def __call__(self, number: int) -> None:
-        if not self.in_loop or (number in self.seen and number == signal.SIGINT):
-            interrupt(number)
+        is_second = number in self.seen and number == signal.SIGINT
         self.seen.add(number)
+        if not self.in_loop or is_second:
+            self.raised = interruption(number)
+            raise self.raised
 
 
 def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | None = None) -> Done:
@@ -230,7 +233,9 @@ class _Record:
         """Close the file at the end of the body, with its error as the last event."""
         try:
             yield
-        except (Exception, KeyboardInterrupt) as error:
+        except (Exception, KeyboardInterrupt) as caught:
+            # A library may make another error of it.
+            error = interrupts.raised or caught
             lost = self._lost()
             end = lost or _explain(self._run, error, in_loop=interrupts.in_loop)
             by_kind = {DivergedError: "diverged", KeyboardInterrupt: "stopped"}

@@ -1,5 +1,6 @@
 """How a run ends other than well: signals, divergence, errors; and what it leaves."""
 
+import contextlib
 import errno
 import json
 import math
@@ -9,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -106,10 +108,38 @@ def test_a_signal_before_the_loop_says_that_nothing_was_saved(
     assert train(run).status == "finished"
 
 
-def test_a_preemption_while_the_data_are_read_is_one_too(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "make_plan", lambda config: signal.raise_signal(signal.SIGTERM))
+def swallowed(*_: object) -> None:
+    with contextlib.suppress(BaseException):
+        signal.raise_signal(signal.SIGTERM)
+
+
+def tried_again(*_: object) -> None:
+    """What comes of a module that was interrupted while it was imported."""
+    swallowed()
+    raise AttributeError("module 'numpy' has no attribute 'nonzero'")
+
+
+@pytest.mark.parametrize(
+    ("place", "function", "library"),
+    [
+        (plan, "make_plan", lambda *_: signal.raise_signal(signal.SIGTERM)),
+        (plan, "make_plan", swallowed),
+        (plan, "make_plan", tried_again),
+        (training_process, "supervise", tried_again),
+    ],
+)
+def test_a_preemption_before_training_is_one_whatever_a_library_makes_of_it(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, place: object, function: str, library: Callable[..., object]
+) -> None:
+    monkeypatch.setattr(place, function, library)
     refused(contrast(*train_command(*LABELLED)), 75, "preempted", "nothing was changed")
-    assert not Path("runs").exists()
+    assert not list(Path().glob("runs/*/config.toml"))
+
+
+def test_a_signal_that_a_library_swallows_before_the_loop_stops_it_there(tiny: Tiny, place: Path) -> None:
+    run = tiny.run(place)
+    done = train(run, lambda event: swallowed() if isinstance(event, Started) else None)
+    assert (done.status, done.code, run.checkpoints()["last"]) == ("stopped", 75, "000000")
 
 
 def interrupted_import(*_: object) -> None:
@@ -138,19 +168,31 @@ def test_an_interrupt_while_the_command_line_loads_has_no_traceback() -> None:
     assert (done.returncode, done.stderr) == (130, "contrast: error: interrupted\nhint: nothing was changed\n")
 
 
+@pytest.mark.parametrize(
+    ("interrupted", "kind", "what"),
+    [
+        (lambda: signal.raise_signal(signal.SIGINT), InterruptedEarly, "interrupted"),
+        (tried_again, Preempted, "preempted"),
+    ],
+)
 def test_a_resumed_run_loads_and_is_interrupted_at_its_last_step(
-    tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: Tiny,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    interrupted: Callable[[], None],
+    kind: type[ContrastError],
+    what: str,
 ) -> None:
     def load(plan: object, context: AuxiliaryContext) -> None:
         context.session.loading("loading", 1, 2)
-        signal.raise_signal(signal.SIGINT)
+        interrupted()
 
     run = tiny.run(place)
     train(run, on_step(3, run.stop_path.touch))
     monkeypatch.setattr(setup, "_make_stepper", load)
-    with pytest.raises(InterruptedEarly) as raised:
+    with pytest.raises(kind) as raised:
         train(run)
-    assert (raised.value.what, raised.value.hint) == ("interrupted", f"contrast train --resume {run.word}")
+    assert (raised.value.what, raised.value.hint) == (what, f"contrast train --resume {run.word}")
     assert [told(run, kind)[-1].step for kind in (Progress, Done)] == [3, 3] and run.status().step == 3
 
 
