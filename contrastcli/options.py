@@ -59,10 +59,11 @@ class RunName(click.ParamType[runs.Run]):
         self._whole = whole
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The runs whose names begin so; the shell adds the files."""
+        """The runs whose names begin so; the shell adds the files, bash where there is no such run."""
         every = runs.list_runs(runs.runs_dir(ctx.find_root().params.get("runs_dir")))
         names = [name for name in ("last", *(run.name for run in every)) if name.startswith(incomplete)]
-        return [*map(CompletionItem, names), CompletionItem(incomplete, type="file")]
+        # What bash was told before this one it forgets.
+        return [CompletionItem(incomplete, type="file"), *map(CompletionItem, names)]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> runs.Run:
         assert ctx

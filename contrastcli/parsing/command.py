@@ -54,7 +54,7 @@ class Group(Command, click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         usual = next((name for name in ("list", "show") if name in self.commands), "--help")
-        return super().parse_args(ctx, args or [usual])
+        return super().parse_args(ctx, args or ([] if ctx.resilient_parsing else [usual]))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -30,6 +30,7 @@ def complete(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> Contrast:
     ("words", "expected"),
     [
         (("swe",), ["plain,sweep"]),
+        (("presets", ""), ["plain,list", "plain,show"]),
         (("completion", ""), ["plain,bash", "plain,fish", "plain,zsh"]),
         (("train", "--batch"), ["plain,--batch-size"]),
         (("train", "--pooling", "me"), ["plain,mean", "plain,mean-no-cls"]),
@@ -46,7 +47,7 @@ def test_runs_are_completed_by_name_and_files_by_the_shell(
     contrast: Contrast, complete: Contrast, words: tuple[str, ...]
 ) -> None:
     contrast(*train("--data", "tiny/labelled.jsonl", "--name", "mine"))
-    assert complete(*words, "m").out.split() == ["plain,mine", "file,m"]
+    assert complete(*words, "m").out.split() == ["file,m", "plain,mine"]
     assert complete("--runs-dir", "elsewhere", *words, "m").out.split() == ["file,m"]
 
 
@@ -78,7 +79,10 @@ def test_bash_completes(tmp_path: Path, contrast: Contrast) -> None:
     command = tmp_path / "contrast"
     command.write_text(f'#!/bin/sh\nexec {shlex.join(COMMAND)} "$@"\n')
     command.chmod(0o755)
-    script = f"{contrast('completion', 'bash').out}\nCOMP_WORDS=(contrast swe) COMP_CWORD=1\n"
-    script += f'_contrast_completion {command}\necho "${{COMPREPLY[@]}}"'
+    contrast(*train("--data", "tiny/labelled.jsonl", "--name", "mine"))
+    script = contrast("completion", "bash").out + "compopt() { :; }\n"
+    for words in ("swe", "watch mi", "presets sh"):
+        script += f"COMPREPLY=() COMP_WORDS=(contrast {words}) COMP_CWORD={len(words.split())}\n"
+        script += f'_contrast_completion {command}\necho "${{COMPREPLY[@]}}"\n'
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
-    assert done.stdout.split() == ["sweep"], done.stderr
+    assert done.stdout.split() == ["sweep", "mine", "show"], done.stderr
