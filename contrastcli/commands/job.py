@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from contrastcli.boundary import narrate
 from contrastcli.commands import train
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.runs import directory as runs
@@ -15,7 +16,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.sweeps import Sweep
 from contrastcli.settings import config, presets, sections
 from contrastcli.settings.presets import Preset
-from contrastcli.settings.setting import Setting
+from contrastcli.settings.setting import Setting, spell
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,11 @@ def make_sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
             for item in str(text).split(","):
                 setting.parse(item.strip(), source)
             raise UsageError(f"{key} has several values ({source})", f"--grid {key}={text}")
-    points = {**preset.grid, **sweeps.parse(axes, job.typed)}
+    grid = dict(preset.grid)
+    for key, source in {**config.environment_layer(os.environ).sources, **job.typed.sources}.items():
+        if values := grid.pop(key, ()):
+            narrate(f"note: {source} is set for all cells, instead of {key}={','.join(map(spell, values))} of the grid")
+    points = grid | sweeps.parse(axes, job.typed)
     return sweeps.make(presets.stack(preset), job.typed, points, job.seeds or preset.seeds, job.name, directory)
 
 

@@ -53,6 +53,8 @@ def run(job: Job, axes: Sequence[str], runs_dir: Path, worker: bool = False, wor
     As a `worker` among others of the same sweep, which one of them has written, it waits for none of them. Of so many
     `workers` the others are processes that it starts. Raises ContrastError.
     """
+    if worker and workers > 1:
+        raise UsageError("a --worker starts no others", "leave out --worker, or --workers")
     sweep = with_model_paths(make_sweep(job, axes, runs_dir), runs_dir)
     is_new = job.resume is None and not (worker and sweeps.is_saved(sweep, runs_dir))
     if is_new and not worker:

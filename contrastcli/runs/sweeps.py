@@ -143,7 +143,7 @@ def _written_out(values: str, kind: type[Value]) -> str:
 
 
 def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str | None, directory: Path) -> Sweep:
-    """A new sweep above the layers `below`. What was `typed` is the same in all cells, also if a preset's grid has it.
+    """A new sweep above the layers `below`. What was `typed` is the same in all cells; no `grid` has it.
 
     Raises UsageError.
     """
@@ -155,7 +155,7 @@ def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str
     fixed = {setting.key: (typed.read(setting),) for setting in settings if setting.section == "objective"}
     rest = {key: value for key, value in typed.values.items() if key not in fixed}
     base = configs.resolve([*below, replace(typed, values=rest)])
-    points = {key: values for key, values in grid.items() if key not in typed.values} | fixed
+    points = {**grid, **fixed}
     seed = base.train.seed
     # More seeds than cells are refused below.
     all_seeds = tuple(range(seed, seed + min(seeds, _MOST_CELLS + 1)))

@@ -53,6 +53,7 @@ def test_a_sweep_prints_its_table_on_stdout_and_narrates_on_stderr(contrast: Con
     best = [100 * (Run(Path("runs") / name).status().best or 0) for name in launched]
     assert [value for cell in sweep["cells"] for value in cell["scores"]["dev"]["values"]] == best
     assert contrast("compare", *launched).out.splitlines()[0].split() == ["mine-tau=0.05", "mine-tau=0.07"]
+    refused(contrast("sweep", "--resume", "last", "--worker", "--workers", "2"), 2, "--worker", "leave out --worker")
 
 
 @pytest.mark.parametrize(
@@ -66,6 +67,21 @@ def test_of_several_measures_none_has_the_best(contrast: Contrast, launched: lis
     usual = [word for word in WORDS if word not in ("--dev", "tiny/dev.jsonl")]
     answer = contrast("sweep", *usual, *words)
     assert (answer.code, len(launched)) == (0, 2) and "the best is" not in answer.err
+
+
+@pytest.mark.parametrize("variable", [False, True])
+def test_a_setting_for_all_cells_replaces_the_values_of_a_files_grid_and_says_so(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, variable: bool
+) -> None:
+    Path("grid.toml").write_text('[grid]\n"objective.tau" = [0.05, 0.07]\n"train.batch_size" = [4, 8]\n')
+    words, source = ["--tau", "0.1"], "--tau"
+    if variable:
+        monkeypatch.setenv("CONTRAST_OBJECTIVE_TAU", "0.1")
+        words, source = [], "CONTRAST_OBJECTIVE_TAU"
+    usual = [word for word in WORDS if word not in ("--batch-size", "8")]
+    answer = contrast("sweep", "--config", "grid.toml", *usual, *words, "--name", "s", "--json", "--dry-run")
+    assert [cell["name"] for cell in json.loads(answer.out)] == ["s-batch_size=4", "s-batch_size=8"]
+    assert f"note: {source} is set for all cells, instead of objective.tau=0.05,0.07 of the grid\n" in answer.err
 
 
 def test_training_with_seeds_is_a_sweep_without_a_grid(contrast: Contrast, launched: list[str]) -> None:

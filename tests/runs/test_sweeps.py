@@ -174,10 +174,3 @@ def test_a_published_grid_is_a_sweep_without_notes(tmp_path: Path, name: str) ->
     sweep = sweeps.make(presets.stack(known), flags(), known.grid, known.seeds, "s", tmp_path)
     assert known.about.what and known.about.paper and known.grid
     assert all(cell.config.notes == () for cell in sweep.cells(tmp_path))
-
-
-def test_a_users_setting_replaces_the_values_of_a_grid(tmp_path: Path) -> None:
-    known, given = presets.find("simace-grid"), flags("objective.tau=0.1", "train.lr=1e-4")
-    sweep = sweeps.make(presets.stack(known), given, known.grid, 1, "s", tmp_path)
-    assert names(sweep) == ["s-batch_size=32", "s-batch_size=64", "s-batch_size=128"]
-    assert {(c.config.train.lr, c.config.flat()["objective.tau"]) for c in sweep.cells(tmp_path)} == {(1e-4, 0.1)}
