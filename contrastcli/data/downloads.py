@@ -169,6 +169,9 @@ def explained(
             if (of_system := system_error(cause)) and of_system.errno in _OF_THE_DISK:
                 with writing_to(Path(constants.HF_HUB_CACHE), "keep the cache on another disk: export HF_HOME=DIR"):
                     raise of_system from None
+            if constants.HF_HUB_OFFLINE and isinstance(cause, ConnectionError):
+                what = f"{repo.title} is not in the hub cache, and HF_HUB_OFFLINE is set"
+                raise Unreachable(what, "unset HF_HUB_OFFLINE, or give a file of this machine") from None
             cause = cause.__cause__ or cause.__context__
         raise DataError(f"{other.format(repo.title)}: {error_text(error.__cause__ or error)}", hint) from None
 
