@@ -157,7 +157,7 @@ def earlier_rate(config: Config, runs_dir: Path) -> tuple[float | None, str]:
 def changed(run: Run, flags: Layer) -> Config:
     """The settings of a run to resume, with those that were typed. Raises UsageError for one that may not change."""
     stored = configs.file_layer(run.config_path, f"run {run.name}")
-    before, after = configs.resolve([stored]), configs.resolve([stored, flags])
+    before, after = run.config(), configs.resolve([stored, flags])
     if fixed := configs.conflicts(before, after):
         settings, values = sections.settings_of(after.spec), after.flat()
         public = [key for key in flags.values if not settings[key].secret]

@@ -45,8 +45,8 @@ def _spec(name: str, table: Mapping[str, Any]) -> Spec:
     return Spec(name, **own)
 
 
-def find_objective(name: str, source: str = "") -> Spec:
-    """The objective of that name. Raises UsageError, with the source of the name."""
+def find_objective(name: str, source: str = "", remedy: str = "") -> Spec:
+    """The objective of that name. Raises UsageError, with the source of the name, and a remedy to try first."""
     by_name = {spec.name: spec for spec in built_in()}
     # Entry points are loaded only for a name that is not built in.
     if name not in by_name:
@@ -56,7 +56,8 @@ def find_objective(name: str, source: str = "") -> Spec:
     if name not in by_name:
         what, ours = f"there is no objective '{name}'", by_name.get(our_name(name))
         hint = f"did you mean '{ours.name}', which trains on {', '.join(ours.needs)}?" if ours else ""
-        raise UsageError(what, hint or nearest(name, by_name), key="objective.name", source=source)
+        remedies = [*filter(None, [remedy]), hint or nearest(name, by_name)]
+        raise UsageError(what, remedies, key="objective.name", source=source)
     return by_name[name]
 
 

@@ -134,7 +134,8 @@ def resolve(layers: Sequence[Layer]) -> Config:
     """One config from layers, the lowest first. Raises UsageError for unknown keys and bad values."""
     stated, reset = _stack([Layer.of({OBJECTIVE.key: OBJECTIVE.default}, "default"), *layers])
     top = dict(stated)[OBJECTIVE.key]
-    spec = catalogue.find_objective(str(top.values[OBJECTIVE.key]), top.sources[OBJECTIVE.key])
+    install = "install the package that it comes from" if top.to_read else ""
+    spec = catalogue.find_objective(str(top.values[OBJECTIVE.key]), top.sources[OBJECTIVE.key], install)
     settings = sections.settings_of(spec)
     notes = [_unused(key, spec, layer) for key, layer in stated if key not in settings]
     known = [(key, layer) for key, layer in stated if key in settings]

@@ -87,3 +87,16 @@ def test_a_run_of_a_later_version_can_be_read_but_not_resumed(contrast: Contrast
     assert contrast("query", "a", "b", "--model", "simple").code == 0
     words = ("train", "--resume", "simple", "--max-steps", "6")
     refused(contrast(*words), 2, "model.rotation is of a later version", "pip install --upgrade contrastcli")
+
+
+@pytest.mark.parametrize("words", [("runs", "show"), ("compare", "simple"), ("train", "--no-ui", "--resume")])
+def test_a_run_whose_objective_is_of_a_package_that_has_gone_asks_for_it(
+    contrast: Contrast, run: Run, words: tuple[str, ...]
+) -> None:
+    other = Run(Path("runs/other"))
+    shutil.copytree(run.path, other.path)
+    settings = run.config_path.read_text().replace('name = "pairsupcon"', 'name = "angular"')
+    other.config_path.write_text(settings)
+    assert 'name = "angular"' in settings
+    refused(contrast(*words, "other"), 2, "there is no objective 'angular'", "install the package that it comes from")
+    assert contrast("query", "a", "b", "--model", "other").code == 0
