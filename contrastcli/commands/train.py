@@ -259,7 +259,10 @@ def _prepare(config: Config, run: Run, shared: bool) -> tuple[Run, Plan] | None:
     from contrastcli.training.setup import load_untrained
 
     processes = world()
-    plan = make_plan(config)
+    try:
+        plan = make_plan(config)
+    except DataError as error:
+        raise (_moved(run, error) if run.exists() else error) from None
     status = run.status() if run.exists() else None
     if status and status.state == "finished" and (text := _ended(run, plan, status)):
         check_rows(run.environment_path, plan)
@@ -279,6 +282,16 @@ def _prepare(config: Config, run: Run, shared: bool) -> tuple[Run, Plan] | None:
                 load_encoder(folder)
         _write(plan.config, run, status is None, shared)
     return Run(Path(processes.broadcast(str(run.path))), run.is_elsewhere), plan
+
+
+def _moved(run: Run, error: DataError) -> DataError:
+    """An error in the data of a run to resume, with the command for data that are elsewhere now."""
+    key = error.key if error.key in ("dev.data", "dev.corpus", "dev.general") else "data.train"
+    files = Environment.read(run.environment_path).data.get("files", []) if key == "data.train" else []
+    path = files[0] if len(files) == 1 and Path(files[0]).exists() else "PATH"
+    there = f"contrast train --resume {run.word} {shlex.join(sections.find_setting(key).words(path))}"
+    others = [one for one in error.remedies if isinstance(one, str)]
+    return DataError(error.what, [f"name where they are now: {there}", *others], key=error.key)
 
 
 def _ended(run: Run, plan: Plan, status: Status) -> str:

@@ -256,21 +256,21 @@ def _in_other_units(config: Config, value: float) -> list[Use]:
 
 
 def conflicts(before: Config, after: Config) -> list[str]:
-    """The settings that differ although a resume may not change them; for "auto" the first start has chosen."""
-    old, settings = before.flat(), sections.settings_of(after.spec)
-    old |= {"dev.data": "auto"} if after.dev.data == "auto" else {}
-    return [key for key, value in after.flat().items() if value != old.get(key) and not settings[key].resumable]
+    """The settings that differ although a resume may not change them: dev data may have moved, but not come or gone."""
+    old, new, settings = before.flat(), after.flat(), sections.settings_of(after.spec)
+    is_other = {key: "none" in (old[key], new[key]) for key in ("dev.data", "dev.general")}
+    fixed = [key for key in new if not settings[key].resumable or is_other.get(key)]
+    return [key for key in fixed if new[key] != old.get(key)]
 
 
 def fixed(config: Config) -> dict[str, str]:
-    """The settings that a resume may not change, as they are written, but for names of models and files.
+    """The settings that a resume may not change, as they are written, but for names of models and a file.
 
-    Those may have moved; models and rows are recorded by what they hold.
+    Those may have moved; models are recorded by what they hold.
     """
-    named = {"dev.data", "dev.corpus", "dev.general", "data.false_negatives"}
     settings, flat = sections.settings_of(config.spec), config.flat()
-    keys = (key for key, one in settings.items() if not (one.resumable or one.names_model or key in named))
-    return {key: spell(flat[key]) for key in keys}
+    keys = (key for key, one in settings.items() if not (one.resumable or one.names_model))
+    return {key: spell(flat[key]) for key in keys if key != "data.false_negatives"}
 
 
 def changes(before: Config, after: Config) -> list[str]:

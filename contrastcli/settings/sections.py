@@ -204,20 +204,27 @@ class Dev(Section, frozen=True, kw_only=True):
     data: Annotated[
         str,
         about_data(
-            "pairs, scored or not: file, hub name, stsb, starter, split:5%, none or auto", flag="--dev", essential=True
+            "pairs, scored or not: file, hub name, stsb, starter, split:5%, none or auto",
+            flag="--dev",
+            essential=True,
+            resumable=True,
         ),
     ] = "auto"
     metric: Annotated[
         Metric, about_data("what is measured; auto: spearman of scored and labelled pairs, else ndcg@10", flag="")
     ] = "auto"
     corpus: Annotated[
-        str, about_data("more texts to rank: file or hub name; without, texts of the training data", flag="")
+        str,
+        about_data(
+            "more texts to rank: file or hub name; without, texts of the training data", flag="", resumable=True
+        ),
     ] = ""
     general: Annotated[
         str,
         about_data(
             "a set that shows what is forgotten: file, hub name, stsb, starter or none; "
-            "auto: starter, beside data of one's own"
+            "auto: starter, beside data of one's own",
+            resumable=True,
         ),
     ] = "auto"
     keep_general: Annotated[

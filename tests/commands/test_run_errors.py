@@ -167,6 +167,34 @@ def test_a_resume_cannot_change_what_the_run_was(contrast: Contrast, run: Run) -
     assert run.config_path.read_bytes() == before
 
 
+def test_data_that_have_moved_are_named_for_a_resume_and_must_be_the_same(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("labelled", "dev"):
+        shutil.copy(f"tiny/{name}.jsonl", f"{name}.jsonl")
+    place = Path.cwd()
+    usual = train("--data", "labelled.jsonl", "--name", "one", "--no-ui")
+    words = [word.replace("tiny/dev", "dev").replace("tiny/", f"{place}/tiny/") for word in usual]
+    assert contrast(*words).code == 0
+    (place / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    resume = ["train", "--resume", "../runs/one", "--max-steps", "3", "--no-ui"]
+    answer = contrast(*resume)
+    named = f"name where they are now: contrast train --no-ui --resume ../runs/one --data {place}/labelled.jsonl"
+    refused(answer, 3, "there is no file or folder labelled.jsonl", named)
+    resume += ["--data", f"{place}/labelled.jsonl"]
+    refused(
+        contrast(*resume),
+        3,
+        "there is no file or folder dev.jsonl",
+        "contrast train --no-ui --resume ../runs/one --dev PATH",
+    )
+    refused(contrast(*resume, "--dev", "none"), 2, "a resumed run cannot change dev.data")
+    refused(contrast(*resume, "--dev", "starter"), 3, "the rows of starter are not those that the run began with")
+    assert contrast(*resume, "--dev", f"{place}/dev.jsonl").code == 0
+    assert Run(place / "runs/one").status().step == 3
+
+
 RESUME = "train --resume simple --max-steps 6"
 TRAIN_FROM_IT = "train --backbone simple --data tiny/labelled.jsonl --dev none --batch-size 8"
 

@@ -24,6 +24,8 @@ EXECUTION = {f"train.{name}" for name in ("seed", "device", "token_budget", "log
     *ALERTS,
 }
 RESUMABLE = EXECUTION - {"train.seed"} | {"train.epochs", "train.max_steps", "data.train", "dev.patience"}
+# Whose rows are those that the run began with, wherever they are.
+RESUMABLE |= {"dev.data", "dev.corpus", "dev.general"}
 
 
 COLOURS = {"red": 1, "green": 2}
@@ -140,12 +142,6 @@ def test_a_resume_may_change_what_says_so_and_nothing_else() -> None:
     changed = {key: config.resolve([Layer.of({key: other(SIMCSE[key])}, "here")]) for key in keys}
     may_change = {key for key, after in changed.items() if key not in config.conflicts(before, after)}
     assert may_change == {key for key in keys if SIMCSE[key].resumable}
-
-
-def test_what_a_run_has_chosen_for_auto_is_no_change() -> None:
-    chosen = config.resolve([Layer.of({"dev.data": "split:5%"}, "run")])
-    assert config.conflicts(chosen, config.resolve([])) == []
-    assert config.conflicts(chosen, config.resolve([Layer.of({"dev.data": "stsb"}, "--dev")])) == ["dev.data"]
 
 
 def test_runs_that_differ_in_execution_only_are_one_method() -> None:
