@@ -165,19 +165,32 @@ def _check_head(config: Config) -> None:
 
 
 def _stack(layers: Sequence[Layer]) -> tuple[Stated, Stated]:
-    """What the layers state, and what of it a higher one resets by choosing another objective or similarity."""
+    """What the layers state, and what of it a higher one resets by choosing another objective or similarity.
+
+    What is typed, the environment included, is for whichever there is, and so is what a file states of an objective
+    where none has been chosen; a margin in a file is in the unit of the similarity there.
+    """
     stated: list[tuple[str, Layer]] = []
     reset: list[tuple[str, Layer]] = []
-    before = _choices(stated)
+    before, chosen, for_any = _choices(stated), False, list[Layer]()
     for layer in layers:
         after = _choices([*stated, *((key, layer) for key in layer.values)])
         # As text, in which a NaN equals itself.
         changed = [key for key in RESETS if str(after.get(key)) != str(before.get(key))]
-        prefixes = tuple(prefix for key in changed for prefix in RESETS[key])
-        reset += [(key, lower) for key, lower in stated if key.startswith(prefixes)]
-        stated = [(key, lower) for key, lower in stated if not key.startswith(prefixes)]
+        for choice in changed:
+            bound = [
+                (key, lower)
+                for key, lower in stated
+                if key.startswith(RESETS[choice])
+                and (choice in lower.values or lower not in for_any or not (lower.text or choice == OBJECTIVE.key))
+            ]
+            reset += bound
+            stated = [one for one in stated if one not in bound]
         stated += [(key, layer) for key in layer.values]
         before = _choices(stated) if changed else after
+        has_own = OBJECTIVE.key in layer.values
+        for_any += [] if has_own or (chosen and not layer.text) else [layer]
+        chosen |= has_own and layer is not layers[0]
     return stated, reset
 
 

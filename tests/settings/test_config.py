@@ -75,15 +75,26 @@ def test_files_that_do_not_exist_are_no_layers() -> None:
 
 
 def test_choosing_another_objective_resets_what_was_inherited() -> None:
+    own = file("[objective]\nmargin = 0.5")
     preset = file("[objective]\nname = 'simcse'\ntau = 0.9\nmlm_weight = 0.5\n[train]\nlr = 0.001")
-    resolved = config.resolve([preset, environment(CONTRAST_OBJECTIVE_MARGIN="0.5"), flags(objective__name="simace")])
+    resolved = config.resolve([own, preset, flags(objective__name="simace")])
     assert (resolved.flat()["objective.tau"], resolved.flat()["objective.mlm_weight"]) == (0.06, 0.0)
     assert resolved.train.lr == 0.001
     assert sorted(resolved.notes) == [
-        "objective.margin = 0.5 of CONTRAST_OBJECTIVE_MARGIN was for another objective or similarity, and is 10",
+        "objective.margin = 0.5 of run.toml was for another objective or similarity, and is 10",
         "objective.mlm_weight = 0.5 of run.toml was for another objective or similarity, and is 0",
         "objective.tau = 0.9 of run.toml was for another objective or similarity, and is 0.06",
     ]
+
+
+def test_choosing_an_objective_keeps_what_was_stated_for_none() -> None:
+    own, preset = file("[objective]\nsymmetric = true"), file("[objective]\nname = 'simcse'\ntau = 0.9")
+    typed = environment(CONTRAST_OBJECTIVE_TAU="0.5", CONTRAST_OBJECTIVE_MARGIN="15")
+    for layers in ([own, typed], [own, preset, typed]):
+        made = objective(*layers, flags(objective__name="simace"))
+        assert (made["tau"], made["margin"], made["symmetric"]) == (0.5, 15, True)
+    chosen = environment(CONTRAST_OBJECTIVE_NAME="simcse", CONTRAST_OBJECTIVE_TAU="0.5")
+    assert objective(chosen, flags(objective__name="simace"))["tau"] == 0.06
 
 
 def test_choosing_another_objective_keeps_what_was_typed_with_it() -> None:

@@ -227,7 +227,7 @@ def test_a_variable_of_no_setting_is_named_and_the_form_still_works(monkeypatch:
 
 
 def test_defaults_that_are_wrong_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(name: str, source: str = "") -> Spec:
+    def broken(*words: str) -> Spec:
         raise UsageError("a package is broken", "remove it")
 
     monkeypatch.setattr(catalogue, "find_objective", broken)
