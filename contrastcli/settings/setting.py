@@ -7,6 +7,7 @@ import csv
 import io
 import math
 import re
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import Annotated, Any, Literal, cast, get_args, get_origin
 import msgspec
 from msgspec import NODEFAULT, Meta, structs
 
-from contrastcli.errors import Hint, UsageError, Use
+from contrastcli.errors import Hint, Remedy, UsageError, Use
 from contrastcli.settings.other_names import our_name
 
 Value = str | int | float | bool
@@ -182,7 +183,11 @@ class Setting:
             if isinstance(value, str) and self.kind in (int, float) and self.kind(value) is not None:
                 hint += ", without quotes"
         said = self.shown(value) if isinstance(value, str) else value
-        uses = [Use(option, text, "use") for option, text in map(self.words, self.meant(str(value)))]
+        meant = self.meant(str(value))
+        uses: list[Remedy] = [Use(option, text, "use") for option, text in map(self.words, meant)]
+        if source == self.variable:
+            # Typed beside it, a flag would leave the variable as wrong.
+            uses = [f"export {self.variable}={shlex.quote(text)}" for text in meant]
         remedies: Hint = [*uses, f"another: {hint}"] if uses else hint
         raise UsageError(f"{self.key} is {said!r}", remedies, key=self.key, source=source)
 
@@ -195,8 +200,9 @@ class Setting:
             plain = re.sub(r"[\[\](){}'\" ]", "", typed)
             with suppress(msgspec.ValidationError):
                 return [msgspec.convert(plain, self.type)] if plain not in ("", typed) else []
-        begin = re.match(r"[\d.]+(e-?\d+)?", typed) if self.kind is float else None
-        number = begin[0] if begin and typed[begin.end() :].isalpha() else meant
+        # A number in radians would be another one in degrees.
+        with_unit = re.fullmatch(r"([\d.]+(?:e-?\d+)?) ?(?:°|(?!rad)[^\W\d_]+)", typed) if self.kind is float else None
+        number = with_unit[1] if with_unit else meant
         with suppress(ValueError):
             large = re.fullmatch(r"([\d.]+?)\.?0*e\+0([4-9])", f"{float(words.removesuffix('%')):e}")
             if self.kind is float and "at most 1" in self.bounds and (percent := float(words.removesuffix("%"))) >= 5:

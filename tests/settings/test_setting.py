@@ -27,6 +27,7 @@ RESUMABLE = EXECUTION - {"train.seed"} | {"train.epochs", "train.max_steps", "da
 # Whose rows are those that the run began with, wherever they are.
 RESUMABLE |= {"dev.data", "dev.corpus", "dev.general"}
 
+MARGIN = SETTINGS["objective.margin"]
 
 COLOURS = {"red": 1, "green": 2}
 
@@ -239,6 +240,7 @@ def test_an_error_carries_the_setting_and_where_its_value_is_from(key: str, valu
     [
         *[("model.lora", "5000.0"), ("train.batch_size", "2e6"), ("train.seed", "1e10"), ("train.seed", 10**23)],
         *[("train.weight_decay", "15,5"), ("objective.tau", "0,0"), ("objective.similarity", ["angle", "cosine"])],
+        ("objective.margin", "0.2rad"),
     ],
 )
 def test_no_hint_gives_a_value_that_is_refused(key: str, value: object) -> None:
@@ -247,3 +249,13 @@ def test_no_hint_gives_a_value_that_is_refused(key: str, value: object) -> None:
     (hint,) = raised.value.remedies
     several = "; for several: contrast sweep --grid objective.similarity=angle,cosine"
     assert str(hint).endswith(several) == isinstance(value, list)
+
+
+@pytest.mark.parametrize(
+    ("source", "hint"), [("--margin", "use --margin 10, or"), (MARGIN.variable, f"export {MARGIN.variable}=10, or")]
+)
+def test_a_hint_gives_the_value_where_it_was_given(source: str, hint: str) -> None:
+    for typed in ("10°", "10deg", "10,0"):
+        with pytest.raises(UsageError) as raised:
+            MARGIN.check(typed, source)
+        assert raised.value.hint.startswith(hint.replace("10", "10.0") if typed == "10,0" else hint)
