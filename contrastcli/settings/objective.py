@@ -84,11 +84,11 @@ class ObjectiveSettings(Section, frozen=True, kw_only=True):
 
     @classmethod
     def defaults(cls, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """Every default, given the values that were chosen."""
+        """Every default, given the values that were chosen: with another similarity than its own, that one's margin."""
         defaults = {s.name: s.default for s in describe("objective", cls).values()}
-        similarity = SIMILARITIES.get(str((defaults | dict(chosen)).get("similarity")))
-        if similarity and "margin" in defaults:
-            defaults["margin"] = similarity.default_margin
+        own, name = (str(values.get("similarity")) for values in (defaults, defaults | dict(chosen)))
+        if name != own and name in SIMILARITIES and "margin" in defaults:
+            defaults["margin"] = SIMILARITIES[name].default_margin
         return defaults
 
 
@@ -119,8 +119,9 @@ class Spec:
     The views are the rows' columns (anchor, positive, negative, negative_2 …) and those that auxiliaries add. `labels`
     are the labels that the loss uses (0 entailment, 1 neutral, 2 contradiction); rows with others are dropped.
     `grouped` keeps the rows of one anchor in one batch. With `copies` a sentence is read twice, as its own positive.
-    `negatives` counts an anchor's negatives, given the rows and the hard negatives of a batch. `measured` are the
-    scores that `MEASURED` describes. `about` says in plain words what it pulls together and pushes apart.
+    `negatives` counts an anchor's negatives, given the rows and the hard negatives of a batch: without it, the other
+    rows' positives and all hard negatives. `measured` are the scores that `MEASURED` describes. `about` says in plain
+    words what it pulls together and pushes apart.
     """
 
     name: str

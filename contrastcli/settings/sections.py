@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache, partial
 from typing import Annotated, Literal
 
@@ -345,13 +346,17 @@ RESETS = {OBJECTIVE.key: ("objective.",), "objective.similarity": ("objective.ma
 
 @cache
 def settings_of(*specs: Spec) -> Mapping[str, Setting]:
-    """Every setting of runs with these objectives, by key; the first, if several have the same key."""
+    """Every setting of runs with these objectives, by key; the first, if several have the same key.
+
+    That of an objective which is called as one of another section has no option.
+    """
+    others = {s.key: s for section, struct in SECTIONS.items() for s in describe(section, struct).values()}
+    taken = {s.flag for s in others.values()}
     by_key = {OBJECTIVE.key: OBJECTIVE}
     for spec in specs:
-        by_key |= {s.key: s for s in spec.describe().values() if s.key not in by_key}
-    for section, struct in SECTIONS.items():
-        by_key |= {s.key: s for s in describe(section, struct).values()}
-    return by_key
+        own = {s.key: replace(s, flag="") if s.flag in taken else s for s in spec.describe().values()}
+        by_key |= {key: s for key, s in own.items() if key not in by_key}
+    return by_key | others
 
 
 def all_settings() -> Mapping[str, Setting]:

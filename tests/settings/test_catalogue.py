@@ -10,8 +10,8 @@ import pytest
 from msgspec import Meta
 
 from contrastcli.errors import UsageError
-from contrastcli.settings import catalogue
-from contrastcli.settings.objective import ObjectiveSettings, SimilarityName, Spec
+from contrastcli.settings import catalogue, sections
+from contrastcli.settings.objective import Margin, ObjectiveSettings, SimilarityName, Spec
 from contrastcli.training.auxiliaries.auxiliary import import_named
 from support.packages import bring_objective
 from support.settings import config
@@ -97,6 +97,24 @@ def test_objectives_have_names_of_their_own_a_paper_and_a_description() -> None:
     names = [spec.name for spec in catalogue.built_in()]
     assert len(names) == len(set(names))
     assert [spec.name for spec in catalogue.built_in() if not spec.paper or len(spec.about) <= 20] == []
+
+
+def test_an_own_margin_is_the_default_with_the_own_similarity_alone() -> None:
+    class Own(ObjectiveSettings, frozen=True, kw_only=True):
+        similarity: SimilarityName = "angle"
+        margin: Margin = 5.0
+
+    assert Own.defaults({})["margin"] == Own.defaults({"similarity": "angle"})["margin"] == 5.0
+    assert [Own.defaults({"similarity": name})["margin"] for name in ("arc", "cosine")] == [10.0, 0.0]
+
+
+def test_an_own_setting_that_is_called_as_an_option_is_set_by_its_key() -> None:
+    class Own(ObjectiveSettings, frozen=True, kw_only=True):
+        lr: float = 1.0
+
+    settings = sections.settings_of(replace(OUTSIDE, settings=Own))
+    assert settings["objective.lr"].words("2") == ["--set", "objective.lr=2"]
+    assert settings["train.lr"].words("2") == ["--lr", "2"]
 
 
 @pytest.mark.parametrize("spec", catalogue.built_in(), ids=lambda spec: spec.name)
