@@ -184,7 +184,7 @@ def stop(run: Run, wait: float) -> None:
 @cli.command(params=[*options.COMPARING])
 @click.pass_obj
 def compare(directory: Path, /, words: Sequence[str], plot: bool, json: bool, form: str, **request: Any) -> None:
-    """Compare the settings and results of runs and models.
+    """Compare the settings and results of runs, sweeps and models.
 
     Runs that differ only in their seed are one method, with mean and standard deviation. Each two methods get Welch's
     test, three and more with Holm's correction.

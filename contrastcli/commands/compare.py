@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from contrastcli.boundary import narrate
 from contrastcli.errors import DataError, Unmet, UsageError, Use
 from contrastcli.evaluation import run_scores
 from contrastcli.model.locate import ModelRef, is_word_vectors, resolve
-from contrastcli.runs.directory import Run
+from contrastcli.runs.directory import Run, list_runs
 from contrastcli.runs.results import Comparison, Method, ScoreName, Welch
 from contrastcli.settings.setting import Value
 from contrastcli.show import console, pictures, plots
@@ -34,13 +35,11 @@ def check(
 ) -> list[Compared]:
     """The runs and models that words name, each once, and a folder for pictures that can be written.
 
-    Raises UsageError if there is only one, or more than two to `require` something of; DataError for a model that is
-    not there; RunError if the folder cannot be written.
+    A sweep, or a method with several seeds, is all its runs. Raises UsageError if there is only one, DataError for a
+    model that is not there; RunError if the folder cannot be written.
     """
-    refs = [resolve(word, directory) for word in words]
+    refs = [resolve(name, directory) for word in words for name in _named(word, directory)]
     chosen = list({ref.name: ref.run or ref for ref in refs}.values())
-    if require and len(chosen) > 2:
-        raise UsageError("--require is for two models, the one before and the one after", "name two")
     if how["columns"] and not dev:
         raise UsageError("--columns says what the data of --dev hold, and there are none", "add --dev FILE")
     for ref in refs:
@@ -53,6 +52,12 @@ def check(
     return chosen
 
 
+def _named(word: str, directory: Path) -> list[str]:
+    """The runs of a sweep or a method, whose names begin with its own and go on with values; for others the word."""
+    cells = [run.name for run in list_runs(directory)[::-1] if re.match(rf"{re.escape(word)}-[^=]+=", run.name)]
+    return [word] if (directory / word).exists() or not cells else cells
+
+
 def compare(
     chosen: Sequence[Compared], bootstrap: bool, dev: str | None, require: str | None = None, **how: Any
 ) -> Comparison:
@@ -61,6 +66,8 @@ def compare(
     `how` is what `read_dev` takes. Raises DataError and UsageError.
     """
     compared = run_scores.compare(chosen)
+    if require and len(compared.groups) > 2:
+        raise UsageError("--require is for two models, the one before and the one after", "name two")
     for method in compared.groups:
         if method.n < (finished := sum(run.state == "finished" for run in method.runs)):
             names = ", ".join(run.name for run in method.runs)
@@ -70,12 +77,7 @@ def compare(
         from contrastcli.data.dev_data import read_dev
         from contrastcli.evaluation.significance import compare_models
 
-        seed = _common_seed(compared.groups, {one.name for one in chosen if isinstance(one, Run)})
-        picked = [min(method.runs, key=lambda run: run.seed != seed).name for method in compared.groups]
-        tested = [one for one in chosen if one.name in picked or len(chosen) == 2]
-        if len(tested) < len(chosen):
-            which = "the first" if seed is None else f"seed {seed}"
-            narrate(f"note: of runs that differ in their seed, {which} is tested: {', '.join(picked)}")
+        tested = _one_of_each(compared.groups, chosen)
         data = read_dev(dev, **how) if dev else dev_data([one for one in tested if isinstance(one, Run)])
         # Among fewer texts than in a training the same queries are easier.
         if told := (*([f"{dev}: {data}"] if dev else []), *data.notes):
@@ -88,11 +90,18 @@ def compare(
     return compared
 
 
-def _common_seed(methods: Sequence[Method], runs: Collection[str]) -> Value | None:
-    """The first seed that every method of these runs has; None without one."""
-    seeds = [{run.seed for run in method.runs} for method in methods if method.runs[0].name in runs]
+def _one_of_each(methods: Sequence[Method], chosen: Sequence[Compared]) -> list[Compared]:
+    """One run of each method, by the first seed that all of them have; of two that were chosen both."""
+    names = {one.name for one in chosen if isinstance(one, Run)}
+    seeds = [{run.seed for run in method.runs} for method in methods if method.runs[0].name in names]
     common = set[Value]().union(*seeds).intersection(*seeds)
-    return next((run.seed for method in methods for run in method.runs if run.seed in common), None)
+    seed = next((run.seed for method in methods for run in method.runs if run.seed in common), None)
+    picked = [min(method.runs, key=lambda run: run.seed != seed).name for method in methods]
+    tested = [one for one in chosen if one.name in picked or len(chosen) == 2]
+    if len(tested) < len(chosen):
+        which = "the first" if seed is None else f"seed {seed}"
+        narrate(f"note: of runs that differ in their seed, {which} is tested: {', '.join(picked)}")
+    return tested
 
 
 def check_required(compared: Comparison, require: str | None) -> None:

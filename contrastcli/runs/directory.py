@@ -355,12 +355,9 @@ def match_name(word: str, names: Sequence[str], directory: Path, kind: str, comm
     Raises DataError; without any names its hint is the command that makes one of that kind.
     """
     if not names:
-        other = not directory.exists() and (directory.parent / "runs").is_dir()
-        hint = (
-            f"did you mean --runs-dir {shlex.quote(str(directory.parent / 'runs'))}?"
-            if other
-            else f"make one: {command}"
-        )
+        usual = directory.parent / "runs"
+        is_other = not directory.exists() and usual.is_dir()
+        hint = f"did you mean --runs-dir {shlex.quote(str(usual))}?" if is_other else f"make one: {command}"
         raise DataError(f"there is no {kind} in {directory}", hint)
     if word == "last":
         return names[0]
@@ -369,7 +366,10 @@ def match_name(word: str, names: Sequence[str], directory: Path, kind: str, comm
         several = f"name them with blanks between: {word.replace(',', ' ')}" if "," in word else ""
         raise DataError(f"there is no {kind} '{word}' in {directory}", several or nearest(word, names, "contrast runs"))
     if len(matches) > 1:
-        raise DataError(f"'{word}' means {len(matches)} {kind}s", f"name what is meant: {' '.join(matches[:20])}")
+        raise DataError(
+            f"'{word}' means {len(matches)} {kind}s",
+            f"name what is meant: {' '.join(matches[:20])}{' …' * (len(matches) > 20)}",
+        )
     return matches[0]
 
 

@@ -52,7 +52,13 @@ def test_a_sweep_prints_its_table_on_stdout_and_narrates_on_stderr(contrast: Con
     assert [cell["settings"] for cell in sweep["cells"]] == [{"objective.tau": 0.05}, {"objective.tau": 0.07}]
     best = [100 * (Run(Path("runs") / name).status().best or 0) for name in launched]
     assert [value for cell in sweep["cells"] for value in cell["scores"]["dev"]["values"]] == best
-    assert contrast("compare", *launched).out.splitlines()[0].split() == ["mine-tau=0.05", "mine-tau=0.07"]
+    compared = contrast("compare", *launched)
+    assert compared.out.splitlines()[0].split() == ["mine-tau=0.05", "mine-tau=0.07"]
+    # A sweep, and a method of one, are their runs.
+    assert contrast("compare", "mine") == contrast("compare", "mine-tau=0.05", "mine-tau=0.07") == compared
+    assert "seed 42 is tested" in contrast("compare", "mine", "--require", "not-worse", "--dev", "tiny/dev.jsonl").err
+    three = contrast("compare", "mine", "tiny/backbone", "--require", "better", "--dev", "tiny/dev.jsonl")
+    refused(three, 2, "--require is for two models", "name two")
     refused(contrast("sweep", "--resume", "last", "--worker", "--workers", "2"), 2, "--worker", "leave out --worker")
 
 
