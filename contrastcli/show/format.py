@@ -102,11 +102,15 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> s
 def latex_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table for the package booktabs; rows with a second cell begin a group of those without."""
     body = [[cell(value) for value in row] for row in rows]
-    head, *lines = [" & ".join(str(text).translate(_TEX) for text in row) + r" \\" for row in (header, *body)]
+    head, *lines = [" & ".join(map(_in_tex, row)) + r" \\" for row in (header, *body)]
     grouped = any(len(row) > 1 and not row[1] for row in body)
     spaced = [f"\\addlinespace\n{line}" if n and grouped and body[n][1] else line for n, line in enumerate(lines)]
     top = rf"\begin{{tabular}}{{{''.join('r' if numeric else 'l' for numeric in _numeric(header, body))}}}"
     return "\n".join([top, r"\toprule", head, r"\midrule", *spaced, r"\bottomrule", r"\end{tabular}"])
+
+
+def _in_tex(text: str) -> str:
+    return re.sub(r"(?<![\w.])-(?=\d)", "$-$", text.translate(_TEX))
 
 
 TABLES: Mapping[str, Callable[[Sequence[str], Iterable[Sequence[object]]], str]] = {

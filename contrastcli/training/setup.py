@@ -228,7 +228,10 @@ def make_loss(spec: Spec, settings: ObjectiveSettings) -> Loss:
     def loss(views: Views, rows: Rows, heads: nn.ModuleDict) -> Result:
         nonlocal is_checked
         with _own_code(spec), full_precision(views) as full:
-            value, parts = bound(full, rows, heads)
+            result = bound(full, rows, heads)
+            if not isinstance(result, tuple):
+                raise TypeError("it returns no parts: return loss, {}")
+            value, parts = result
             if not is_checked:
                 _check_result(value, parts)
                 _check_graph(spec, value, (*views.values(), *heads.parameters()))

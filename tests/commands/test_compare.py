@@ -351,7 +351,8 @@ def other(run: Run) -> Run:
     return Run(Path(shutil.copytree(run.path, run.path.with_name("other"))))
 
 
-def test_names_in_latex_are_printed_as_they_are() -> None:
+def test_names_in_latex_are_printed_as_they_are_and_numbers_with_a_minus() -> None:
+    assert r"sw-1 & $-$0.5 \dots{} +1e-05 \\" in latex_table(["", ""], [["sw-1", "-0.5 … +1e-05"]])
     assert r"\textbackslash{}a\textasciicircum{}2\textasciitilde{}\_b" in latex_table([r"\a^2~_b"], [])
 
 

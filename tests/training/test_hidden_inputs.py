@@ -168,7 +168,7 @@ def _fails(error: type[BaseException]) -> object:
 BROKEN: dict[str, tuple[Callable[[Tensor], object], str]] = {
     "an error without a text": (lambda a: vars(SPEC)["x"], "there is no 'x'"),
     "an exit": (lambda a: _fails(SystemExit), "a reason"),
-    "a loss alone": (lambda a: a.sum(), "iteration over"),
+    "a loss alone": (lambda a: a.sum(), "it returns no parts"),
     "a number": (lambda a: (5.0, {}), "its loss is not a tensor of one number"),
     "a loss for each row": (lambda a: (a.sum(1), {}), "its loss is not a tensor of one number"),
     "no gradient": (lambda a: (a.sum().detach(), {}), "its loss does not depend on the embeddings"),
