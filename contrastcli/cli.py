@@ -67,7 +67,7 @@ def train(directory: Path, job: Job, no_ui: bool, detach: bool, after: Run | Non
         return run_sweep(job, (), directory)
     run, config = run_and_config(job, directory)
     if job.dry_run:
-        print_text(dry_run(training.preview(config, directory), config, job.json))
+        print_text(dry_run(training.preview(config, run), config, job.json))
         return 0
     in_app = not (no_ui or detach or job.json) and boundary.on_a_terminal() and boundary.is_utf8()
     show = partial(_open_app, directory) if in_app else None

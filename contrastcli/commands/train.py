@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 _MOST_RUNS_COMPARED, _STEPS_COMPARED = 100, 50
 
 
-def preview(config: Config, runs_dir: Path) -> Preview:
-    """Read the data and plan the run. Raises DataError and UsageError."""
+def preview(config: Config, run: Run) -> Preview:
+    """Read the data and plan a run, which may be there already, to be resumed. Raises ContrastError."""
     from contrastcli.data.examples import preview as first_rows
     from contrastcli.model.adapters import base_folder
     from contrastcli.model.backbone import read_config
@@ -60,6 +60,7 @@ def preview(config: Config, runs_dir: Path) -> Preview:
     from contrastcli.training.plan import make_plan
 
     plan = make_plan(config)
+    resumed, done = (_resumed(run, plan), run.status().step) if run.exists() else ([], 0)
     missing = tuple(filter(None, (resolve(model).absence() for model in plan.models)))
     folder, keep = resolve(config.model.backbone).local_folder(), config.train.keep
     contract, changes = adapted(read_contract(folder), config.model) if folder else (None, [])
@@ -67,8 +68,7 @@ def preview(config: Config, runs_dir: Path) -> Preview:
     shape = read_config(backbone) if backbone else {}
     _check(config, contract, backbone, shape)
     # An adapter's checkpoints are small.
-    saved = None if config.model.lora else backbone
-    lengths = None
+    saved, lengths = None if config.model.lora else backbone, None
     if folder and contract:
         own = read_contract(folder).prompts
         prompts = contract.prompts_of(config.model.prompts, own, plan.examples.form, plan.corpus.views)
@@ -76,15 +76,15 @@ def preview(config: Config, runs_dir: Path) -> Preview:
     longest = min(lengths.longest, lengths.limit) if lengths else 0
     parameters, texts = count_parameters(backbone) if backbone else 0, plan.corpus.texts_per_row
     memory = estimate(config, texts, sizes=sizes_of(shape), longest=longest, parameters=parameters)
-    rate, like = earlier_rate(config, runs_dir)
+    rate, like = earlier_rate(config, run.path.parent)
     return Preview(
         settings=sourced(config),
         rows=first_rows(plan.examples),
-        notes=(*config.notes, *plan.examples.notes, *changes),
+        notes=(*resumed, *config.notes, *plan.examples.notes, *changes),
         missing=missing,
         # Of texts of any length it would be far too much.
         memory=memory.total if memory and (longest or config.model.max_length) else None,
-        seconds=round(plan.steps * plan.sentences_per_step / rate, 1) if rate else None,
+        seconds=round(max(plan.steps - done, 0) * plan.sentences_per_step / rate, 1) if rate else None,
         like=like,
         count=len(plan.examples),
         steps=plan.steps,
@@ -292,6 +292,15 @@ def _moved(run: Run, error: DataError) -> DataError:
     there = f"contrast train --resume {run.word} {shlex.join(sections.find_setting(key).words(path))}"
     others = [one for one in error.remedies if isinstance(one, str)]
     return DataError(error.what, [f"name where they are now: {there}", *others], key=error.key)
+
+
+def _resumed(run: Run, plan: Plan) -> list[str]:
+    """What a resume would say of a run: its end, or the step from which it goes on. Raises ContrastError as it does."""
+    status = run.status()
+    if status.state == "finished" and (text := _ended(run, plan, status)):
+        return [text]
+    _check_resumable(run, plan)
+    return [f"{run.name} goes on from its step {status.step:,}"]
 
 
 def _ended(run: Run, plan: Plan, status: Status) -> str:

@@ -11,6 +11,7 @@ from contrastcli.commands.train import preview
 from contrastcli.errors import DataError
 from contrastcli.model.contract import adapted, read_contract
 from contrastcli.model.folder import load_encoder, make_encoder, save_encoder
+from contrastcli.runs.directory import Run
 from contrastcli.settings.sections import Model
 from support.families import write_family
 from support.rounding import assert_near
@@ -79,7 +80,7 @@ def test_a_backbone_or_a_suffix_without_a_mask_is_refused(tmp_path: Path, case: 
 
 def test_a_dry_run_refuses_them_before_weights_are_loaded(tiny: Tiny, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="mask pooling has no mask token in"):
-        preview(tiny.config("simcse", "pairs", model__pooling="mask", model__suffix="lo"), tmp_path)
+        preview(tiny.config("simcse", "pairs", model__pooling="mask", model__suffix="lo"), Run(tmp_path / "new"))
 
 
 def test_a_decoder_may_end_each_text_with_words(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_another_pooling_is_said_with_what_it_drops(embedder: Tiny, place: Path)
 def test_a_dry_run_counts_the_tokens_of_prompts_too(embedder: Tiny, place: Path, prompts: str) -> None:
     run = embedder.run(place, "simcse", "pairs", train__max_steps=1, model__prompts=prompts)
     inputs = trainer_of(embedder, place.parent, "simcse", "pairs", model__prompts=prompts).inputs
-    lengths = preview(run.config(), place.parent).lengths
+    lengths = preview(run.config(), run).lengths
     tokenizer = load_encoder(embedder.backbone).tokenizer
     read = sorted(len(ids) for ids in tokenizer.encode([*inputs.read], 1000))
     assert lengths is not None and (lengths.p50, lengths.longest) == (read[len(read) // 2], read[-1])

@@ -86,7 +86,7 @@ def test_a_finished_run_is_finished_whatever_the_other_library_says(
 
 
 def test_a_dry_run_says_that_checkpoints_are_small(tiny: Tiny, place: Path) -> None:
-    planned = dict(show.planned(preview(tiny.config("simcse", "pairs", **LORA), place)))
+    planned = dict(show.planned(preview(tiny.config("simcse", "pairs", **LORA), Run(place))))
     assert planned["disk"] == "little: checkpoints hold the adapter alone"
 
 

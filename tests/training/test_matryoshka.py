@@ -72,7 +72,7 @@ def test_sizes_larger_than_the_embeddings_or_of_a_dropped_head_are_an_error(tiny
     with pytest.raises(UsageError, match=r"model\.dims has 64, and the embeddings have 32 numbers"):
         train(tiny.run(place, "simcse", "pairs", model__dims="8,64"))
     with pytest.raises(UsageError, match=r"model\.dims has 64"):
-        preview(tiny.config("simcse", "pairs", model__dims="8,64"), place)
+        preview(tiny.config("simcse", "pairs", model__dims="8,64"), Run(place))
     with pytest.raises(UsageError, match=r"model\.head is train-only") as error:
         make_plan(tiny.config("simcse", "pairs", model__dims="8", model__head="train-only"))
     assert error.value.hint == "use --head none, or --head keep"
