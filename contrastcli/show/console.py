@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import sys
@@ -11,7 +12,7 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
-from contrastcli.boundary import PROGRESS, fitting, printable, to_copy
+from contrastcli.boundary import PROGRESS, fitting, narrate, printable, to_copy
 from contrastcli.data.downloads import OnProgress, shown_by
 from contrastcli.runs.event import Event
 from contrastcli.runs.events import Done, Progress, Started, encode
@@ -31,6 +32,7 @@ _REDRAW_SECONDS = 0.1
 _TRAIN = "train"
 _CLOSED = (OSError, ValueError)
 """ValueError is that of a stream which was closed on this side."""
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class Console:
@@ -82,8 +84,10 @@ class IgnoreClosedStream(Console):
     def __call__(self, event: Event) -> None:
         try:
             self._console(event)
-        except _CLOSED:
+        except _CLOSED as error:
             self._console = Console()
+            if not isinstance(error, ValueError) and error.errno in _FULL:
+                narrate(f"note: events are printed no longer: {error.strerror}; all are in the run's events.jsonl")
 
     def close(self) -> None:
         with suppress(*_CLOSED):

@@ -73,6 +73,15 @@ def test_training_continues_when_the_reader_of_its_path_has_gone(contrast: Contr
     assert Run(Path("runs/mine")).status().state == "finished"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_training_continues_on_a_full_disk_behind_its_events_and_says_so(contrast: Contrast) -> None:
+    with open("/dev/full", "w") as full:
+        command = [*COMMAND, *train(*LABELLED, "--name", "mine", "--json")]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert "events are printed no longer: No space left on device" in done.stderr and done.returncode == 0
+    assert Run(Path("runs/mine")).status().state == "finished"
+
+
 def test_an_unexpected_error_has_a_traceback_only_on_request(
     contrast: Contrast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
