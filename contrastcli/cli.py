@@ -265,7 +265,8 @@ def suggest(directory: Path, /, **how: Any) -> None:
 def query(directory: Path, /, texts: Sequence[str], corpus: Path | None, **how: Any) -> None:
     """Show the cosine of two sentences, or the nearest in a file.
 
-    With -, of TAB-separated pairs or, with --corpus, of sentences on stdin, each line answered as it comes.
+    A line is the cosine, the angle and the texts, or in a file the row or id and the text. With -, of TAB-separated
+    pairs or, with --corpus, of sentences on stdin, each line answered as it comes.
     """
     from contrastcli.commands.query import answer
 
