@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, dropwhile
+from itertools import chain, count, dropwhile
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -42,6 +42,11 @@ _ENCODINGS = [
 ]
 """Those that spreadsheets and older programs write, with the names that iconv has for them too."""
 _BYTES_THAT_TELL = 1 << 16
+_BYTES_BEFORE_TURKISH = 1 << 20
+# The letters in which Windows-1254 differs from 1252, but not as first bytes in UTF-8.
+_TURKISH = re.compile(rb"[\xd0\xdd\xde\xf0\xfd\xfe](?![\x80-\xbf])")
+_ICELANDIC, _GERMAN = (re.compile(f"[{letters}]".encode("cp1252")) for letters in ("ÁÉÍÓÚÆáéíóúæ", "Ääß"))
+"""Letters that Icelandic has beside those, and German beside a name that has them."""
 
 _AS_JSON = (
     "python -c 'import pandas, sys; pandas.read_parquet(sys.argv[1])"
@@ -72,7 +77,7 @@ Lines = Iterator[tuple[int, str]]
 
 
 class Decoder:
-    """Lines of bytes as text: UTF-16 with its mark, or each of them UTF-8 or else Windows-1252.
+    """Lines of bytes as text: UTF-16 with its mark, or each of them UTF-8 or else Windows-1252 or 1254.
 
     `name` is that of the source in errors. With `strict` it is UTF-8 alone.
     """
@@ -80,7 +85,7 @@ class Decoder:
     def __init__(self, name: str, *, strict: bool = False) -> None:
         self.name = name
         self._strict = strict
-        self._marked = self._windows = ""
+        self._marked = self._windows = self._codec = ""
         self._has_utf8 = False
         self._raws: Iterator[bytes] = iter(())
 
@@ -103,7 +108,9 @@ class Decoder:
             self._marked = f"{codec.upper()} {'without' if codec.endswith('e') else 'with'} its mark"
             raws = raws if codec == "utf-8" else self._recoded(raws, longest, codec)
         self._raws = raws
-        for number, raw in enumerate(raws, first):
+        for number in count(first):
+            if (raw := next(self._raws, None)) is None:
+                return
             if len(raw) > longest:
                 what = f"{self.name}, line {number}: longer than {longest:,} bytes"
                 hint = "is it a text file? Put each sentence, or each object of a .jsonl, on a line"
@@ -119,15 +126,31 @@ class Decoder:
         try:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            text = "" if self._strict or _OTHER_SCRIPT.search(raw) else raw.decode("cp1252", "replace")
+            self._codec = self._codec or self._windows_codec(raw)
+            text = "" if self._strict or _OTHER_SCRIPT.search(raw) else raw.decode(self._codec, "replace")
             if not text or "\ufffd" in text:
                 what = f"{self.name}, line {number}: not UTF-8 (byte 0x{raw[error.start]:02x})"
                 raise DataError(what, self._conversion(raw, number)) from None
             if not self._windows and (found := _NOT_ASCII.search(text)):
-                self._windows = f"Windows-1252, as in line {number}: '{found[0].strip()}'"
+                self._windows = f"Windows-{self._codec[2:]}, as in line {number}: '{found[0].strip()}'"
             return text
         self._has_utf8 = self._has_utf8 or not text.isascii()
         return text
+
+    def _from(self, raw: bytes, most: int) -> bytes:
+        """A line with those that follow, up to some bytes; they are still to be read."""
+        ahead = []
+        while most > 0 and (more := next(self._raws, b"")):
+            ahead.append(more)
+            most -= len(more)
+        self._raws = chain(ahead, self._raws)
+        return b"".join([raw, *ahead])
+
+    def _windows_codec(self, raw: bytes) -> str:
+        """That of Turkish, where its letters are not those of Icelandic, or of a name in German; else the Western."""
+        sample = self._from(raw, _BYTES_BEFORE_TURKISH)
+        turkish, icelandic, german = (len(one.findall(sample)) for one in (_TURKISH, _ICELANDIC, _GERMAN))
+        return "cp1254" if turkish > max(10 * icelandic, german) else "cp1252"
 
     def _recoded(self, parts: Iterable[bytes], longest: int, codec: str) -> Iterator[bytes]:
         """The lines in UTF-8. Raises DataError for what is no UTF-16."""
@@ -146,10 +169,7 @@ class Decoder:
         """A hint with the command that converts from the likely encoding, and what a line is in it."""
         from charset_normalizer import from_bytes
 
-        sample = raw
-        while len(sample) < _BYTES_THAT_TELL and (more := next(self._raws, b"")):
-            sample += more
-        likely = from_bytes(sample, cp_isolation=_ENCODINGS).best()
+        likely = from_bytes(self._from(raw, _BYTES_THAT_TELL), cp_isolation=_ENCODINGS).best()
         codec = likely.encoding if likely else "cp1251"
         found = _NOT_ASCII.search(raw.decode(codec, "replace"))
         convert = f"iconv -f {codec.replace('_', '-')} -t utf-8"

@@ -343,6 +343,22 @@ def test_what_excel_writes_is_read_as_it_was_typed(read: Read, encoding: str) ->
     assert table.where(1) == "a.csv, line 4"
 
 
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("kızım için kreş yeri yok\nEğitim pahalı\nİş yok\n" * 4 + "café\n", "cp1254"),
+        ("Größe\nkızım için kreş yeri yok\n", "cp1254"),
+        ("Það er gott\nþær eru hér\n", "cp1252"),
+        ("Für Jan Novotný\nGröße\nStraße\n", "cp1252"),
+    ],
+)
+def test_turkish_is_told_from_icelandic(read: Read, text: str, encoding: str) -> None:
+    """The letters in which the encodings differ are of one or the other."""
+    frame = read("a.txt", text.encode(encoding))
+    assert frame.columns["sentence"] == text.splitlines()
+    assert f"Windows-{encoding[2:]}, as in line 1: " in frame.notes[0]
+
+
 def test_a_spreadsheets_quotes_in_a_tsv_are_told(read: Read) -> None:
     """There quotes are literal, and a text would keep those of the spreadsheet without a word."""
     content = b'a\tb\n"say ""we"" here"\t"x"\n"\t""\n'
