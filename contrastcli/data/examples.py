@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, compress
 from typing import ClassVar, Self
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,8 +138,10 @@ def as_id(ids: Column[object] | None, row: int) -> str | None:
 
 
 def text_key(text: str) -> str:
-    """A text without its case and its extra white space."""
-    return " ".join(text.split()).casefold()
+    """A text without its case and its extra white space, its accents composed."""
+    text = " ".join(text.split())
+    # A Turkish İ is an i with a dot above it in lower case.
+    return text.lower() if text.isascii() else normalize("NFC", text).casefold().replace("i\u0307", "i")
 
 
 def preview(examples: Examples) -> list[dict[str, str]]:

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 
@@ -35,6 +36,12 @@ def test_rows_with_a_dev_text_are_counted_and_named_whatever_their_case_and_spac
     (note,) = check_leaks(ROWS, ["p", "q", "s", "x", "y"], "note").notes
     assert "'p', 'q', 's' and 2 more" in note
     assert check_leaks(ROWS, ["unseen"], "error") is ROWS
+
+
+def test_turkish_capitals_and_decomposed_letters_are_the_same_text() -> None:
+    rows = Examples("sentences", texts(anchor=["İŞTEKİ STRES", normalize("NFD", "Lärm"), "Kira"]), None, "rows")
+    (note,) = check_leaks(rows, ["işteki stres", "LÄRM"], "note").notes
+    assert note.startswith("2 of 3 training rows")
 
 
 def test_rows_that_hold_a_dev_text_in_a_negative_alone_are_counted_apart() -> None:
