@@ -142,7 +142,7 @@ FILES = {
         (("train", "--config", "several.toml"), "for several: contrast sweep --grid objective.tau=0.05,0.06"),
         (train(*LABELLED, "--lr", "3e-5x"), "use --lr 3e-5, or another: "),
         (train("--data", "words.tsv"), "explain the labels: --labels contradicts=contradiction,entails=entailment"),
-        (train("--data", "twice.csv"), "such as: sed -i '1s/.*/anchor,positive/' twice.csv"),
+        (train("--data", "twice.csv"), "such as: sed -i 1s/text/text_2/2 twice.csv"),
         (("train", "--dev.every", "50", "--dev-metric", "map"), "--set dev.every=50 and --set dev.metric=map?"),
         (
             ("train", "--resume", "simple", "--data", "more/rows.tsv", "--no-ui"),
