@@ -97,7 +97,7 @@ KINDS: Mapping[str, Unusual] = {
     "same": Unusual("two of their texts are the same"),
     "contradicting": Unusual("equal texts with other labels or scores, or positive and negative"),
     "repeated": Unusual("equal to an earlier row, but for case and white space"),
-    "near": Unusual("equal to an earlier row, but for a few characters"),
+    "near": Unusual("equal to an earlier row, but for a few characters", drops=False),
     "leak": Unusual("a text of the dev set"),
     "false-negative": Unusual("another positive is nearer to both sides than they are to each other", drops=False),
     "language": Unusual("in a language that few rows are in", drops=False),

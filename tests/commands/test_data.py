@@ -86,7 +86,7 @@ def test_rows_that_remain_keep_all_their_columns_and_the_others_are_listed(contr
     rows = [(str(n), *row, "x") for n, row in enumerate([*ROWS, *PLANTED["blank"], *PLANTED["near"]])]
     write("rows.csv", rows, "id,question,answer,source")
     for name in ("clean.csv", "clean.jsonl", "clean.tsv", "clean.parquet"):
-        answer = contrast("data", "rows.csv", "--clean", name)
+        answer = contrast("data", "rows.csv", "--clean", name, "--drop", "near")
         assert f"wrote {name}: 4 of 7 rows; 3 are in {name}.dropped\nnext: contrast suggest {name}\n" in answer.err
         kept = open_frame(name, "train").columns
         assert [*kept["answer"]] == ANSWERS and [*kept["id"]] == ["0", "1", "2", "3"]
@@ -143,10 +143,10 @@ def test_several_positives_of_a_row_are_looked_at_and_stay_with_it(contrast: Con
 
 
 def test_kinds_and_rows_are_kept_and_left_out_by_name(contrast: Contrast) -> None:
-    write("rows.csv", [*ROWS, *PLANTED["same"], *PLANTED["near"]])
-    contrast("data", "rows.csv", "--clean", "clean.jsonl", "--keep", "near,5", "--drop", "1")
+    write("rows.csv", [*ROWS, *PLANTED["same"], *PLANTED["near"], *PLANTED["repeated"]])
+    contrast("data", "rows.csv", "--clean", "clean.jsonl", "--keep", "repeated,5", "--drop", "near,1")
     kept = open_frame("clean.jsonl", "train").columns["question"]
-    assert [*kept] == [*QUESTIONS[1:], PLANTED["same"][0][0], PLANTED["near"][0][0]]
+    assert [*kept] == [*QUESTIONS[1:], PLANTED["same"][0][0], PLANTED["repeated"][0][0]]
     # Of equal rows one stays where the first is left out by name.
     write("rows.csv", [*ROWS[:1] * 3, *ROWS[1:]])
     contrast("data", "rows.csv", "--clean", "clean.jsonl", "--drop", "1")
@@ -157,6 +157,12 @@ def test_rows_that_differ_by_a_mark_have_the_same_words(contrast: Contrast) -> N
     write("rows.csv", [*ROWS, (f"{QUESTIONS[0]}!", ANSWERS[0]), *PLANTED["near"]])
     rows = next(found["rows"] for found in look(contrast, "rows.csv")["found"] if found["kind"] == "near")
     assert [(row["row"], row["why"]) for row in rows] == [(5, "the same words"), (6, "86% equal")]
+
+
+def test_what_is_nearly_equal_stays_since_it_may_say_the_opposite(contrast: Contrast) -> None:
+    write("rows.csv", [*ROWS, (QUESTIONS[0].replace("does", "does not"), ANSWERS[0])])
+    assert look(contrast, "rows.csv", "--clean", "clean.csv")["rows"]["near"] == [5]
+    assert len(open_frame("clean.csv", "train")) == 5
 
 
 LABELLED = [("a b", "c d", "entailment"), ("A B", "c  d", "contradiction"), ("a b", "e f", "-"), ("g", "h", "neutral")]
@@ -227,9 +233,9 @@ def test_texts_that_the_model_cuts_are_long_with_their_prompt(contrast: Contrast
 
 
 def test_the_report_is_for_reading(contrast: Contrast) -> None:
-    write("rows.csv", [*ROWS, *PLANTED["near"]])
+    write("rows.csv", [*ROWS, *PLANTED["near"], *PLANTED["same"]])
     answer = contrast("data", "rows.csv")
-    assert answer.out.startswith("rows.csv: 5 pairs (anchor, positive)\n\nwords     p50  p95  longest\n")
+    assert answer.out.startswith("rows.csv: 6 pairs (anchor, positive)\n\nwords     p50  p95  longest\n")
     assert "near: equal to an earlier row, but for a few characters\n  row 5, line 6, as line 4: " in answer.out
     assert "next: contrast data rows.csv --clean clean.jsonl" in answer.err
     write("rows.csv", ROWS, "a,b")
