@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from contrastcli.data.formats import Frame
 from contrastcli.data.forms import FORMS, KINDS, LONGEST
 from contrastcli.data.roles import listed
 from contrastcli.data.sources import open_frame, read_sets
-from contrastcli.data.writing import WRITERS, as_json_line, check_rows_output
+from contrastcli.data.writing import WRITERS, as_json_line, check_rows_output, write_csv
 from contrastcli.errors import DataError, UsageError, Use, nearest
 from contrastcli.files import replaced, writing_to
 from contrastcli.model.locate import ModelRef, resolve
@@ -154,8 +155,7 @@ def inspect(
     if list_columns:
         return _list_columns(sets[0][0], columns)
     if len(sets) > 1:
-        first = shlex.quote(sets[0][0])
-        raise UsageError(f"{source} are several sets", f"look at one after the other: contrast data {first}")
+        raise _several(source, [name for name, _ in sets])
     if clean:
         check_rows_output(clean, source, dev)
     frame = open_frame(source, "train")
@@ -177,6 +177,14 @@ def inspect(
         raise DataError(f"{source}: {len(frame) - len(reasons)} rows would remain", Use("--keep", "KIND", "keep some:"))
     _write(clean, seen, reasons)
     return msgspec.structs.replace(result, output=str(clean), kept=len(frame) - len(reasons))
+
+
+def _several(source: str, names: Sequence[str]) -> UsageError:
+    """The error for several sets, with what makes one of those that are files."""
+    hint = f"look at one after the other: contrast data {shlex.quote(names[0])}"
+    if all(map(os.path.isfile, names)):
+        hint += f", or at all as one: mkdir sets && cp {shlex.join(names)} sets && contrast data sets"
+    return UsageError(f"{source} are several sets", hint)
 
 
 def _check_lists(frame: Frame, columns: str, clean: Path) -> None:
@@ -284,7 +292,8 @@ def _write(output: Path, seen: Inspection, reasons: Mapping[int, Sequence[str]])
     kept[[*reasons]] = False
     rows: Iterable[Sequence[Any]] = zip(*(column.take(kept) for column in columns.values()), strict=True)
     with writing_to(output, Use("--clean", "FILE", "write elsewhere:")), replaced(output) as draft:
-        WRITERS[output.suffix](draft, [*columns], rows)
+        write = partial(write_csv, like=seen.frame) if output.suffix == ".csv" else WRITERS[output.suffix]
+        write(draft, [*columns], rows)
         with replaced(output.with_name(output.name + DROPPED)) as note, note.open("wb") as file:
             for row, why in reasons.items():
                 cells = {name: column[row] for name, column in columns.items()}

@@ -72,6 +72,10 @@ class Frame:
     notes: tuple[str, ...] = ()
     numbers: NDArray[np.int64] | None = None
     """Those of the rows as they were read, from 1, where some were left out."""
+    delimiter: str = ","
+    """What separates the fields of its .csv."""
+    is_marked: bool = False
+    """Whether a spreadsheet takes another encoding than UTF-8 where a .csv has no mark, as that of these rows tells."""
 
     def __len__(self) -> int:
         return len(self.places)
@@ -142,12 +146,13 @@ def read_stream(
     lines = limit_memory(lines, memory, name) if memory else lines
     frame = _read_text(suffix, without_blank_end(lines, name), name, limit)
     form = "; ".join(filter(None, [*frame.notes, decoder.encoding]))
-    return replace(frame, notes=(f"{name} was read as: {form}",) if form else ())
+    notes = (f"{name} was read as: {form}",) if form else ()
+    return replace(frame, notes=notes, is_marked=bool(decoder.encoding))
 
 
 def _read_text(suffix: str, lines: Lines, name: str, limit: int) -> Frame:
     first, lines = with_first(lines, suffix, name)
-    unit, notes = "line", list[str]()
+    unit, notes, separator = "line", list[str](), ","
     usual = "," if suffix == ".csv" else "\t"
     # What separates most fields of the header, the usual one where others do not more, or in a .tsv at all.
     others = () if suffix == ".tsv" and usual in first else DELIMITERS
@@ -165,12 +170,12 @@ def _read_text(suffix: str, lines: Lines, name: str, limit: int) -> Frame:
         notes.append("STS-B's published form: no header, score and sentences in columns 5-7")
         rows = _stsb(lines, name)
     elif suffix == ".csv" or (suffix == ".tsv" and delimiter != usual):
-        rows = _csv(lines, name, delimiter)
+        rows, separator = _csv(lines, name, delimiter), delimiter
         if delimiter != usual:
             notes.append(f"fields separated by {DELIMITERS.get(delimiter, delimiter)}")
     elif suffix == ".txt" and sum(name in NAMES for name in first.lower().split("\t")) < 2:
         rows = sentences(lines, notes)
-    return collect(rows, name, limit, unit, notes)
+    return replace(collect(rows, name, limit, unit, notes), delimiter=separator)
 
 
 def collect(rows: Records, name: str, limit: int, unit: str = "row", notes: Iterable[str] = ()) -> Frame:

@@ -317,4 +317,4 @@ def read_files(paths: Sequence[Path], name: str, limit: int = 0) -> Frame:
     columns = {column: Column.join([frame.columns[column] for frame in frames]) for column in first.columns}
     places = np.concatenate([frame.places + np.array([number, 0], np.uint32) for number, frame in enumerate(frames)])
     notes = tuple(note for frame in frames for note in frame.notes)
-    return Frame(columns, tuple(frame.files[0] for frame in frames), places, notes)
+    return replace(first, columns=columns, files=tuple(frame.files[0] for frame in frames), places=places, notes=notes)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from contrastcli.data.beir import PARTS
-from contrastcli.data.formats import format_of
+from contrastcli.data.formats import Frame, format_of
 from contrastcli.data.forms import DELIMITERS
 from contrastcli.data.texts import Column, read_columns
 from contrastcli.errors import DataError, UsageError
@@ -40,11 +40,15 @@ def _write_jsonl(path: Path, columns: Sequence[str], rows: Records) -> None:
         file.writelines(as_json_line(dict(zip(columns, row, strict=True))) for row in rows)
 
 
-def _write_csv(path: Path, columns: Sequence[str], rows: Records) -> None:
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        usual = csv.writer(file, lineterminator="\n")
+def write_csv(path: Path, columns: Sequence[str], rows: Records, like: Frame | None = None) -> None:
+    """Write rows with the separator and the mark of a frame, if it has those that reading finds out."""
+    marked = like is not None and like.is_marked
+    with open(path, "w", encoding="utf-8-sig" if marked else "utf-8", newline="") as file:
+        # One column does not show what separates it from others.
+        delimiter = like.delimiter if like and like.delimiter in DELIMITERS and len(columns) > 1 else ","
+        usual = csv.writer(file, lineterminator="\n", delimiter=delimiter)
         # Other programs, and Python before 3.13, take a carriage return for the end of a row.
-        quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        quoted = csv.writer(file, lineterminator="\n", delimiter=delimiter, quoting=csv.QUOTE_ALL)
         (quoted if any(mark in name for name in columns for mark in ("\r", *DELIMITERS)) else usual).writerow(columns)
         for row in rows:
             texts = [_as_text(cell) for cell in row]
@@ -99,7 +103,7 @@ def _type(cells: Column[object]) -> Any:
 
 WRITERS: Mapping[str, Callable[[Path, Sequence[str], Records], None]] = {
     ".jsonl": _write_jsonl,
-    ".csv": _write_csv,
+    ".csv": write_csv,
     ".tsv": _write_tsv,
     ".parquet": _write_parquet,
 }

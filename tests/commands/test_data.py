@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -94,6 +95,15 @@ def test_rows_that_remain_keep_all_their_columns_and_the_others_are_listed(contr
         assert [(one["row"], one["where"]) for one in dropped] == [(5, "line 6"), (6, "line 7"), (7, "line 8")]
         assert dropped[0]["why"] == ["blank: without a text"] and dropped[2]["why"][0].endswith("equal (line 4)")
         assert dropped[2]["columns"]["source"] == "x"
+
+
+@pytest.mark.parametrize(("encoding", "mark"), [("cp1252", True), ("utf-8-sig", True), ("utf-8", False)])
+def test_a_spreadsheets_csv_is_written_for_it_again(contrast: Contrast, encoding: str, mark: bool) -> None:
+    Path("rows.csv").write_text("nr;sentence\n1;für, und\n2;über\n", encoding=encoding)
+    assert contrast("data", "rows.csv", "--clean", "clean.csv").code == 0
+    assert Path("clean.csv").read_text(encoding="utf-8") == "\ufeff" * mark + "nr;sentence\n1;für, und\n2;über\n"
+    contrast("data", "rows.csv", "--clean", "clean.tsv")
+    assert Path("clean.tsv").read_text(encoding="utf-8").startswith("nr\tsentence\n")
 
 
 def test_values_stay_values_where_the_format_has_them(contrast: Contrast) -> None:
@@ -294,7 +304,11 @@ def test_without_the_package_languages_are_not_told(contrast: Contrast, monkeypa
 
 def test_what_cannot_be_done_is_refused(contrast: Contrast) -> None:
     write("rows.csv", ROWS)
-    refused(contrast("data", "rows.csv,more.csv"), 2, "several sets", "contrast data rows.csv")
+    Path("more.csv").write_bytes(Path("rows.csv").read_bytes())
+    answer = contrast("data", "rows.csv,more.csv")
+    refused(answer, 2, "several sets", "contrast data rows.csv")
+    subprocess.run(answer.err.partition("as one: ")[2].rpartition(" && ")[0], shell=True, check=True)
+    assert contrast("data", "sets").code == 0
     refused(contrast("data", "rows.csv", "--keep", "neer"), 2, "'neer'", "near")
     for words, row in {"9": 9, "2-9": 5}.items():
         refused(contrast("data", "rows.csv", "--drop", words), 2, f"there is no row {row}", "1 to 4")
