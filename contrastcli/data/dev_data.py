@@ -18,7 +18,7 @@ from contrastcli.data.relevance import Retrieval, documents_of, from_rows
 from contrastcli.data.roles import COLUMNS, named, shape
 from contrastcli.data.sources import SENTEVAL, SPLIT, load_documents, open_dev
 from contrastcli.data.texts import Texts
-from contrastcli.errors import DataError, UsageError, Use
+from contrastcli.errors import DataError, Remedy, UsageError, Use
 from contrastcli.settings.metrics import QUERIES, RANKINGS
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Blank, Data, Dev, Metric
@@ -34,6 +34,7 @@ _FITTING: Mapping[Form, tuple[str, ...]] = {
     "pairs": _RANKINGS,
 }
 """The metrics of each kind of rows, the usual one first."""
+_OWN_NAMES = "call its columns sentence1, sentence2 and score in its first line: --columns is for the training rows too"
 
 
 def resolve_dev(dev: Dev, train: Examples) -> tuple[Dev, tuple[str, ...]]:
@@ -71,7 +72,7 @@ def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples
         if metric == "spearman":
             return train, scored(rows)
     except DataError as error:
-        remedies = *error.remedies, Use("--dev", "none", "train without dev data:")
+        remedies = *_for_dev(error, "--columns"), Use("--dev", "none", "train without dev data:")
         raise DataError(error.what, remedies, key="dev.data") from None
     documents = _read_corpus(dev.corpus, data.blank) if dev.corpus else documents_of(train)
     made = _ranked(rows, metric, documents.views["anchor"])
@@ -105,10 +106,13 @@ def load_general(dev: Dev, data: Data) -> DevData | None:
             return _read_set(name, "auto", to_train=True)
         return None if name == "none" else read_dev(name, data.columns, data.labels, blank=data.blank, by_name=True)
     except DataError as error:
-        # Its own remedies, but for those that name other dev data.
-        remedies = [one for one in error.remedies if not (isinstance(one, Use) and one.option == "--dev")]
-        remedies = [*remedies, Use("--general", "none, starter or FILE", "use")]
+        remedies = *_for_dev(error, "--columns", "--dev"), Use("--general", "none, starter or FILE", "use")
         raise DataError(error.what, remedies, key="dev.general") from None
+
+
+def _for_dev(error: DataError, *options: str) -> list[Remedy]:
+    """The remedies of an error, but for options that are of other data too."""
+    return [one for one in error.remedies if not (isinstance(one, Use) and one.option in options)] or [_OWN_NAMES]
 
 
 def read_dev(
@@ -151,6 +155,9 @@ def _read_rows(
             # Sentences are trained on, and pairs measured.
             if others or ("positive" in by and "positive" not in shape(frame, columns, source)[1]):
                 columns = ""
+        if missing := named(columns) - frame.columns.keys():
+            what = f"{source} has no column '{min(missing)}', but {', '.join(frame.columns):.200}"
+            raise DataError(what, _OWN_NAMES)
     form, used = shape(frame, columns, source)
     if metric == "auto" and form == "scored" and used["score"].lower() in GRADES:
         metric = _RANKINGS[0]

@@ -230,6 +230,18 @@ def test_scores_of_a_dev_set_count_next_to_columns_that_training_names(tmp_path:
     assert isinstance(dev, ScoredPairs)
 
 
+@pytest.mark.parametrize("columns", ["", "anchor=question,positive=answer"])
+def test_dev_columns_of_other_names_are_to_be_renamed(tmp_path: Path, columns: str) -> None:
+    """--columns that name them would not name those of the training rows."""
+    path = write(tmp_path, "dev.csv", "Answer A,Answer B,Value", "a,b,1", "c,d,2")
+    with pytest.raises(DataError) as caught:
+        load_dev(Dev(data=path), Data(columns=columns), many("pairs"), 0)
+    hint = caught.value.hint
+    assert "columns sentence" in hint and "sentence2" in hint and "--columns anchor" not in hint, hint
+    renamed = write(tmp_path, "renamed.csv", "sentence1,sentence2,score", "a,b,1", "c,d,2")
+    assert load_dev(Dev(data=renamed), Data(columns=columns), many("pairs"), 0)[1]
+
+
 def test_the_columns_of_a_corpus_are_named_in_it(tmp_path: Path) -> None:
     pairs = write(tmp_path, "dev.csv", "anchor,positive", "a,b", "c,d")
     corpus = write(tmp_path, "corpus.csv", "key,body", "1,a dog runs")
