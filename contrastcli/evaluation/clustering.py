@@ -30,7 +30,10 @@ _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
 }
 _SUFFIXES = (".tsv", ".txt", "")
 _GOLD = "_gnd"
-_HINT = "put lines of label TAB text, or X.txt with X_gnd.txt, into DIR or DIR/cluster, and give --data-dir DIR"
+_HINT = (
+    "put lines of label TAB text, or X.txt with X_gnd.txt, into DIR or DIR/cluster, and give --data-dir DIR; the name "
+    "of a file is that of a set, for classes of your own too: DIR/agnews.tsv, and --task AgNews"
+)
 _PROTOCOL = (
     f"KMeans (k-means++, {_STARTS} starts, seeds 0-{SEEDS - 1}, k = number of classes) on the embeddings as the model "
     f"gives them: {{length}}, pooling: {{pooling}}, truncated at {LENGTH} tokens; accuracy by the best assignment of "

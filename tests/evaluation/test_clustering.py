@@ -1,6 +1,7 @@
 """Clustering: the files of the sets, and agreement with their classes."""
 
 import itertools
+import re
 import statistics
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
+from contrastcli.errors import DataError
 from contrastcli.evaluation import clustering
 from contrastcli.evaluation.clustering import agreement, read, root
 from contrastcli.evaluation.evaluate import evaluate
@@ -144,6 +146,16 @@ def test_without_a_folder_every_set_is_missing_with_the_remedy() -> None:
     result = measure(CLUSTERING, subject(HalfKnowing()), Options())
     assert list(result.missing) == list(CLUSTERING.tasks) and not result.tasks
     assert all("--data-dir" in error.hint for error in result.missing.values())
+
+
+def test_the_hint_for_a_file_of_another_name_says_which_counts(tmp_path: Path) -> None:
+    write_one_file(tmp_path / "codes.tsv")
+    with pytest.raises(DataError, match="holds none of the clustering sets") as caught:
+        root(tmp_path)
+    name = re.search(r"DIR/(\S+\.tsv), and --task (\w+)", caught.value.hint)
+    assert name
+    (tmp_path / "codes.tsv").rename(tmp_path / name[1])
+    assert len(read(root(tmp_path), name[2])) == 60
 
 
 def test_what_is_missing_or_malformed_is_named_and_the_others_are_scored(tmp_path: Path) -> None:
