@@ -2,6 +2,7 @@
 
 import math
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -66,9 +67,19 @@ def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]
             if unfit := [role for role in given if _kind(role) not in (*needed, "id")]:
                 others = _spelled(**{role: column for role, column in given.items() if role not in unfit})
                 what = f"{source}: {FORMS[form]} have no {unfit[0]}, which data.columns names"
-                raise UsageError(what, Use("--columns", others, "leave it out:"), key=COLUMNS)
+                hint: list[Remedy] = [Use("--columns", others, "leave it out:")]
+                if form == "sentences" and unfit[0] == "label":
+                    hint = [_of_classes(roles[needed[0]], roles["label"]), *hint]
+                raise UsageError(what, hint, key=COLUMNS)
             return form, {role: roles[role] for kind in (*needed, "id") for role in in_order if _kind(role) == kind}
     raise _without_form(frame, roles, given, source)
+
+
+def _of_classes(text: str, label: str) -> str:
+    """What trains on the classes of texts."""
+    named = f"--objective simcse --columns {shlex.quote(_spelled(anchor=text, positive=label))}"
+    pairs = "pairs of texts, labelled 1 for one class and 0 for two: --labels 0=contradiction,1=entailment"
+    return f"a class is no relation of two texts: give each the name of its class: {named}, or give {pairs}"
 
 
 def _two_forms(roles: Mapping[str, str], source: str) -> DataError:
@@ -407,7 +418,9 @@ def labels(frame: Frame, column: str, names: Mapping[str, int], blank: Blank) ->
     known |= names
     if bad := {row: word for row, word in enumerate(words) if word not in known}:
         what = f"the label in the column '{column}' is {_values(frame, column, [*bad])}"
-        remedies = [_naming(sorted({*bad.values()} - _BLANK), names)]
+        unknown = sorted({*bad.values()} - _BLANK)
+        are_classes = len(unknown) > len(LABELS) and not names
+        remedies: list[Remedy] = [_of_classes("TEXT", column) if are_classes else _naming(unknown, names)]
         roles = {role: name for name in frame.columns if (role := _role_of(name)) in ("anchor", "positive")}
         if len(roles) == 2 and all(math.isfinite(as_number(word)) for word in bad.values()):
             remedies.append(Use("--columns", _spelled(**roles, score=column), "if they say how alike the two are:"))

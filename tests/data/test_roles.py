@@ -249,6 +249,15 @@ def test_every_label_that_nobody_named_is_in_the_hint(words: str, hint: str) -> 
     refused(DataError, *lines, what="the label in the column", hint=f"--labels {hint}")
 
 
+def test_codes_of_classes_have_a_hint_that_uses_them() -> None:
+    """They are no relation of two texts, which a mapping of 11, 12 … to entailment would claim."""
+    lines = ("text|answer|code", *(f"t{n}|a{n}|{n}{n}" for n in (1, 2, 3, 4)))
+    refused(UsageError, *lines, columns="text=answer,label=code", hint="--columns anchor=answer,positive=code")
+    columns = "anchor=text,positive=answer,label=code"
+    refused(DataError, *lines, columns=columns, what="the label in", hint="--labels 0=contradiction,1=entailment")
+    assert load(*lines, columns="anchor=answer,positive=code").form == "pairs"
+
+
 @pytest.mark.parametrize("labels", ["0", "0=", "=entailment", "0=maybe", "0=entailment,0=neutral", "0=entailment,"])
 def test_malformed_names_of_labels_are_refused(labels: str) -> None:
     lines = ("premise|hypothesis|label", "a|b|0", "c|d|0")
