@@ -211,4 +211,5 @@ def scored(examples: Examples) -> ScoredPairs:
     rows = examples if examples.scores else convert(examples, "labelled")
     scores = rows.scores or [_SCORES_BY_LABEL[label] for label in rows.labels or ()]
     require_different_scores(scores, examples.source)
-    return ScoredPairs(rows.views["anchor"], rows.views["positive"], scores, examples.source, rows.notes)
+    views = rows.views["anchor"], rows.views["positive"]
+    return ScoredPairs(*views, scores, examples.source, rows.notes, examples.form)

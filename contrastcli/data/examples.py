@@ -94,6 +94,7 @@ class ScoredPairs:
     scores: list[float]
     source: str
     notes: tuple[str, ...] = ()
+    read_as: Form = "scored"
 
     metric: ClassVar[str] = "spearman"
     kinds: ClassVar[tuple[Kind | None, ...]] = (None, None)
@@ -103,7 +104,7 @@ class ScoredPairs:
         return len(self.scores)
 
     def __str__(self) -> str:
-        return f"{len(self):,} scored pairs"
+        return f"{len(self):,} {'labelled' if self.read_as == 'labelled' else 'scored'} pairs"
 
     @property
     def columns(self) -> tuple[Sequence[str], Sequence[str]]:

@@ -111,6 +111,8 @@ def test_a_table_has_a_row_for_each_file_and_the_columns_that_they_fill(contrast
     out = contrast("eval", "tiny/backbone", "--data", "tiny/dev.jsonl").out.splitlines()
     assert out[2] == "own" and out[3].split() == ["Task", "Spearman", "Pearson", "Pairs"]
     assert out[4].split()[0] == "tiny/dev.jsonl" and out[-1] == "tiny/dev.jsonl: 30 scored pairs"
+    out = contrast("eval", "tiny/backbone", "--data", "tiny/labelled.jsonl").out.splitlines()
+    assert out[-1].endswith(f"{len(rows_of('tiny/labelled.jsonl'))} labelled pairs")
     out = contrast("eval", "tiny/backbone", "--data", "tiny/dev.jsonl", "--data", "tiny/pairs.jsonl").out.splitlines()
     assert [line.split()[0] for line in out[4:6]] == ["tiny/dev.jsonl", "tiny/pairs.jsonl"]
     assert "nDCG@10" in out[3] and "Accuracy" not in out[3]
