@@ -37,7 +37,7 @@ _LETTERS = 10
 MOST_SEARCHED = 1_000
 """Rows whose cells tell what a column holds."""
 _SHOWN_VALUES, _MOST_NAMED = 3, 20
-_MISSING = ("N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null")
+_MISSING = ("N/A", "n/a", "#N/A", "#NV", "#N/D", "NaN", "nan", "NULL", "null")
 """What spreadsheets and programs write into a cell without a value."""
 # In SNLI and MNLI: the annotators disagreed.
 _NO_GOLD, _BLANK = {"-", "-1"}, {"", "none", "nan"}

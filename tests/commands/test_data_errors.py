@@ -52,8 +52,9 @@ def test_blank_rows_are_counted_in_one_error_and_left_out_on_request(contrast: C
     assert "6 of 20 rows without a text in 'question' or 'answer' were left out" in answer.out
 
 
-def test_texts_that_stand_for_none_are_named_and_left_out_with_the_blank_ones(contrast: Contrast) -> None:
-    Path("faq.csv").write_text("question,answer\na,b\nc,N/A\ne,f\n")
+@pytest.mark.parametrize("word", ["N/A", "#NV", "null"])
+def test_texts_that_stand_for_none_are_named_and_left_out_with_the_blank_ones(contrast: Contrast, word: str) -> None:
+    Path("faq.csv").write_text(f"question,answer\na,b\nc,{word}\ne,f\n")
     words = train("--objective", "simcse", "--data", "faq.csv", "--batch-size", "2", "--dry-run")
     note = "faq.csv, line 3: a text is N/A or the like (1 of 3 rows); --blank drop leaves them out"
     assert note in contrast(*words).out
