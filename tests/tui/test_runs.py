@@ -344,6 +344,16 @@ async def test_an_empty_directory_says_how_to_make_the_first_run(tmp_path: Path)
         assert "open" not in screen_text(pilot.app).splitlines()[-1], "there is nothing to do with no run"
 
 
+@pytest.mark.usefixtures("read_often")
+async def test_the_keys_of_the_table_act_on_the_first_run_of_a_directory(tmp_path: Path) -> None:
+    async with show(ContrastApp(tmp_path)) as pilot:
+        await press(pilot, "3", shows="There is no run")
+        recorded(tmp_path, "finished")
+        await until(pilot, lambda: "starter-finished" in screen_text(pilot.app))
+        await pilot.press("enter")
+        await until(pilot, lambda: pilot.app.current_mode == "live")
+
+
 async def test_columns_are_chosen_and_sorted_by_and_that_is_remembered(place: Path) -> None:
     recorded(place, "finished", "other", train__seed=7)
     titles = list(all_columns(read_entries(place, ())))

@@ -103,9 +103,10 @@ class RunsScreen(RunScreen):
 
     def _show_message(self, text: str) -> None:
         """Show this in place of the table; nothing where it is empty."""
+        if self._message.display and not text:
+            self._table.focus()  # hidden, it lost the focus
         self._message.update(text)
-        self._message.display = bool(text)
-        self.query_one("#runs").display = not text
+        self._message.display, self.query_one("#runs").display = bool(text), not text
 
     @on(Input.Changed, "#filter")
     def _fill(self) -> None:
@@ -206,8 +207,7 @@ class RunsScreen(RunScreen):
         await self._overlay.test_pair(self.contrast.directory, self._oldest_first, self._show_chosen)
 
     def action_select(self) -> None:
-        if row := self._table.row:
-            self._select(row.entries)
+        self._select(self._table.row.entries if self._table.row else ())
 
     def action_select_all(self) -> None:
         self._select(self._shown)
