@@ -31,6 +31,7 @@ class KeyQueue:
         self._waiting: asyncio.Queue[Key] = asyncio.Queue()
         self._next: Key | None = None
         self._before: Key | None = None
+        self.last: Key | None = None  # that was pressed
         self._in_text = False
         for character in "0123456789-=":
             # For Textual Esc and a digit that arrive together are a letter such as ™, which one terminal writes so.
@@ -41,6 +42,7 @@ class KeyQueue:
         if key.key.startswith("alt+") and (letter := key.character or "").isalnum():
             self._waiting.put_nowait(Key("escape", None))
             key = Key(letter, letter)
+        self.last = key
         self._waiting.put_nowait(key)
 
     async def run(self, handle: Callable[[Key], Awaitable[None]]) -> None:

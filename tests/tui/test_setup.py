@@ -192,6 +192,15 @@ async def test_a_start_leaves_a_dialog_as_it_is_and_leaving_asks_about_its_run(
         assert "starter-running is still training" in screen_text(pilot.app), "nor is what is typed as it appears"
 
 
+async def test_a_start_leaves_one_in_setup_who_works_on_there(commands: Commands) -> None:
+    async with shown() as (pilot, _):
+        commands.held.clear()
+        await press(pilot, "s", "down", shows="starting…")
+        commands.held.set()
+        await until(pilot, lambda: says(pilot, "started starter-running; 3 lists it"))
+        assert pilot.app.current_mode == "setup"
+
+
 async def test_what_a_start_says_is_of_its_own_draft_and_keeps_one_from_leaving(commands: Commands) -> None:
     async with shown() as (pilot, screen):
         fail(commands, "the disk is full")

@@ -208,7 +208,7 @@ class SetupScreen(ModeScreen):
 
     @work(group="start")
     async def action_start(self, options: str = "--detach") -> Run | None:
-        """Start what is set up, and go to Live unless another screen was opened meanwhile; returns the run."""
+        """Start what is set up, and go to Live unless a key was pressed meanwhile; returns the run."""
         if field := self._form.faulty:
             self._form.go_to(field.setting.key)
         if self._is_starting or not self.draft.can_run:
@@ -216,7 +216,7 @@ class SetupScreen(ModeScreen):
         if self._dry_run.last.error:  # perhaps solved by now
             self._dry_run.run(self.draft)
             return None
-        self._is_starting = True
+        self._is_starting, last_key = True, self.contrast.keys.last
         self._show_ready()
         words, show = self.draft.words, self.query_one("#ready", PlainText).update
         done = await processes.run_command(self.contrast.directory, "train", *words, *options.split(), on_progress=show)
@@ -229,7 +229,7 @@ class SetupScreen(ModeScreen):
         if done.error:
             return None
         run = Run(self.contrast.directory / Path(done.stdout.strip()).name)  # as Runs lists it
-        if self.is_current:
+        if self.is_current and is_of_draft and self.contrast.keys.last is last_key:
             await self.contrast.open_run(run)
         else:
             self.app.notify(f"started {run.name}; 3 lists it", markup=False)
