@@ -13,6 +13,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.methods import Member
 from contrastcli.runs.results import ScoreName
 from contrastcli.runs.status import Status
+from contrastcli.settings.sections import SEED
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.processes import Finished
@@ -107,6 +108,22 @@ def test_a_heading_has_the_state_of_the_run_in_progress_and_the_time_of_the_newe
     several = [Entry(Run(Path(status.name)), status) for status in statuses]
     shown = {title: row_text(TreeItem(("s",), several, 2), column) for title, column in all_columns(several).items()}
     assert (shown["state"], shown["updated"]) == ("◌ starting", "54s ago")
+
+
+@pytest.mark.parametrize(
+    ("metric", "scores", "text"),
+    [
+        ("nDCG@10", [41.18], "41.2 nDCG@10"),
+        ("nDCG@10", [100.0], "100 nDCG@10"),
+        ("recall@100", [41.18], "41.2 R@100"),
+        ("nDCG@10", [41.18, 41.38], "41.28 ± 0.14"),
+        ("", [41.18, 41.38], "41.28 ± 0.14"),
+    ],
+)
+def test_the_score_of_a_heading_has_its_metric_whole_or_not_at_all(metric: str, scores: list[float], text: str) -> None:
+    members = [Member(str(n), {SEED: n}, "finished", {ScoreName("dev", metric): s}) for n, s in enumerate(scores)]
+    item = TreeItem(("s",), [Entry(Run(Path(one.name)), member=one) for one in members], len(members))
+    assert row_text(item, all_columns([])["best dev"]) == text
 
 
 def cells(pilot: Pilot[None]) -> list[list[str]]:

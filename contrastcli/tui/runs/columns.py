@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
+from contrastcli.runs.results import Spread
 from contrastcli.runs.status import IN_PROGRESS
 from contrastcli.runs.sweeps import short
 from contrastcli.runs.text import MISSING, excerpt, fixed
@@ -21,7 +22,8 @@ from contrastcli.tui.widgets import cut, has_words
 NEWEST = "newest"  # an order without a column
 _COMPARISON = re.compile(r"([\w.-]+)(<=|>=|!=|=|<|>)(.+)")
 _COMPARE = {"<=": le, ">=": ge, "!=": ne, "=": eq, "<": lt, ">": gt}
-_SETTING_WIDTH = 18
+_BEST_WIDTH, _SETTING_WIDTH = 12, 18
+_SHORT = {metric.title: metric.column for metric in METRICS.values()}
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,13 @@ def _of(name: str, scale: float = 1.0) -> Callable[[Entry], Value | None]:
 
 
 def _best(entry: Entry, best: float) -> str:
-    """The best dev score; with its metric, and then with a decimal less, unless that is Spearman."""
-    metric = entry.status.metric if entry.status else ""
-    if metric == "spearman":
-        return fixed(best, 2)
-    # In the width of the column.
-    number = f"{best:.1f}" if best < 99.95 else "100"
-    return f"{number} {METRICS[metric].column if metric in METRICS else metric}"
+    return _score(best, entry.status.title if entry.status and entry.status.metric != "spearman" else "")
+
+
+def _score(score: float | Spread, title: str) -> str:
+    """A dev score; with its metric, and then with a decimal less, where it has one that the column has room for."""
+    text = f"{score:.1f} {_SHORT.get(title, title)}".replace("100.0 ", "100 ")
+    return text if title and len(text) <= _BEST_WIDTH else f"{score:.2f}"
 
 
 def age(seconds: float) -> str:
@@ -82,7 +84,7 @@ USUAL: tuple[RunColumn, ...] = (
     RunColumn("name", 0, lambda e: e.name),
     RunColumn("state", 10, lambda e: e.state, lambda _, state: f"{SHAPES[state]} {state}"),
     RunColumn("step", 11, _of("step"), _step, highest_first=True, right=True),
-    RunColumn("best dev", 12, _of("best", 100), _best, highest_first=True, right=True),
+    RunColumn("best dev", _BEST_WIDTH, _of("best", 100), _best, highest_first=True, right=True),
     RunColumn("updated", 8, _of("updated"), lambda _, at: age(time.time() - at), highest_first=True, right=True),
     _setting("objective.name", "objective", 11),
     _setting("model.backbone", "backbone", _SETTING_WIDTH),
@@ -102,7 +104,7 @@ _MORE = (
 def row_text(row: TreeItem, column: RunColumn) -> str:
     """The cell of a run; of a heading its best method's mean, its size, its newest, that one runs, or what all have."""
     if not row.entry and column.title == "best dev":
-        return row.best[0] if row.best else ""
+        return _score(*row.best[:2]) if row.best else ""
     if not row.entry and column.title == "size":
         return size(sum(entry.size for entry in row.entries))
     if column.title == "updated":

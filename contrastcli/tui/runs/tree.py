@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from contrastcli.runs.methods import group
-from contrastcli.runs.results import Method
+from contrastcli.runs.results import Method, Spread
 from contrastcli.runs.sweeps import Sweep, list_sweeps, short
 from contrastcli.settings.setting import spell
 from contrastcli.tui import processes
@@ -54,13 +54,13 @@ class TreeItem:
         return Counter(entry.state for entry in self.entries) + waiting
 
     @cached_property
-    def best(self) -> tuple[str, str] | None:
-        """The highest mean of the best dev scores of a method, and its title; None for methods with several metrics."""
+    def best(self) -> tuple[Spread, str, str] | None:
+        """The highest mean of the best dev scores of a method, its metric and title; None with several metrics."""
         scores = [(*item, title) for title, one in _methods(self.entries) for item in one.scores.items()]
         if len({name for name, _, _ in scores}) != 1:
             return None
         name, spread, title = max(scores, key=lambda score: score[1].mean)
-        return f"{spread} {name.task}".rstrip(), title
+        return spread, name.task, title
 
     @property
     def remark(self) -> str:
@@ -68,7 +68,7 @@ class TreeItem:
         if self.entry:
             return f"{self.entry.name}: {self.entry.remark}"
         counts = ", ".join(f"{number} {state}" for state, number in self._states.items())
-        return f"{self.path[-1]}: {counts}" + (f"; best: {self.best[1]}" if self.best and self.best[1] else "")
+        return f"{self.path[-1]}: {counts}" + (f"; best: {self.best[2]}" if self.best and self.best[2] else "")
 
 
 def tree(
