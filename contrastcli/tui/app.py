@@ -10,6 +10,7 @@ from functools import partial
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
+from socket import gethostname
 from typing import Any, ClassVar, cast
 
 from rich.console import Console
@@ -28,7 +29,7 @@ from contrastcli.boundary import escaped
 from contrastcli.errors import ContrastError, error_text
 from contrastcli.files import atomic_write, state_dir
 from contrastcli.runs.directory import Run, list_runs
-from contrastcli.runs.status import IN_PROGRESS
+from contrastcli.runs.status import IN_PROGRESS, read_writer
 from contrastcli.show.console import notification
 from contrastcli.show.format import Fields
 from contrastcli.tui import processes, state
@@ -114,13 +115,25 @@ def has_ended(run: Run) -> bool | None:
     return None
 
 
+def in_progress(directory: Path, shown: Run | None) -> list[Run]:
+    """The runs of a directory that are in progress on this machine, and the one in Live where it has not ended."""
+    runs = [shown] if shown and has_ended(shown) is False else []
+    with suppress(OSError):
+        for run in list_runs(directory):
+            with suppress(ContrastError, OSError):
+                writer = read_writer(run.alive_path)
+                if writer and writer.host == gethostname() and run.status().state in IN_PROGRESS:
+                    runs.append(run)
+    return list(dict.fromkeys(runs))
+
+
 def at_work(app: App[Any], *groups: str) -> list[Worker[Any]]:
     """The workers of these groups that have not ended."""
     return [worker for worker in app.workers if worker.group in groups]
 
 
 async def _leave(app: "ContrastApp", starts: Sequence[Worker[Run | None]]) -> None:
-    """Leave; first ask about what is not done: an export, a merge, and the run in Live, once it has started."""
+    """Leave; first ask about what is not done: an export, a merge, and runs in progress, those too that start now."""
     run, answer = app.run_shown, "k"
     ask: Callable[[Question], Awaitable[str]] = partial(ask_late, app) if starts else app.push_screen_wait
     for start in starts:
@@ -131,10 +144,11 @@ async def _leave(app: "ContrastApp", starts: Sequence[Worker[Run | None]]) -> No
         question = Question(f"The {worker.group} is not done yet: leaving ends it.", {"l": "leave"})
         if await ask(question) != "l":
             return
-    if run and await to_thread(has_ended, run) is False:
-        answers = {"k": "keep it running", "s": "stop it; it saves first"}
-        answer = await ask(Question(f"{run.name} is still training.", answers))
-    if answer == "k" or (run and answer == "s" and await app.stop_run(run)):
+    if runs := await to_thread(in_progress, app.directory, run):
+        are, them, save = ("are", "them", "they save") if len(runs) > 1 else ("is", "it", "it saves")
+        answers = {"k": f"keep {them} running", "s": f"stop {them}; {save} first"}
+        answer = await ask(Question(f"{', '.join(one.name for one in runs)} {are} still training.", answers))
+    if answer == "k" or (answer == "s" and all([await app.stop_run(one) for one in runs])):
         app.exit()
 
 

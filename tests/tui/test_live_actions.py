@@ -174,6 +174,21 @@ async def test_r_resumes_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert commands.calls == [("train", "--resume", str(run.path.resolve()), "--detach")]
 
 
+async def test_leaving_asks_once_about_all_runs_in_progress_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = [recorded(tmp_path, "running", name) for name in ("one", "two")]
+    recorded(tmp_path, "silent", "elsewhere")
+    commands = answer_commands(monkeypatch, Finished(""))
+    async with show(opened(recorded(tmp_path, "finished"))) as page:
+        await until(page, lambda: says(page, "✔ finished"))
+        await page.press("q")
+        await until(page, lambda: says(page, "are still training.", "s stop them; they save first"))
+        await page.press("s")
+        await until(page, lambda: page.app.return_code == 0)
+    assert {words[-1] for words in commands.calls} == {str(run.path) for run in training}
+
+
 @pytest.mark.parametrize("error", ["", "the data set is gone\nhint: bring it back"])
 async def test_leaving_waits_for_a_run_that_is_resumed_and_stays_to_say_why_it_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str
