@@ -89,6 +89,13 @@ async def test_an_error_about_columns_leads_to_their_table_and_to_a_run(
         assert row(pilot, "data.columns").display and says(pilot, "columns", "anchor=Frage,positive")
 
 
+async def test_the_remedy_of_an_error_is_whole_at_80_columns(commands: Commands) -> None:
+    Path("tidy.csv").rename("questions and answers.csv")
+    async with setting_up(data__train="questions and answers.csv", objective__name="pairsupcon") as (pilot, _):
+        assert note(pilot, "objective.name").endswith("-o triplets.jsonl; then --data triplets.jsonl")
+        assert (await settled(pilot)).count("triplets.jsonl") == 2
+
+
 async def test_what_columns_hold_is_known_on_every_screen_and_for_their_file_alone(commands: Commands) -> None:
     async with setting_up() as (pilot, screen):
         await opened(pilot)
