@@ -7,11 +7,14 @@ that arrive together are text, from a paste or a stalled connection, and no comm
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from string import digits, punctuation
+from types import SimpleNamespace
 from typing import Any, cast
 
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.app import App, ScreenStackError
 from textual.events import Key
+from textual.keys import Keys, _character_to_key
 from textual.message_pump import MessagePump
 from textual.widgets import Input
 
@@ -33,9 +36,14 @@ class KeyQueue:
         self._before: Key | None = None
         self.last: Key | None = None  # that was pressed
         self._in_text = False
-        for character in "0123456789-=":
+        sequences = cast(dict[str, Any], ANSI_SEQUENCES_KEYS)
+        for character in digits:
             # For Textual Esc and a digit that arrive together are a letter such as ™, which one terminal writes so.
-            cast(dict[str, Any], ANSI_SEQUENCES_KEYS).pop(f"\x1b{character}", None)
+            sequences.pop(f"\x1b{character}", None)
+        for character in punctuation.replace("[", ""):  # which begins what terminals write
+            # Of Esc and a sign Textual leaves the sign alone.
+            sign = SimpleNamespace(value=_character_to_key(character))
+            sequences[f"\x1b{character}"] = (Keys.Escape, sign)
 
     def put(self, key: Key) -> None:
         """Add a key to those that wait; Alt and a letter are Esc and the letter, which terminals write alike."""
