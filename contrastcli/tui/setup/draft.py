@@ -215,8 +215,8 @@ class Draft:
             self.typed[key] if key in self.typed else spell(flat[key]),
             unit=setting.zero if setting.zero and not flat[key] else self.config.unit(setting),
             paper=self._paper_value(setting),
-            instead=self._instead(key) if key in self._values else "",
-            source=self.config.sources[key],
+            instead=self._instead(key) if key in self.typed else "",
+            source=_TYPED if key in self.typed else self.config.sources[key],
             wrong=wrong.get(key, ""),
             doubt=setting.doubt(flat[key]),
             meaning=f"{spec.about} {spec.paper}".strip() if is_objective else "",
@@ -254,7 +254,7 @@ class Draft:
         value, source = below.flat()[key], below.sources[key]
         place = "preset" if any(source in layer.sources.values() for layer in self._named) else source
         shown = spell(self.known[key].shown(value)) or "nothing"
-        return "" if value == self._values[key] else f"{place} {shown}"
+        return "" if value == self._values.get(key) else f"{place} {shown}"
 
 
 def _resolve_valid(layers: Sequence[Layer], typed: dict[str, Value]) -> tuple[Config, str, dict[str, str]]:
