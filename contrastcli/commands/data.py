@@ -281,7 +281,10 @@ def _ask(seen: Inspection, ref: ModelRef) -> None:
             seen.others = other_positives(rows, encoder, partial(advance, "encoding"), _NEIGHBOURS)
         seen.add(
             "false-negative",
-            (Finding(row, f"by {by:.2f}", other, by) for row, other, by in seen.others.false_negatives()),
+            (
+                Finding(row, f"another positive is nearer to both, by {by:.2f} in cosine", other, by)
+                for row, other, by in seen.others.false_negatives()
+            ),
         )
 
 
