@@ -3,11 +3,12 @@
 import re
 import time
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
-from textual.binding import ActiveBinding, Binding
+from rich.text import Text
+from textual.binding import ActiveBinding, Binding, BindingType
 from textual.color import Color
 from textual.containers import Horizontal
 from textual.content import Content
@@ -18,7 +19,7 @@ from textual.screen import Screen
 from textual.style import Style
 from textual.visual import VisualType
 from textual.widget import Widget
-from textual.widgets import Input, Label, Static
+from textual.widgets import DataTable, Input, Label, Static
 
 from contrastcli.boundary import CONTROLS, printable
 from contrastcli.runs.events import Progress
@@ -107,6 +108,18 @@ def cut(text: str, cells: int, *, at_start: bool = False) -> str:
 def hidden_key(key: str, action: str, name: str, tooltip: str = "", display: str | None = None) -> Binding:
     """A key that help and the palette list, and the footer does not; without a tooltip, help leaves it out too."""
     return Binding(key, action, name, show=False, key_display=display, tooltip=tooltip)
+
+
+class RowTable(DataTable[Text]):
+    """A table with a cursor of one row, which Home and End take to the first one and the last."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        hidden_key("home", "scroll_top", ""),
+        hidden_key("end", "scroll_bottom", ""),
+    ]
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id=id, cursor_type="row")
 
 
 def progress_bar(share: float, width: int = 24) -> str:

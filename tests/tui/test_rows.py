@@ -72,6 +72,15 @@ async def test_each_row_is_shown_with_why_and_what_it_equals(size: tuple[int, in
         check_golden(f"rows-{size[0]}", screen_text(pilot.app))
 
 
+async def test_a_text_has_the_room_that_is_left_and_end_goes_to_the_last_row() -> None:
+    with open("long.csv", "w", newline="") as file:
+        csv.writer(file).writerows([("q", "a"), *((f"{n} {'why ' * 20}", "") for n in range(40)), ROWS[0]])
+    async with inspecting(data="long.csv") as (pilot, _):
+        await press(pilot, "end", shows="39 why")
+        assert max(map(len, screen_text(pilot.app).splitlines()[4:10])) == 76
+        await press(pilot, "home", shows=" 0 why")
+
+
 async def test_a_kind_is_kept_by_one_key_and_rows_by_another_and_what_remains_becomes_the_data() -> None:
     async with inspecting() as (pilot, _):
         # The blank row by itself, then both other kinds, of the last of which the row is left out again.

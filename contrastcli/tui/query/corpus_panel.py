@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from rich.text import Text
 from textual.content import Content
-from textual.widgets import DataTable, Input, Label
+from textual.widgets import Input, Label
 
 from contrastcli.runs.results import Nearest
 from contrastcli.runs.text import excerpt
@@ -18,7 +18,7 @@ from contrastcli.tui.fields.completion import complete_path, data_files
 from contrastcli.tui.fields.model_field import NO_MODEL
 from contrastcli.tui.query.query_panel import QueryPanel, query_line
 from contrastcli.tui.state import Project
-from contrastcli.tui.widgets import FormRow, LineInput, PlainText
+from contrastcli.tui.widgets import FormRow, LineInput, PlainText, RowTable
 
 EMPTY = "Choose a file of sentences with c and type a question: Enter finds the nearest sentences, n edits it."
 TO_ASK = "Type a question: Enter finds the nearest sentences."
@@ -35,7 +35,7 @@ class CorpusPanel(QueryPanel):
     def __init__(self, directory: Path, model: Callable[[], str], project: Project) -> None:
         self._model, self._project = model, project
         self._nearest: Nearest | None = None
-        self._table: DataTable[Text] = DataTable(cursor_type="row", id="neighbours")
+        self._table = RowTable("neighbours")
         blank = "sentences.txt, .csv, .jsonl …"
         title = "A file with one sentence a line, or a table with a column of sentences"
         self._file = ChoiceField(title, data_files, project.corpus, blank=blank, complete=complete_path, id="file")

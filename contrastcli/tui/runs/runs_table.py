@@ -7,30 +7,27 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.coordinate import Coordinate
-from textual.widgets import DataTable
 
 from contrastcli.boundary import printable
 from contrastcli.tui.runs.columns import RunColumn, row_text
 from contrastcli.tui.runs.tree import TreeItem
-from contrastcli.tui.widgets import cut, hidden_key
+from contrastcli.tui.widgets import RowTable, cut, hidden_key
 
 _CELL_PADDING = 2
 _LEAST_NAME, _USUAL_NAME = 16, 32
 """Cells of a name: at least, and before other columns are left out for it."""
 
 
-class RunsTable(DataTable[Text]):
+class RunsTable(RowTable):
     """A row a run or heading. The first column has the letters of the runs that are selected."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "select_cursor", "open", tooltip="show the run in Live; unfold or fold a heading"),
         hidden_key("left", "go_to_heading", "heading", "go to the heading above"),
-        hidden_key("home", "scroll_top", ""),
-        hidden_key("end", "scroll_bottom", ""),
     ]
 
     def __init__(self) -> None:
-        super().__init__(id="table", cursor_type="row")
+        super().__init__("table")
         self.shown: Sequence[TreeItem] = ()
         self._marks: Mapping[str, str] = {}
         self._columns: Sequence[RunColumn] = ()

@@ -21,14 +21,14 @@ from contrastcli.runs.text import excerpt
 from contrastcli.tui import processes
 from contrastcli.tui.dialogs import Prompt, Question
 from contrastcli.tui.setup.draft import Draft, reading_words
-from contrastcli.tui.widgets import PlainText, styled
+from contrastcli.tui.widgets import PlainText, RowTable, styled
 
 _SHOWN = 1_000
 """Rows of each kind."""
-_OTHER_COLUMNS = 52
-"""Characters of a line that no text has."""
+_MARGINS = 13
+"""Characters of a line that no column has, and the mark."""
 _OUT, _STAYS = "✗", "·"
-_KEYS = "Space  leave out or keep   k  kind   b  backbone   w  write   Esc  back"
+_KEYS = "Space leave out/keep  k all of its kind  b ask the backbone  w write  Esc back"
 
 
 class Rows(ModalScreen[str]):
@@ -59,7 +59,7 @@ class Rows(ModalScreen[str]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog unusual"):
             yield self._status
-            yield DataTable[Text](cursor_type="row", id="unusual")
+            yield RowTable("unusual")
             with VerticalScroll(id="row"):
                 yield PlainText(id="texts")
             yield PlainText(_KEYS, classes="muted")
@@ -92,7 +92,9 @@ class Rows(ModalScreen[str]):
         table = self.query_one(DataTable)
         table.clear(columns=True)
         table.add_columns("", "kind", "row", "text")
-        width = max(20, self.app.size.width - _OTHER_COLUMNS)
+        cells = [("kind", "row"), *((one.kind, row.where) for one, row in self._rows)]
+        kind, where = (max(map(len, column)) for column in zip(*cells, strict=True))
+        width = max(20, self.app.size.width - _MARGINS - kind - where)
         for one, row in self._rows:
             first = next(iter(row.texts.values()), "")
             table.add_row(*map(Text, (self._mark(row), one.kind, row.where, excerpt(first, width))))
