@@ -36,7 +36,7 @@ class Evaluated(Event, frozen=True, kw_only=True):
 
     `worst` are the pairs that it ranks worst, as texts. `shorter` are the scores by shorter size, if some are trained.
     `general` is how the score of the general set has changed since the first evaluation, if there is one. `data` is
-    the name of the set, as settings have it.
+    what the set is called.
     """
 
     metric: str = "spearman"

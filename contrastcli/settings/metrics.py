@@ -39,4 +39,15 @@ RANKINGS = {name: metric for name, metric in METRICS.items() if metric.counted =
 def metric_title(name: str, data: str = "") -> str:
     """A metric as people write it, and what it is measured on: `Spearman · stsb`; of a path only the file's name."""
     title = METRICS[name].title if name in METRICS else name
-    return " · ".join(filter(None, [title, data.partition("?")[0].rstrip("/").rpartition("/")[2]]))
+    return " · ".join(filter(None, [title, _short(data)]))
+
+
+def dev_name(settings: Mapping[str, object]) -> str:
+    """What the dev data of a run are called: what it held out of its training data is `5% of qa.jsonl`."""
+    dev, train = (str(settings.get(key, "")) for key in ("dev.data", "data.train"))
+    share = dev.removeprefix("split:")
+    return dev if share == dev else f"{share} of {_short(train)}"
+
+
+def _short(data: str) -> str:
+    return data.partition("?")[0].rstrip("/").rpartition("/")[2]

@@ -18,7 +18,7 @@ from contrastcli.runs.measured import Angles
 from contrastcli.runs.results import Bootstrap, Check, Comparison, Method, ScoreName, SweepScores, Welch
 from contrastcli.runs.status import Environment
 from contrastcli.runs.text import MISSING, Numeral, duration, excerpt, fixed, score
-from contrastcli.settings.metrics import METRICS, metric_title
+from contrastcli.settings.metrics import METRICS, dev_name, metric_title
 from contrastcli.show.format import TABLES, Grid, as_json, points_aligned, size, table
 from contrastcli.show.settings import value_text
 
@@ -55,7 +55,7 @@ def run_details(run: Run, to_json: bool) -> str:
         details |= {"note": run.note(), "checkpoints": paths}
         environment = read_json(run.environment_path, dict[str, Any])
         return as_json(details | {"settings": config.shown(), "scores": run.scores(), "environment": environment})
-    dev = metric_title(status.metric, config.dev.data)
+    dev = metric_title(status.metric, dev_name(config.flat()))
     best = f"{dev} {score(status.best)} at step {status.best_step:,}" if status.best_step is not None else None
     measured = headlines(run.scores())
     facts = [

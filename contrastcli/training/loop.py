@@ -23,6 +23,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Saved
 from contrastcli.runs.measured import Step
 from contrastcli.settings.config import Config
+from contrastcli.settings.metrics import dev_name
 from contrastcli.training import angles, checkpoint
 from contrastcli.training.batch import Batch
 from contrastcli.training.checkpoint import Position
@@ -208,7 +209,7 @@ class Trainer:
         position = self.position
         if self.dev is not None:
             advance = self.session.progress(position.step, "encoding the dev set", len(self.dev))
-            event = replace(self.dev.evaluate(self.encoder, position.step, advance), data=self.config.dev.data)
+            event = replace(self.dev.evaluate(self.encoder, position.step, advance), data=dev_name(self.config.flat()))
         for auxiliary in self.stepper.auxiliaries:
             auxiliary.after_evaluation(position.step)
         position.to_evaluate = False

@@ -44,10 +44,11 @@ def test_the_logged_recall_is_the_share_of_held_out_anchors_whose_positive_is_am
 
     monkeypatch.setenv("CONTRAST_RUNS", str(place.parent))
     shown = f"{100 * status.best:.2f}"
-    best = f"recall@10 · split:20% {shown} at step {status.best_step}\n"
+    title = f"recall@10 · 20% of {tiny.data['pairs'].name}"
+    best = f"{title} {shown} at step {status.best_step}\n"
     assert best in contrast("runs", "show", run.path).out
     assert f" {shown} recall@10 " in contrast("runs").out
-    assert all("  recall@10 · split:20% " in event.line() for event in events), "and names the set"
+    assert all(f"  {title} " in event.line() for event in events), "and names the set"
 
 
 def test_the_dimensions_that_are_used_are_those_of_the_dev_texts(tiny: Tiny, place: Path) -> None:

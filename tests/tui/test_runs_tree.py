@@ -156,6 +156,14 @@ def test_a_cell_that_has_not_finished_has_the_metric_of_the_others(tmp_path: Pat
     assert heat_map(sweep, members, {second})[0] == heat_map(sweep, members, {first})[0] == "dev nDCG@10 · starter"
 
 
+def test_a_sweep_and_the_curve_below_it_name_the_dev_set_alike(tmp_path: Path) -> None:
+    settings = {**preset("starter").flat(), "data.train": "corpora/qa.jsonl", "dev.data": "auto"}
+    sweep = make_sweep(tmp_path, settings, "objective.tau=0.05,0.1")
+    name, *_ = next(iter(sweep.points()))
+    members = {name: Member(name, {**settings, "dev.data": "split:5%"}, "running", {})}
+    assert heat_map(sweep, members, {name})[0] == "dev Spearman · 5% of qa.jsonl"
+
+
 async def test_a_sweep_of_many_values_scrolls_to_the_cell_of_the_run(tmp_path: Path) -> None:
     """Forty learning rates go downwards; of the third setting only the value of the run is shown."""
     rates = ",".join(f"{n}e-5" for n in range(1, 41))

@@ -10,7 +10,7 @@ from contrastcli.runs.methods import Member
 from contrastcli.runs.results import Method
 from contrastcli.runs.sweeps import Sweep, short
 from contrastcli.runs.text import shortened
-from contrastcli.settings.metrics import metric_title
+from contrastcli.settings.metrics import dev_name, metric_title
 from contrastcli.settings.setting import Value, spell
 from contrastcli.tui.widgets import styled
 
@@ -45,7 +45,9 @@ def heat_map(sweep: Sweep, members: Mapping[str, Member], here: Set[str]) -> tup
     grid += [[(_label(row), _MUTED), *(drawn[row, column] for column in columns)] for row in rows]
     metric = next((name.task for cell in (centre, *ranked[-1:]) for name in cell.scores), "")
     held = [f"{short(key)}={_label(centre.settings[key])}" for key in varied[2:]]
-    title = f"dev {metric_title(metric or 'spearman', str(sweep.settings.get('dev.data', '')))}"
+    # Of auto a run has what it is for the data.
+    own = (members[run.name].settings for cell in (*ranked[-1:], centre) for run in cell.runs if run.name in members)
+    title = f"dev {metric_title(metric or 'spearman', dev_name({**sweep.settings, **next(own, {})}))}"
     title += f" over {len(sweep.seeds)} seeds" * (len(sweep.seeds) > 1)
     return ", ".join([title, *held]), _aligned(grid)
 
