@@ -57,6 +57,10 @@ def test_the_details_of_one_run_are_its_status_and_settings(tmp_path: Path) -> N
         assert row.split() in lines
 
 
+def test_a_run_that_has_not_begun_has_no_step(tmp_path: Path) -> None:
+    assert "of 0" not in details([recorded(tmp_path, "starting")])
+
+
 def test_a_legend_has_names_only_where_there_is_room_for_all() -> None:
     pair = ["2026-11-20-1432-simace", "2026-11-20-1433-simcse"]
     assert labels(pair, 120) == [f"A {pair[0]}", f"B {pair[1]}"]
