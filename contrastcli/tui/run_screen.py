@@ -140,7 +140,12 @@ class RunScreen(ModeScreen):
 
     async def action_use_in(self, mode: str) -> None:
         if self.here:
-            await self.contrast.open_run(self.here.run, mode)
+            try:
+                if mode == "setup":
+                    self.here.run.config()
+                await self.contrast.open_run(self.here.run, mode)
+            except ContrastError as error:
+                self.contrast.fail(error)
 
     @work
     async def action_note(self) -> None:

@@ -337,6 +337,15 @@ async def test_a_broken_run_is_a_row_that_says_so(place: Path) -> None:
         await until(pilot, lambda: screen_text(pilot.app).count("no objective 'nonsense'") == 2)
 
 
+async def test_a_run_whose_settings_cannot_be_read_is_not_set_up_again(place: Path) -> None:
+    (place / "starter-stopped" / "config.toml").write_text("[objective]\nname = 'nonsense'\n")
+    async with opened(ContrastApp(place)) as (pilot, table):
+        at(table, "starter-stopped")
+        await pilot.press("t")
+        await until(pilot, lambda: pilot.app._notifications)
+        assert pilot.app.current_mode == "runs"
+
+
 async def test_an_empty_directory_says_how_to_make_the_first_run(tmp_path: Path) -> None:
     async with show(ContrastApp(tmp_path / "nothing"), NARROW) as pilot:
         await press(pilot, "3", shows="There is no run")
