@@ -195,7 +195,8 @@ class RunScreen(ModeScreen):
             self.contrast.fail(error.what)
             return
         question = f"Write the best model between {base} and {in_words(saved)} to which new folder?"
-        if not (folder := await self.app.push_screen_wait(Prompt(question, f"merged/{saved[0].name}"))):
+        proposed = f"merged/{saved[0].name}" + f"+{len(saved) - 1}" * (len(saved) > 1)
+        if not (folder := await self.app.push_screen_wait(Prompt(question, proposed))):
             return
         words = (base, *(str(run.path.resolve()) for run in saved), "--out", folder)
         done = await self._work(f"measuring models between {base} and {in_words(saved)}", "merge", *words)

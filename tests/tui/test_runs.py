@@ -434,6 +434,7 @@ async def test_m_in_capitals_merges_what_is_selected_with_its_backbone(
             await pilot.press("space")
         await pilot.press("M")
         await until(pilot, lambda: "between starter and 2 runs" in " ".join(screen_text(pilot.app).split()))
+        assert says(pilot, "merged/starter-stopped+1"), "not the name that one of them alone has"
         await pilot.press("ctrl+u", *"out", "enter")
         # As long as it works.
         await until(pilot, lambda: sum("200 of 400" in text for text in told) > 3)
