@@ -18,6 +18,7 @@ from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.fields.columns import ColumnsField
 from contrastcli.tui.fields.model_field import ModelField
+from contrastcli.tui.query.corpus_panel import CorpusPanel
 from contrastcli.tui.query.query_panel import QueryPanel, query_line
 from contrastcli.tui.query.similarity_panel import SimilarityPanel, draw_dial
 from contrastcli.tui.widgets import PlainText
@@ -263,6 +264,18 @@ async def test_the_nearest_sentences_of_a_corpus(place: Path, models: Models) ->
     ]
     remembered = state.load().project(place)
     assert (remembered.corpus, remembered.question, remembered.nearest) == ("texts.txt", "a puppy", "2")
+
+
+async def test_a_long_sentence_of_a_corpus_goes_on_in_the_next_line_and_one_that_is_cut_says_so(
+    place: Path, models: Models
+) -> None:
+    texts = "long " * 10 + "end", "long " * 100 + "end"
+    near = [{"row": n, "text": text, "cosine": 0.5, "angle_deg": 60.0} for n, text in enumerate(texts)]
+    async with show(ContrastApp(place), NARROW) as pilot:
+        await press(pilot, "5", shows="Nearest in a corpus")
+        panel = pilot.app.screen.query_one(CorpusPanel)
+        panel.show_answer(json.dumps({"query": "a puppy", "neighbours": near, "model": "one-run"}))
+        await until(pilot, lambda: says(pilot, "long end", "…"))
 
 
 async def test_a_corpus_without_a_file_says_what_to_type(place: Path, models: Models) -> None:

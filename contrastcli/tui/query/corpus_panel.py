@@ -25,6 +25,7 @@ TO_ASK = "Type a question: Enter finds the nearest sentences."
 _TITLE, _ASKED_WIDTH = "Nearest in a corpus", 40
 _USUAL_COUNT = 5
 _NUMBERS_WIDTH = 33
+_MOST_LINES = 4  # of a sentence, or one more
 
 
 class CorpusPanel(QueryPanel):
@@ -119,11 +120,12 @@ class CorpusPanel(QueryPanel):
         table = self._table
         table.clear(columns=True)
         table.add_columns("rank", " cosine", " angle", "   row")
-        width = max(self.size.width - _NUMBERS_WIDTH, 10, *(len(near.text) for near in nearest.neighbours))
+        width = max(self.size.width - _NUMBERS_WIDTH, 10)
         table.add_column("sentence", width=width)
         for rank, near in enumerate(nearest.neighbours, 1):
             numbers = (f"{rank:>4}", f"{near.cosine:7.4f}", f"{near.angle_deg:5.1f}°", f"{near.row:>6,}")
-            table.add_row(*map(Text, (*numbers, near.text)))  # no markup
+            text = excerpt(near.text, _MOST_LINES * width)
+            table.add_row(*map(Text, (*numbers, text)), height=None)  # no markup
         self.call_after_refresh(self._show_rows)
 
     def _show_rows(self) -> None:
