@@ -61,6 +61,8 @@ class SentenceEncoder(nn.Module):
         """Of `encode`; training sets its own."""
         self.usual_texts: Sequence[str] = ()
         """Texts from which int8 takes the ranges of activations, so that no embedding depends on the others."""
+        self.dim: int | None = None
+        """What `set_dim` was asked for."""
         self.full = 0
         """How many of the texts of `blocks` so far fill max_length, or are cut there."""
         self.note: Callable[[str], object] = narrate
@@ -92,6 +94,7 @@ class SentenceEncoder(nn.Module):
         if self.contract.dims and dim not in (trained := (*self.contract.dims, self.width)):
             self.note(f"note: {self.name} was trained at {', '.join(map(str, trained))} numbers, not at {dim}")
         self.put_under(self.contract.shortened(dim, self.width))
+        self.dim = dim
         self.to(self.device)
 
     def pooled(

@@ -15,7 +15,7 @@ from contrastcli.data.tokens import CHARACTERS, OnProgress
 from contrastcli.errors import Hint
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import Floats, cosine, degrees
-from contrastcli.model.vectors import Joined, Stored, cached_vectors, check_own, dequantise, stored_vectors
+from contrastcli.model.vectors import Joined, Stored, cached_vectors, check_own, dequantise, dtype_of, stored_vectors
 from contrastcli.objectives.similarity import unit
 from contrastcli.runs.results import Neighbour, Similarity
 from contrastcli.settings.sections import Blank
@@ -62,19 +62,7 @@ class Index:
         self._from: tuple[str, Hint] | None = None
         self._compared = set[int]()
         if vectors:
-            # What others have written is not written over.
-            path = vectors[0]
-            names = (path.with_name(f"{path.stem}{end}.npy") for end in ("", *(f"-{n}" for n in range(2, 100))))
-            output = next((name for name in names if not name.exists()), "FILE.npy")
-            words = ["contrast", "encode", corpus, "-o", output, "--model", encoder.name]
-            words += ["--as", "document"] * bool(encoder.contract.prompts) + ["--dim", encoder.width]
-            words += ["--columns", columns] * bool(columns) + ["--blank", blank] * (blank != "error")
-            then = shlex.join(["--vectors", str(output), "--model", encoder.name])
-            again = [f"{shlex.join(map(str, words))}; then {then}"]
-            if (in_order := sorted(vectors, key=_by_number)) != [*vectors]:
-                parts = (word for part in in_order for word in ("--vectors", str(part)))
-                again.insert(0, f"name parts in the order of their texts: {shlex.join(parts)}")
-            self._from = ", ".join(map(str, vectors)), again
+            self._from = ", ".join(map(str, vectors)), _remedies(encoder, corpus, columns, blank, vectors)
             self._vectors, note = stored_vectors(vectors, encoder, self._texts, self._from[1])
             self.notes = (*self.notes, note) if note else self.notes
         else:
@@ -94,6 +82,25 @@ class Index:
             for n, its in zip(nearest, near, strict=True)
         ]
         return sorted(neighbours, key=lambda n: (n.angle_deg, n.row))
+
+
+def _remedies(encoder: SentenceEncoder, corpus: Path, columns: str, blank: Blank, vectors: Sequence[Path]) -> list[str]:
+    """Commands for vectors that are not the corpus's: that which makes them, and before it that which orders them."""
+    # What others have written is not written over.
+    path = vectors[0]
+    names = (path.with_name(f"{path.stem}{end}.npy") for end in ("", *(f"-{n}" for n in range(2, 100))))
+    output = next((name for name in names if not name.exists()), "FILE.npy")
+    words = ["contrast", "encode", corpus, "-o", output, "--model", encoder.name]
+    words += ["--as", "document"] * bool(encoder.contract.prompts)
+    words += ["--dim", encoder.dim] if encoder.dim else []
+    words += ["--dtype", dtype] if (dtype := dtype_of(path)) != "float32" else []
+    words += ["--columns", columns] * bool(columns) + ["--blank", blank] * (blank != "error")
+    then = shlex.join(["--vectors", str(output), "--model", encoder.name])
+    again = f"{shlex.join(map(str, words))}; then {then}"
+    if (in_order := sorted(vectors, key=_by_number)) == [*vectors]:
+        return [again]
+    parts = (word for part in in_order for word in ("--vectors", str(part)))
+    return [f"name parts in the order of their texts: {shlex.join(parts)}", again]
 
 
 def _by_number(path: Path) -> list[tuple[int, str]]:

@@ -1,5 +1,6 @@
 """Embeddings on disk: as numbers of several types, in three formats, block by block, and a cache for each model."""
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
@@ -50,6 +51,11 @@ def dequantise(stored: Stored, width: int) -> Vectors:
     if stored.dtype == np.uint8:
         return np.unpackbits(stored, axis=-1, count=width) * np.float32(2) - 1
     return stored.astype(np.float32)
+
+
+_DTYPES: dict[np.dtype[Any], Dtype] = {
+    quantise(np.zeros((1, 1), np.float32), dtype).dtype: dtype for dtype in get_args(Dtype)
+}
 
 
 class Joined:
@@ -140,8 +146,8 @@ def stored_vectors(
     """
     parts = [_mapped(path, remedy) for path in paths]
     name, stored = ", ".join(map(str, paths)), Joined(parts) if len(parts) > 1 else parts[0]
-    zeros = np.zeros((1, encoder.width), np.float32)
-    like = {one.dtype: one for one in (quantise(zeros, dtype) for dtype in get_args(Dtype))}.get(stored.dtype)
+    dtype = _DTYPES.get(stored.dtype)
+    like = dtype and quantise(np.zeros((1, encoder.width), np.float32), dtype)
     is_one_kind = len({(part.dtype, part.shape[1:]) for part in parts}) == 1
     if like is None or stored.shape != (len(texts), like.shape[1]) or not is_one_kind:
         numbers = f"{' × '.join(map(str, stored.shape))} numbers of type {stored.dtype}"
@@ -157,6 +163,13 @@ def stored_vectors(
     return stored, f"{differs}, {by}" if least < _EQUAL_COSINE and stored.dtype != np.uint8 else ""
 
 
+def dtype_of(path: Path) -> Dtype:
+    """The type of the numbers of a file that `contrast encode` wrote; the usual one where it cannot be read."""
+    with contextlib.suppress(DataError):
+        return _DTYPES.get(_mapped(path, "").dtype, "float32")
+    return "float32"
+
+
 def _mapped(path: Path, remedy: Hint) -> Stored:
     if not path.exists():
         raise DataError(f"there is no file {path}", remedy)
@@ -168,7 +181,7 @@ def _mapped(path: Path, remedy: Hint) -> Stored:
 def check_own(stored: Stored, encoder: SentenceEncoder, texts: Sequence[str], name: str, remedy: Hint) -> float:
     """The least cosine of some stored vectors (N, ·) to this model's. Raises DataError where one is of another text."""
     exact = encoder.encode(texts, "document")  # (N, d)
-    made = next(one for one in (quantise(exact, dtype) for dtype in get_args(Dtype)) if one.dtype == stored.dtype)
+    made = quantise(exact, _DTYPES[stored.dtype])
     first, second = (unit_rows(dequantise(one, encoder.width)) for one in (stored, made))
     # The last byte of bits is filled up with zeros.
     missing = np.flatnonzero(((second > 0).sum(axis=0) > 2) & ~(first > 0).any(axis=0))

@@ -190,5 +190,16 @@ def test_the_hint_repeats_what_decides_on_the_rows(contrast: Contrast) -> None:
     assert answer.code == 0 and answer.out.split()[:3] == ["1.0000", "0.0°", "9"]
 
 
+@pytest.mark.parametrize(("dtype", "dim"), [("int8", ()), ("binary", ("--dim", "8"))])
+def test_the_hint_keeps_the_type_and_the_width(contrast: Contrast, dtype: str, dim: tuple[str, ...]) -> None:
+    Path("faq.txt").write_text("ba den\ngo\nfir lum\n")
+    assert contrast("encode", "faq.txt", "-o", "v.npy", "--dtype", dtype, *MODEL, *dim).code == 0
+    Path("faq.txt").write_text("ba den\ngo\n")
+    answer = contrast("query", "go", "--corpus", "faq.txt", *MODEL, "--vectors", "v.npy", *dim)
+    hint = answer.err.splitlines()[-1].removeprefix("hint: contrast ").partition("; then")[0]
+    assert ("--dim" in hint) == bool(dim) and contrast(*shlex.split(hint)).code == 0
+    assert np.load("v-2.npy").dtype == TYPES[dtype]
+
+
 def test_vectors_need_their_corpus(contrast: Contrast) -> None:
     refused(contrast("query", "a", "b", *MODEL, "--vectors", "v.npy"), 2, "--vectors are those of", "--corpus FILE")
