@@ -75,8 +75,8 @@ def encode_file(
         narrate(f"{encoder.full:,} texts fill the model's {encoder.max_length:,} tokens, or are cut there")
     if precision == "int8" and is_int8_slower_than_bf16():
         narrate("--precision bf16 is faster on this CPU, and nearer to fp32")
-    if precision == "int8" or dtype != "float32":
-        narrate(compare_to_fp32(encoder, texts, kind, dtype))
+    if part and (precision == "int8" or dtype != "float32"):
+        narrate(compare_to_fp32(encoder, texts, part, kind, dtype))
     where = f"rows {part.start + 1:,} to {part.stop:,}" if part else "none"
     narrate(f"wrote {output}: {len(part):,} vectors of {encoder.width}{f', {where} of {len(texts):,}' * (parts > 1)}")
 
@@ -143,9 +143,9 @@ def _write(
             draft.append(block.data)
 
 
-def compare_to_fp32(encoder: SentenceEncoder, texts: Texts, kind: Kind | None, dtype: Dtype) -> str:
-    """The cosines of the encoder's embeddings, as they are written, to those of fp32, for a sample of texts."""
-    sample = texts[:: -(-len(texts) // _SAMPLE_TEXTS)]
+def compare_to_fp32(encoder: SentenceEncoder, texts: Texts, rows: range, kind: Kind | None, dtype: Dtype) -> str:
+    """The cosines of the encoder's embeddings, as they are written, to those of fp32, for a sample of some rows."""
+    sample = texts[rows.start : rows.stop : -(-len(rows) // _SAMPLE_TEXTS)]
     precision, vectors = encoder.precision, dequantise(quantise(encoder.encode(sample, kind), dtype), encoder.width)
     encoder.precision = "fp32"
     cosines = cosine(vectors, encoder.encode(sample, kind))  # (n,)

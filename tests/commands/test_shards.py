@@ -17,6 +17,7 @@ from safetensors.numpy import load_file
 import contrastcli
 from contrastcli.files import Draft
 from contrastcli.model.encoder import SentenceEncoder
+from contrastcli.model.metrics import cosine
 from support.command import MODEL, Contrast, failed, refused, sentences
 from support.disks import Disk, mounted
 from support.forked import import_commands, start, wait
@@ -81,6 +82,14 @@ def test_shards_joined_have_the_bits_of_one_file(
 def test_only_the_shards_own_texts_that_fill_the_model_are_counted(contrast: Contrast) -> None:
     write(["ba " * 100] * 12)
     assert "6 texts fill the model's 32 tokens" in contrast(*ENCODE, "--shard", "1/2").err
+
+
+def test_a_shard_is_compared_on_its_own_texts(contrast: Contrast, whole: NDArray[np.float32]) -> None:
+    answer = contrast(*ENCODE, "--shard", "2/3", "--dtype", "binary")
+    cosines = cosine(np.where(whole > 0, 1, -1)[53:106], whole[53:106])
+    assert f"of 53 texts: {cosines.mean():.4f} at the mean, {cosines.min():.4f} at the least" in answer.err
+    write(["go"])
+    assert "at the mean" not in contrast(*ENCODE, "--shard", "1/2", "--dtype", "int8").err
 
 
 def test_of_more_shards_than_texts_some_are_empty_and_say_so(contrast: Contrast) -> None:
