@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pytest
 import torch
 
@@ -143,7 +144,12 @@ def test_int8_is_near_and_no_nearer_than_it_says(contrast: Contrast, run: Run) -
     assert contrast("export", "simple", "out", "--format", "onnx-int8").code == 0
     assert not Path("out/whole.onnx").exists()
     model = contrastcli.load("runs/simple")
-    assert cosine(FORMATS["onnx-int8"].read(Path("out"), model)(sentences()), model.encode(sentences())).min() < 0.99999
+    encode = FORMATS["onnx-int8"].read(Path("out"), model)
+    vectors = encode(sentences())
+    assert cosine(vectors, model.encode(sentences())).min() < 0.99999
+    # As of a query that is served, whose activations nothing but itself scales.
+    assert all(np.array_equal(vectors[n], encode([text])[0]) for n, text in enumerate(sentences()[:9]))
+    assert "    texts were encoded one at a time" in Path("out/README.md").read_text()
 
 
 def test_what_is_shown_as_one_is_one(contrast: Contrast) -> None:

@@ -80,7 +80,7 @@ def check(
             gold = np.asarray(one.scores) if isinstance(one, ScoredPairs) else None
             test = bootstrap(judge(before, one), judge(after, one), gold)
             lines.append(f"{structs.replace(test, metric=one.metric).change} on {one.source}")
-    return lines
+    return [*lines, *filter(None, [target.remark])]
 
 
 def _compare(ours: Floats, theirs: Floats, label: str, min_cosine: float) -> str:

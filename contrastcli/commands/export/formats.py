@@ -37,6 +37,7 @@ class Target:
 
     `graph` is the file that holds the whole model, "" where the folder is one of sentence-transformers. An `extra` is
     named after a package that it has besides the software. `read` gets the model, of which a graph needs the prompts.
+    `remark` is for those who use it.
     """
 
     write: Callable[[SentenceEncoder, Path], None]
@@ -45,6 +46,7 @@ class Target:
     min_cosine: float = 0.9999
     graph: str = ""
     extra: str = ""
+    remark: str = ""
 
 
 def check_packages(kind: Format) -> None:
@@ -133,11 +135,11 @@ def _write_openvino(encoder: SentenceEncoder, folder: Path) -> None:
     openvino.save_model(model, folder / "openvino_model.xml", compress_to_fp16=False)
 
 
-def _read_onnx(folder: Path, encoder: SentenceEncoder) -> Encode:
+def _read_onnx(folder: Path, encoder: SentenceEncoder, batch: int = _BATCH) -> Encode:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
-    return partial(_encode, folder, encoder, lambda inputs: session.run(None, inputs))
+    return partial(_encode, folder, encoder, lambda inputs: session.run(None, inputs), batch=batch)
 
 
 def _read_openvino(folder: Path, encoder: SentenceEncoder) -> Encode:
@@ -150,7 +152,12 @@ def _read_openvino(folder: Path, encoder: SentenceEncoder) -> Encode:
 
 
 def _encode(
-    folder: Path, encoder: SentenceEncoder, run: Callable[..., Any], texts: Sequence[str], kind: Kind | None = None
+    folder: Path,
+    encoder: SentenceEncoder,
+    run: Callable[..., Any],
+    texts: Sequence[str],
+    kind: Kind | None = None,
+    batch: int = _BATCH,
 ) -> NDArray[np.float32]:
     """Vectors by a graph of texts that the folder's tokenizer.json cuts and pads."""
     from tokenizers import Tokenizer
@@ -158,20 +165,21 @@ def _encode(
     tokenizer, prompt = Tokenizer.from_file(str(folder / "tokenizer.json")), encoder.contract.prompt(kind)
     vectors = np.empty((len(texts), encoder.width), dtype=np.float32)
     order = np.argsort([len(text) for text in texts])
-    for rows in np.split(order, range(_BATCH, len(texts), _BATCH)):
-        batch = tokenizer.encode_batch([prompt + texts[row] for row in rows])
-        ids, mask = (np.array([getattr(text, name) for text in batch]) for name in ("ids", "attention_mask"))
+    for rows in np.split(order, range(batch, len(texts), batch)):
+        encodings = tokenizer.encode_batch([prompt + texts[row] for row in rows])
+        ids, mask = (np.array([getattr(text, name) for text in encodings]) for name in ("ids", "attention_mask"))
         vectors[rows] = run({"input_ids": ids, "attention_mask": mask})[0]
     return vectors
 
 
 _FOLDER = Target(save_encoder, _read_folder, "sentence_transformers")
 _ONNX = partial(Target, read=_read_onnx, software="onnxruntime", graph="model.onnx", extra="onnx")
+_ALONE = "texts were encoded one at a time: int8 activations are scaled by batch, and in another a vector is another"
 
 FORMATS: dict[Format, Target] = {
     "sentence-transformers": _FOLDER,
     "onnx": _ONNX(_write_onnx),
-    "onnx-int8": _ONNX(_write_int8, min_cosine=0.95),
+    "onnx-int8": _ONNX(_write_int8, read=partial(_read_onnx, batch=1), min_cosine=0.95, remark=_ALONE),
     "openvino": Target(_write_openvino, _read_openvino, "openvino", graph="openvino_model.xml", extra="openvino"),
     "static": _FOLDER,
 }
