@@ -108,7 +108,9 @@ def test_an_export_tells_what_was_measured_in_its_own_software(contrast: Contras
     assert answer.code == 0 and f"texts in {software} " in texts and "at most" in texts
     assert own.startswith("Spearman ") and own.endswith("dev.jsonl") and general.endswith("scored.jsonl")
     card = Path("out/README.md").read_text()
-    assert f"    {texts}\n" in card and "/" not in card.partition("## Check")[2]
+    assert f"    {texts}\n" in card and "/" not in card.partition("## Check")[2].partition("\n## ")[0]
+    assert card.index("## Check") < card.index("## Training")
+    assert ("What follows is of the run's model" in card) == (kind in ("onnx-int8", "static"))
     assert ("contrast query" in answer.err) == (not FORMATS[kind].graph)
 
 
@@ -126,6 +128,9 @@ def test_the_scores_before_a_cut_are_those_of_the_whole_model(contrast: Contrast
     answers = [contrast("export", "simple", place, *dim) for place, dim in (("all", ()), ("cut", ("--dim", "4")))]
     whole, cut = (re.findall(r"Spearman (\S+) → (\S+)", answer.err)[0] for answer in answers)
     assert whole[0] == whole[1] == cut[0] != cut[1]
+    # The run's own scores are not those of what was cut.
+    checked, _, of_the_run = Path("cut/README.md").read_text().partition("\nWhat follows is of the run's model")
+    assert f"→ {cut[1]}" in checked and "## Training" in of_the_run
 
 
 def test_a_graph_cannot_leave_prompts_out(tiny: Tiny, tmp_path: Path) -> None:

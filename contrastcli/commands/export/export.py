@@ -24,6 +24,7 @@ from contrastcli.model.locate import ModelRef
 from contrastcli.model.static import distil
 from contrastcli.settings.sections import Format
 
+_OF_THE_RUN = "What follows is of the run's model, from which this one was cut, distilled or quantised.\n"
 _NAME_ANOTHER = "write elsewhere: name another folder"
 
 EXPORTED = re.compile(
@@ -70,7 +71,10 @@ def export_model(
         written.name = encoder.name
         written.set_dim(dim)
     measure = partial(check, encoder, written, FORMATS[kind], *sample(model.run), min_cosine)
-    return write_model(written, dest, about(model.run) if model.run else About(), kind, overwrite, measure)
+    origin = about(model.run) if model.run else About()
+    if model.run and (written is not encoder or kind == "onnx-int8"):
+        origin = replace(origin, parts=[_OF_THE_RUN, *origin.parts])
+    return write_model(written, dest, origin, kind, overwrite, measure)
 
 
 def check_dest(dest: Path, overwrite: bool) -> None:
@@ -103,7 +107,7 @@ def write_model(
             lines = measure(draft) if measure else check(encoder, encoder, target, usual_texts(), (), None, draft)
             narrate("\n".join(lines))
             measured = "\n".join(f"    {printable(without_folders(line))}" for line in lines)
-            checked = replace(origin, parts=[*origin.parts, f"## Check\n\n{measured}\n"])
+            checked = replace(origin, parts=[f"## Check\n\n{measured}\n", *origin.parts])
             text = model_card(encoder, checked, graph=target.graph)
             (draft / "README.md").write_text(text, encoding="utf-8")
             flush_tree(draft)
