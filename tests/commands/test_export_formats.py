@@ -207,7 +207,8 @@ def test_without_sentence_transformers_the_folder_is_read_by_contrast(
 
 
 def test_a_static_export_is_a_smaller_model(contrast: Contrast, run: Run) -> None:
-    assert contrast("export", "simple", "out", "--format", "static", "--dim", "6").code == 0
+    answer = contrast("export", "simple", "out", "--format", "static", "--dim", "6")
+    assert answer.code == 0 and ", vectors of 6 numbers: 1 − cosine" in answer.err
     assert contrastcli.load("out").encode(sentences()).shape == (len(sentences()), 6)
     assert "\nA static model: each token has one vector" in Path("out/README.md").read_text()
     refused(contrast("export", "simple", "x", "--format", "static", "--dim", "33"), 2, "32 numbers", "at most 32")
