@@ -46,4 +46,4 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         if self.before is None or self.after is None:
             return self.scores
         ends = (MISSING if end is None else f"{100 * end:+z.2f}" for end in (self.low, self.high))
-        return f"{self.scores} ({100 * (self.after - self.before):+.2f}, 95 % {' … '.join(ends)})"
+        return f"{self.scores} ({100 * (self.after - self.before):+z.2f}, 95 % {' … '.join(ends)})"

@@ -212,3 +212,8 @@ def test_the_latest_events_of_some_kinds_are_those_of_all_events(path: Path) -> 
     write(path, *EVERY_KIND, Step(step=20, loss=1.0, lr=1e-5, epoch=0.2), again, Saved(step=11, checkpoint="000011"))
     for kinds in ((Step,), (Saved, Evaluated), (Done,), (Started, Step)):
         assert [*Run(path.parent).latest(*kinds)][::-1] == [event for event in read(path) if isinstance(event, kinds)]
+
+
+def test_a_change_of_nothing_has_no_sign_outside_its_interval() -> None:
+    change = Change(before=0.7351, after=0.735099999, low=0.0, high=0.0)
+    assert str(change).endswith("(+0.00, 95 % +0.00 … +0.00)")
