@@ -9,6 +9,7 @@ peft as a tree of its linear layers under transformers' names, so that it stays 
 
 import importlib
 import re
+import shlex
 import warnings
 from collections.abc import Iterator
 from copy import copy
@@ -64,7 +65,8 @@ def base_folder(folder: Path) -> Path:
         return folder
     what = f"{folder} is an adapter of {base.name}, which"
     if Path(base.name).is_absolute() and not Path(base.name).is_dir():
-        raise DataError(f"{what} is missing", f"put that model back, or link to it: ln -s FOLDER {base.name}")
+        link = f"ln -s FOLDER {shlex.quote(base.name)}"
+        raise DataError(f"{what} is missing", f"put that model back, or link to it: {link}")
     found = resolve(base.name).folder()
     if base.checksum and _checksum(found) != base.checksum:
         raise DataError(f"{what} has other weights now", "put those back, or train an adapter of the new ones")

@@ -143,12 +143,13 @@ def test_a_run_with_an_adapter_is_a_backbone_but_not_of_another(tiny: Tiny, tmp_
 
 
 def test_a_base_that_is_gone_or_another_is_named(tiny: Tiny, tmp_path: Path) -> None:
-    base = Path(shutil.copytree(tiny.backbone, tmp_path / "base"))
+    base = Path(shutil.copytree(tiny.backbone, tmp_path / "my base"))
     run = replace(tiny, backbone=base).run(tmp_path / "run", "simcse", "pairs", **LORA | {"train__max_steps": 1})
     train(run)
     shutil.rmtree(base)
-    with pytest.raises(DataError, match=f"is an adapter of {base}, which is missing"):
+    with pytest.raises(DataError, match=f"is an adapter of {base}, which is missing") as raised:
         load_encoder(run.checkpoint())
+    assert raised.value.hint.endswith(f"ln -s FOLDER '{base}'")
     shutil.copytree(write_embedder(tiny.backbone, tmp_path / "other"), base)
     with pytest.raises(DataError, match=f"is an adapter of {base}, which has other weights now"):
         load_encoder(run.checkpoint())
