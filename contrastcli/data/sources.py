@@ -8,6 +8,7 @@ import fnmatch
 import os
 import re
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -46,6 +47,7 @@ SENTEVAL = "senteval:"
 SPLIT = "split:"
 _STSB = "hf:sentence-transformers/stsb"
 _OF_SPLIT = re.compile(r"(train|test|(validation|valid|val|dev))(?![^-_.])", re.IGNORECASE)
+_BESIDE_DATA = re.compile(r"\.|(readme|licen[cs]e|notice|citation|changelog)\b|.*\.(py|mined)$", re.IGNORECASE)
 _WEIGHTED = re.compile(r"([^=].*?)(?:(?<!config)(?<!split)=([\d.]+))?")
 
 
@@ -287,13 +289,21 @@ def _read_folder(folder: Path, name: str, split: Split, limit: int) -> Frame:
         return _read_folder(folder / "data", str(Path(name) / "data"), split, limit)
     if not paths:
         raise DataError(f"the folder {name} holds no data file", f"known: {', '.join(FORMATS)}")
-    found = {one: path.name for path in reversed(paths) if (one := split_of(path))}
-    if len(found) < 2:
-        return read_files(paths, name, limit)
-    hub.require_split(split, name, found)
-    frame = read_files([path for path in paths if split_of(path) == split], name, limit)
-    others = ", ".join(dict.fromkeys(split_of(path) or path.name for path in paths if split_of(path) != split))
-    return replace(frame, notes=(*frame.notes, f"of {name} the split {split} is read, not {others}"))
+    notes, found = _left_out(folder, name), {one: path.name for path in reversed(paths) if (one := split_of(path))}
+    if len(found) > 1:
+        hub.require_split(split, name, found)
+        others = ", ".join(dict.fromkeys(split_of(path) or path.name for path in paths if split_of(path) != split))
+        notes.append(f"of {name} the split {split} is read, not {others}")
+        paths = [path for path in paths if split_of(path) == split]
+    frame = read_files(paths, name, limit)
+    return replace(frame, notes=(*frame.notes, *notes))
+
+
+def _left_out(folder: Path, name: str) -> list[str]:
+    """A note on files of other formats, but for those that come with data sets or that `contrast` writes."""
+    paths = (path for path in folder.iterdir() if path.is_file() and not _BESIDE_DATA.match(path.name))
+    endings = Counter(path.suffix or path.name for path in paths if not format_of(path))
+    return [f"files of {name} that are not read: {endings.total():,} ({', '.join([*endings][:5])})"] * bool(endings)
 
 
 def read_files(paths: Sequence[Path], name: str, limit: int = 0) -> Frame:

@@ -162,8 +162,13 @@ def test_a_folder_is_its_files_in_the_order_of_their_names(tmp_path: Path) -> No
     folder.mkdir()
     write(folder / "b.tsv", "anchor positive", [("c", "d"), ("e", "f")])
     write(folder / "a.tsv", "positive anchor", [("b", "a")])
-    (folder / "README.md").write_text("no data")
+    for name in ("README.md", ".gitattributes", "LICENSE", "load.py", "b.tsv.mined"):
+        (folder / name).write_text("no data")
     rows = load(str(folder), "simcse")
+    assert not any("not read" in note for note in rows.notes)
+    for name in ("intro.md", "faq.md"):
+        (folder / name).write_text("Turn it off and on again.")
+    assert f"files of {folder} that are not read: 2 (.md)" in load(str(folder), "simcse").notes
     assert rows.views == {"anchor": ["a", "c", "e"], "positive": ["b", "d", "f"]}
     assert load(str(folder), "simcse", limit=2).views["anchor"] == ["a", "c"]
     write(folder / "c.tsv", "anchor positive", [("g", "h"), ("i", "")])
