@@ -26,7 +26,7 @@ from contrastcli.errors import DataError, UsageError, Use, error_text
 from contrastcli.files import json_bytes, read_json
 from contrastcli.model.backbone import attention_of, is_classifier, read_config
 from contrastcli.model.pooling import Dense, Normalize, in_words
-from contrastcli.model.prompts import MASK_PROMPT, MASK_SUFFIX, PROMPT_NAMES, prompts_by, read_prompts
+from contrastcli.model.prompts import MASK_PROMPT, MASK_SUFFIX, PROMPT_NAMES, prompts_by, prompts_in_words, read_prompts
 from contrastcli.model.weights import DOWNLOAD, config_file, read_weights
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Attention, Kind, Model, Pooling
@@ -152,7 +152,7 @@ class Contract:
     def __str__(self) -> str:
         words = [" → ".join(["causal attention"] * (self.attention == "causal") + self.steps())]
         words += [f"trained at {', '.join(map(str, self.dims))} numbers too"] * bool(self.dims)
-        words += [f"{name} prompt {text!r}" for name, text in self.prompts.items() if text]
+        words += prompts_in_words(self.prompts)
         words += [f"then {self.suffix!r}"] * bool(self.suffix)
         words += ["prompts are not pooled"] * (not self.include_prompt)
         return "; ".join(words)

@@ -48,6 +48,15 @@ def _of_json(words: str) -> str:
     return ",".join(f"{role}={next((given[n] for n in names if n in given), '')}" for role, names in by_role.items())
 
 
+def prompts_in_words(prompts: Mapping[str, str]) -> list[str]:
+    """The prompts by their names, and what texts get instead of one that comes after another name of its kind."""
+    unused = dict[str, str]()
+    for kind, names in PROMPT_NAMES.items():
+        first, *others = [name for name in names if name in prompts] or [""]
+        unused |= {name: f" (unused: a {kind} gets {prompts[first]!r})" for name in others}
+    return [f"{name} prompt {text!r}{unused.get(name, '')}" for name, text in prompts.items() if text]
+
+
 def prompts_by(
     words: str, own: Mapping[str, str], prompts: Mapping[str, str], default: str | None
 ) -> tuple[Mapping[str, str], str | None]:
