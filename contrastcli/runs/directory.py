@@ -282,8 +282,10 @@ def check_free(run: Run) -> None:
     """Raises RunError where something has its name, but an empty folder."""
     other = "choose another --name"
     if run.exists():
-        again, gone = f"contrast train --resume {run.word}", f"contrast runs rm {run.word}"
-        raise RunError(f"{run.path} exists", [other, f"continue it: {again}", f"remove it: {gone}"])
+        live = run.status().state in IN_PROGRESS
+        acts = {"watch": "watch", "stop": "stop"} if live else {"continue": "train --resume", "remove": "runs rm"}
+        hints = (f"{act} it: contrast {command} {run.word}" for act, command in acts.items())
+        raise RunError(f"{run.path} exists{', and is in progress' * live}", [other, *hints])
     if run.path.is_file() or any(run.path.glob("*")):
         raise RunError(f"{run.path} exists and is no run", [other, _discard_other(run.path)])
 
@@ -308,7 +310,7 @@ def run_name(name: str | None, config: Config, directory: Path, title: str = "")
     if name is not None:
         if name in ("last", "starter") or not re.fullmatch(r"\w[\w.,=+@-]*", name):
             taken = "'last' means the newest run, and 'starter' the model that comes with contrast"
-            hint = f"use letters, digits and . _ - = + , @ and begin with a letter or digit; {taken}"
+            hint = f"use letters, digits and . _ - = + , @ but no blanks, and begin with a letter or digit; {taken}"
             raise UsageError(f"a run cannot be named '{name}'", hint)
         return name
     backbone = re.sub(r"[^a-z0-9.]+", "-", re.split(r"[/\\]", config.model.backbone.rstrip("/\\"))[-1].lower())

@@ -8,6 +8,7 @@ import shutil
 import stat
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from contrastcli import boundary
@@ -439,6 +440,16 @@ def test_a_new_sweep_of_a_name_that_is_taken_says_by_what(contrast: Contrast, la
     Path("runs/mine.sweep.toml").unlink()
     (remove,) = commands_in(contrast(*GRID))
     assert remove == ["runs", "rm", "mine-tau=0.05"]
+
+
+def test_a_name_of_a_run_in_progress_is_watched_or_stopped(
+    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = msgspec.structs.replace(run.status(), state="running")
+    monkeypatch.setattr(Run, "status", lambda self: live)
+    answer = contrast(*train(*LABELLED, "--name", "simple"))
+    refused(answer, 1, "runs/simple exists, and is in progress", "choose another --name")
+    assert commands_in(answer) == [["watch", "simple"], ["stop", "simple"]]
 
 
 def test_a_run_and_a_sweep_do_not_share_a_name(contrast: Contrast, run: Run, launched: list[str]) -> None:

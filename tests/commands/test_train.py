@@ -336,6 +336,7 @@ def test_a_requeued_command_names_one_run_exactly(contrast: Contrast) -> None:
         refused(contrast(*train(*LABELLED, *REQUEUED, option, value)), 2, "--resume-or-start names one run", option)
     for name in ("last", "../other", ""):
         refused(contrast(*train(*LABELLED, "--resume-or-start", name)), 2, f"a run cannot be named '{name}'")
+    refused(contrast(*train(*LABELLED, "--name", "my run")), 2, "a run cannot be named 'my run'", "but no blanks")
     assert not Path("runs").exists()
 
 
