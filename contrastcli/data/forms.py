@@ -47,6 +47,9 @@ _NAMES_OF_ROLES: Mapping[Role, str] = {
 NAMES: Mapping[str, Role] = {name: role for role, names in _NAMES_OF_ROLES.items() for name in names.split()}
 """The role of a column name in lower case. Negatives and their scores may be numbered: negative_1, negative_2 …"""
 
+NAMED = "sentence | anchor, positive, negative | premise, hypothesis, label | sentence1, sentence2, score"
+"""Names of the columns of each form, in words."""
+
 LISTED = ("anchor", "positive", "negative", *(f"negative_{number}" for number in range(2, 100)))
 """The columns of rows that are lists of texts, as in sentence-transformers' collections of pairs and triplets."""
 

@@ -10,12 +10,14 @@ from itertools import chain, count, dropwhile
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from contrastcli.data.forms import LABELS, LONGEST
+from contrastcli.data.forms import LABELS, LONGEST, NAMED
 from contrastcli.errors import DataError
 
 BYTES_OF_A_ROW = 64
 """What a row takes besides its text."""
 
+LONGEST_NAME, _MOST_WORDS = 50, 4
+"""Of the name of a column: what is longer is rather a cell."""
 _MOST_BLANK = 100_000
 """Blank lines, one after the other; a small compressed file may hold millions."""
 # Letters of Western languages with accents do not follow each other; those of other scripts do.
@@ -263,6 +265,25 @@ def likely_header(cells: Sequence[str], name: str) -> str:
     names = iter(texts)
     has_tabs = name.removesuffix(".gz").endswith((".tsv", ".tab"))
     return ("\\t" if has_tabs else ",").join(kind or next(names) for kind in kinds)
+
+
+def with_header(cells: Sequence[str], name: str) -> str:
+    """A hint that writes names of columns above the first line of a table, if its cells are rather those of a row."""
+    is_table = name.lower().removesuffix(".gz").endswith((".csv", ".tsv", ".tab", ".txt"))
+    if not is_table or not any(map(_is_cell, cells)):
+        return ""
+    above = with_sed(f"1i {likely_header(cells, name) or 'anchor,positive,…'}", name)
+    return f"if the first line is a row, write one above it: {above}; names are {NAMED}, or any other"
+
+
+def _is_cell(name: str) -> bool:
+    """Whether the name of a column is rather a text or a number: the first line is a row."""
+    return len(name) > LONGEST_NAME or len(name.split()) > _MOST_WORDS or math.isfinite(as_number(name))
+
+
+def cut_name(name: str) -> str:
+    """The name of a column to show, or the beginning of what is rather a cell."""
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
 
 
 def _kind(cell: str) -> str:

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.data.formats import Frame, format_of
-from contrastcli.data.forms import FORMS, LABELS, LONGEST, NAMES, SHAPES
-from contrastcli.data.lines import as_jq, as_number, likely_header, taken_out, with_sed
+from contrastcli.data.forms import FORMS, LABELS, LONGEST, NAMED, NAMES, SHAPES
+from contrastcli.data.lines import LONGEST_NAME, as_jq, as_number, cut_name, taken_out, with_header
 from contrastcli.data.texts import Column, Texts
 from contrastcli.errors import DataError, Hint, Remedy, UsageError, Use, nearest
 from contrastcli.settings.objective import Form
@@ -31,7 +31,6 @@ _LIST_AS_TEXT = re.compile(r"""\[\s*(["']).*\1\s*\]""", re.DOTALL)
 _THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(,\d{3})+\s*")
 _LABELS_KEY = "data.labels"
 _LABELS_EXAMPLE = "0=entailment,1=neutral,2=contradiction"
-_LONGEST_NAME, _MOST_WORDS = 50, 4
 _LETTERS = 10
 """Of a text, at least, next to which an anchor is half of a pair."""
 MOST_SEARCHED = 1_000
@@ -42,8 +41,6 @@ _MISSING = ("N/A", "n/a", "#N/A", "#NV", "#N/D", "NaN", "nan", "NULL", "null")
 # In SNLI and MNLI: the annotators disagreed.
 _NO_GOLD, _BLANK = {"-", "-1"}, {"", "none", "nan"}
 """Words in place of a label, as files and as Python have them."""
-
-_NAMED = "sentence | anchor, positive, negative | premise, hypothesis, label | sentence1, sentence2, score"
 
 
 def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]]:
@@ -121,15 +118,12 @@ def _without_form(frame: Frame, roles: Mapping[str, str], given: Mapping[str, st
     pairs = [Use("--columns", _spelled(**pair | {**roles}), "for pairs")] if len(pair) == 2 else []
     sentences = Use("--columns", _spelled(text=texts[0]), "for sentences")
     nested = next(filter(None, (_taken_out(frame, column) for column in texts)), "")
-    hint: list[Remedy] = [nested] if nested else [*pairs, sentences, f"name the columns {_NAMED}"]
+    hint: Hint = [nested] if nested else [*pairs, sentences, f"name the columns {NAMED}"]
     heads = [cell for column in texts for cell in frame.columns[column][:MOST_SEARCHED] if cell is not None]
     if not nested and all(isinstance(cell, int | float) for cell in heads):
         hint = ["give a file with a column of texts: these hold numbers"]
-    file = frame.files[0][0]
-    if any(map(_is_cell, frame.columns)) and format_of(Path(file)) in (".csv", ".tsv", ".txt"):
-        above = with_sed(f"1i {likely_header([*frame.columns], file) or 'anchor,positive,…'}", file)
-        hint = [f"if the first line is a row, write one above it: {above}; names are {_NAMED}, or any other"]
-    shown = ", ".join([f"'{column}'" for column in frame.columns][:_MOST_NAMED])
+    hint = with_header([*frame.columns], frame.files[0][0]) or hint
+    shown = ", ".join([f"'{cut_name(column)}'" for column in frame.columns][:_MOST_NAMED])
     shown += f" and {len(frame.columns) - _MOST_NAMED:,} more" if len(frame.columns) > _MOST_NAMED else ""
     what = f"its columns {shown} make neither sentences nor pairs"
     what = "data.columns gives half of a pair" if half.keys() & given else what
@@ -140,11 +134,6 @@ def _is_record(frame: Frame, column: str) -> bool:
     """Whether the first cell that is not blank is an object without a text, of which no command makes one."""
     cell = next(filter(None, frame.columns[column][:MOST_SEARCHED]), None)
     return isinstance(cell, dict) and not _taken_out(frame, column)
-
-
-def _is_cell(name: str) -> bool:
-    """Whether the name of a column is rather a text or a number: the first line is a row."""
-    return len(name) > _LONGEST_NAME or len(name.split()) > _MOST_WORDS or math.isfinite(as_number(name))
 
 
 def named(columns: str) -> set[str]:
@@ -243,7 +232,10 @@ def _without_column(column: str, items: Mapping[str, str], frame: Frame, source:
         hint = _by_places({role: int(name) for role, name in items.items()}, [*frame.columns]) or hint
     elif len(items) > 1 and meant.keys() == items.keys():
         hint = Use("--columns", _spelled(**meant), "write")
-    what = f"{source} has no column '{column}', but {', '.join([*frame.columns][:_MOST_NAMED])}"
+    what = f"{source} has no column '{column}', but {', '.join([*map(cut_name, frame.columns)][:_MOST_NAMED])}"
+    # A cell is no name to write.
+    if max(map(len, frame.columns)) > LONGEST_NAME:
+        hint = with_header([*frame.columns], frame.files[0][0]) or hint
     return DataError(what, hint, key=COLUMNS)
 
 

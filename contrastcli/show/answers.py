@@ -49,7 +49,8 @@ def mined(result: results.Mined) -> str:
 def inspected(result: results.Inspected) -> str:
     """What is in training rows: tables of lengths, languages and kinds, and some rows of each kind; or of columns."""
     if result.columns:
-        listed = [(name, column["role"], excerpt(column["first"], _WIDEST)) for name, column in result.columns.items()]
+        cells = ((name, column["role"], column["first"]) for name, column in result.columns.items())
+        listed = [(excerpt(name, _WIDEST), role, excerpt(first, _WIDEST)) for name, role, first in cells]
         return table(("column", "role", "first value"), listed)
     unit = "tokens" if result.model else "words"
     header = [unit, "p50", "p95", "longest", *(["% cut"] if result.model else [])]

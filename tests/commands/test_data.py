@@ -343,6 +343,8 @@ def test_columns_are_listed_with_their_roles_and_first_values(contrast: Contrast
     answer = contrast("data", "faq.csv", "--list-columns")
     assert answer.out.startswith("column    role    first value\nnr                1\n")
     assert "separated by semicolons; Windows-1252" in answer.err
+    Path("texts.tsv").write_text(f"{'ba ' * 999}\tgo\nlum\tfir\n")
+    assert max(map(len, contrast("data", "texts.tsv", "--list-columns").out.splitlines())) < 250
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])

@@ -120,6 +120,7 @@ BAD_COLUMNS = {
     "no role": ("foo|bar", "", DataError, "its columns 'foo', 'bar' make neither", "--columns anchor=foo,positive=bar"),
     "a row as header": ("3|ba", "", DataError, "'3', 'ba' make neither", "if the first line is a row, write one above"),
     "a sentence as header": ("ba " * 20, "", DataError, "make neither", "write one above it"),
+    "a place in a row": (f"{'ba ' * 99}|x", "anchor=1,text=2", DataError, f"but {'ba ' * 16}ba…, x", "write one above"),
     "a positive alone": ("positive|x", "", DataError, "'positive', 'x' make neither", "anchor=x,positive=positive"),
     "a label beside texts": ("label|a|b", "", DataError, "make neither", "anchor=a,positive=b,label=label"),
     "an anchor alone": ("x|y", "anchor=y", DataError, "half of a pair", "anchor=y,positive=x, or for sentences"),
