@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from contrastcli.boundary import to_copy
+from contrastcli.boundary import narrate, to_copy
 from contrastcli.commands.compare import dev_data
 from contrastcli.commands.export.card import About, in_code, without_folders
 from contrastcli.commands.export.export import check_dest, write_model
@@ -137,6 +137,8 @@ def _measure(
         advance("measuring", len(trials), len(trials))
     if chosen:
         rows[chosen] = structs.replace(rows[chosen], own=dev.change("best", chosen=alpha is None))
+        if alpha is None:
+            narrate(f"note: the interval of the best is wider: it allows for the choice among {len(rows)}")
     return rows, rows[chosen]
 
 

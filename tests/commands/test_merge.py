@@ -157,6 +157,8 @@ def test_where_a_model_is_the_best_nothing_is_written(contrast: Contrast, best: 
     last = answer.out.splitlines()[-1]
     assert last == f"{best} is the best, and nothing is written; to use it: contrast export {best} DEST"
     assert len(answer.out.splitlines()) == 14
+    # No base is better than itself, and its row has no interval.
+    assert ("the interval of the best is wider: it allows for the choice among 11" in answer.err) == (best == "run")
 
 
 def test_a_soup_is_written_where_no_run_alone_is_better(contrast: Contrast) -> None:
