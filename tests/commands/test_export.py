@@ -19,7 +19,7 @@ from contrastcli.model.pooling import Normalize
 from contrastcli.runs.directory import Run
 from contrastcli.settings.sections import Pooling
 from support.command import Contrast, refused, sentences
-from support.contracts import dense, under
+from support.contracts import dense, under, write_embedder
 from support.disks import full_disk
 from support.kills import contents
 from support.rounding import assert_near
@@ -111,6 +111,10 @@ def test_the_card_says_how_a_text_becomes_a_vector(tiny: Tiny, tmp_path: Path) -
     phrases = ["# mine\n", "`mean-no-cls`", "all tokens but CLS", "Tanh", "unit length", "`go `", "32 tokens", "7 dim"]
     assert [phrase for phrase in phrases if phrase not in card] == []
     assert "## Training" not in card and "## Scores" not in card
+    assert "model.similarity(*model.encode([" in card
+    export_model(resolve(str(write_embedder(tiny.backbone, tmp_path / "asking"))), tmp_path / "out")
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert 'similarity(model.encode_query("a dog runs"), model.encode_document("a puppy sprints"))' in card
 
 
 @pytest.mark.parametrize(

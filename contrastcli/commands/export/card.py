@@ -12,6 +12,7 @@ from typing import Any
 from contrastcli.boundary import __version__, escaped, printable
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.pooling import in_words
+from contrastcli.model.prompts import PROMPT_NAMES
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Verdict
 from contrastcli.runs.status import Environment
@@ -42,10 +43,13 @@ def model_card(encoder: SentenceEncoder, about: About, *, graph: str) -> str:
     template = Path(__file__).with_name("card-onnx.md" if graph else "card.md").read_text(encoding="utf-8")
     default = encoder.contract.prompt()
     prompt = f", after the prefix {_code(default)} has been added" if default else ""
+    encoded = '*model.encode(["a dog runs", "a puppy sprints"])'
+    if any(encoder.contract.prompt(kind) != default for kind in PROMPT_NAMES):
+        encoded = 'model.encode_query("a dog runs"), model.encode_document("a puppy sprints")'
     # JSON is YAML too.
     tags = "\n".join([TAGS, *(f"{name}: {json.dumps(fact)}" for name, fact in about.facts.items())])
     facts = {"tags": tags, "title": _plain(encoder.name), "contract": _contract(encoder), "prompt": prompt}
-    facts |= {"graph": graph, "library": "onnx" if graph.endswith(".onnx") else "openvino"}
+    facts |= {"encoded": encoded, "graph": graph, "library": "onnx" if graph.endswith(".onnx") else "openvino"}
     card = template.format(**facts, width=encoder.width, longest=encoder.max_length)
     return "\n".join([card, *about.parts, f"Written by contrast {__version__}.\n"])
 
