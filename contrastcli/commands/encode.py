@@ -71,11 +71,8 @@ def encode_file(
     part = range(len(texts) * (number - 1) // parts, len(texts) * number // parts)
     with console.progress() as advance:
         _write(output, encoder, rows, part, kind, dtype, partial(advance, "encoding"))
-    if full := encoder.full:
-        narrate(
-            f"{full:,} text{' fills' if full == 1 else 's fill'} the model's {encoder.max_length:,} tokens, "
-            f"or {'is' if full == 1 else 'are'} cut there"
-        )
+    if encoder.full:
+        narrate(f"texts that fill the model's {encoder.max_length:,} tokens, or are cut there: {encoder.full:,}")
     if precision == "int8" and is_int8_slower_than_bf16():
         narrate("--precision bf16 is faster on this CPU, and nearer to fp32")
     if part and (precision == "int8" or dtype != "float32"):

@@ -91,8 +91,7 @@ def _remedies(encoder: SentenceEncoder, corpus: Path, columns: str, blank: Blank
     names = (path.with_name(f"{path.stem}{end}.npy") for end in ("", *(f"-{n}" for n in range(2, 100))))
     output = next((name for name in names if not name.exists()), "FILE.npy")
     words = ["contrast", "encode", corpus, "-o", output, "--model", encoder.name]
-    words += ["--as", "document"] * bool(encoder.contract.prompts)
-    words += ["--dim", encoder.dim] if encoder.dim else []
+    words += ["--as", "document"] * bool(encoder.contract.prompts) + ["--dim", encoder.dim] * bool(encoder.dim)
     words += ["--dtype", dtype] if (dtype := dtype_of(path)) != "float32" else []
     words += ["--columns", columns] * bool(columns) + ["--blank", blank] * (blank != "error")
     then = shlex.join(["--vectors", str(output), "--model", encoder.name])

@@ -94,6 +94,5 @@ def _compare(ours: Floats, theirs: Floats, label: str, min_cosine: float) -> str
         raise RunError(what, [Use("--min-cosine", f"{lowest - 1e-4:.4f}", "accept it:"), "report this as a bug"])
     if np.allclose(lengths[0], 1, atol=1e-3) and not np.allclose(lengths[1], 1, atol=1e-2):
         raise RunError(f"the vectors of {label} are not of unit length, as the model's are", "report this as a bug")
-    apart = f"{1 - lowest:.1e} at most, {1 - mean:.1e} on average"
-    of = f"vectors of {ours.shape[1]} numbers"
-    return f"{len(ours)} texts in {label}, {of}: 1 − cosine to what was written: {apart}"
+    apart = f"1 − cosine to what was written: {1 - lowest:.1e} at most, {1 - mean:.1e} on average"
+    return f"{len(ours)} texts in {label}, vectors of {ours.shape[1]} numbers: {apart}"

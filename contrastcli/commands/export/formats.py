@@ -174,7 +174,7 @@ def _encode(
 
 _FOLDER = Target(save_encoder, _read_folder, "sentence_transformers")
 _ONNX = partial(Target, read=_read_onnx, software="onnxruntime", graph="model.onnx", extra="onnx")
-_ALONE = "texts were encoded one at a time: int8 activations are scaled by batch, and in another a vector is another"
+_ALONE = "texts were encoded one at a time: activations are scaled by batch, and a vector depends on those beside it"
 
 FORMATS: dict[Format, Target] = {
     "sentence-transformers": _FOLDER,
