@@ -123,8 +123,8 @@ def preset_list(to_json: bool) -> str:
 def preset_details(preset: Preset) -> str:
     """A file for `--config`, under comments with what follows from its settings: published results and memory."""
     comments = []
-    rows = {row.words: row for config in preset.points() for row in published.exact(config) if row.average}
-    for words, row in rows.items():
+    exact = (row for config in preset.points() for row in published.exact(config) if row.average)
+    for (_, words), row in {(row.table.suite, row.words): row for row in exact}.items():
         reason = f": {row.table.note}" if row.table.mark == "not comparable" else ""
         comments.append(f"# published: {row.table.suite} {row.average} ({words}){reason}")
     full, small = (estimate(preset.config, preset.about.texts, *budget) for budget in ((), (_SMALL_BUDGET,)))

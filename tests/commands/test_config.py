@@ -92,6 +92,8 @@ def test_a_preset_is_shown_with_what_was_published_of_it_and_the_memory_that_it_
         "activations of 65,536 tokens",
         "# with train.token_budget = 8192 and one more forward pass: 18 GB",
     ]
+    both = contrast("presets", "show", "pairsupcon-base-classification").out.splitlines()[:2]
+    assert [line.split(" (")[0] for line in both] == ["# published: sts 76.0", "# published: clustering 52.9"]
     averages = [line for line in contrast("presets", "show", "simace-margins").out.splitlines() if " sts " in line]
     assert [line.split()[3] for line in averages] == ["78.20", "77.46", "77.08", "73.46"]
     assert "not comparable): SUBJ is 99.6 for every model" in contrast("presets", "show", "supcon-medium").out
