@@ -36,13 +36,18 @@ def listing(listed: Iterable[tuple[Item, Request | None, Sequence[Trial]]], to_j
     return "\n\n".join([*parts, f"next: contrast papers show {next(iter(blocks))} {next(iter(blocks.values()))[0][0]}"])
 
 
+def _made(item: Item) -> Sequence[papers.System]:
+    """The rows of an item but for those that cannot be made."""
+    return [system for system in item.systems if not papers.recipe(system).why_not]
+
+
 def needs(item: Item) -> str:
     """What an item takes in a few words, or why it cannot be made."""
     if item.why_not:
         return f"not made: {item.why_not}"
     if any(table.suite == "data" for table in item.tables):
         return "counts the sets in the folder of --data-dir"
-    made = [system for system in item.systems if not papers.recipe(system).why_not]
+    made = _made(item)
     hub = dict.fromkeys(system.backbone for system in made if papers.book().backbones[system.backbone]["hub"])
     seeds = f" × {item.seeds} seeds" if item.seeds > 1 else ""
     return f"{len(made)} rows{seeds}; needs weights from the hub: {', '.join(hub)}" if made else "runs here"
@@ -81,7 +86,7 @@ def _notes(item: Item, request: Request) -> Iterator[str]:
         yield f"Scale {request.scale:g}: runs of at most {100 * request.scale:g} % of the paper's training rows."
     asked = papers.systems(item, request)
     if request.rows or request.backbones:
-        yield f"{len(asked)} of the {len(item.systems)} rows, as asked for."
+        yield f"{len(asked)} of the {len(_made(item))} rows, as asked for."
     for system in asked:
         if why_not := papers.recipe(system).why_not:
             yield f"{system.method} on {system.backbone} is not made: {why_not}."

@@ -1,5 +1,6 @@
 """Settings, presets and objectives as text or JSON: those of a run, and those to choose from."""
 
+import sys
 from collections.abc import Sequence
 from shutil import get_terminal_size
 from textwrap import shorten, wrap
@@ -112,11 +113,11 @@ def value_text(value: Value | None) -> str:
 
 
 def preset_list(to_json: bool) -> str:
-    """All presets, those of sweeps last, with a description that is cut to the terminal's width."""
+    """All presets, those of sweeps last, with a description that is cut to the width of a terminal, if it is one."""
     what = {name: presets.find(name).about.what for name in (*presets.names(), *presets.sweep_names())}
     if to_json:
         return as_json(what, schema=0)  # its keys are names
-    room = max(20, get_terminal_size().columns - max(map(len, what)) - 2)
+    room = max(20, get_terminal_size((sys.maxsize, 0)).columns - max(map(len, what)) - 2)
     return table(("preset", "what"), [(name, shorten(text, room, placeholder=" …")) for name, text in what.items()])
 
 

@@ -66,6 +66,8 @@ def test_presets_fit_a_terminal_and_name_every_file(contrast: Contrast, monkeypa
     assert contrast("presets", "list").out.splitlines() == lines
     monkeypatch.setenv("COLUMNS", "30")
     assert len(contrast("presets").out.splitlines()) == len(lines)
+    monkeypatch.delenv("COLUMNS")
+    assert " …\n" not in contrast("presets").out  # in a pipe
     whole = json.loads(contrast("presets", "list", "--json").out)
     assert list(whole) == [*presets.names(), *presets.sweep_names()] and all(whole.values())
 
