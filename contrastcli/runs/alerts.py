@@ -34,7 +34,7 @@ class Rules:
     def __init__(self, settings: Alerts, earlier: Iterable[Event] = (), merge: str = "contrast merge") -> None:
         self._settings, self._merge = settings, merge
         self._best: Evaluated | None = None
-        self._without_best = 0
+        self._without_best, self._forgetful = 0, False
         self._rank = 0.0
         self._gpu: deque[float] = deque(maxlen=_GPU_SAMPLES)
         self._raised: set[str] = set()
@@ -70,15 +70,20 @@ class Rules:
         if event.general and event.general.judgement == "worse":
             hint = f"{_AGAIN}; or after it: {self._merge}" if self._merge else _AGAIN
             yield "forgetting", f"the general score has fallen: {event.general}", hint
-        self._without_best = 0 if event.best else self._without_best + 1
+        yield from self._against_best(event)
+
+    def _against_best(self, event: Evaluated) -> Iterator[Broken]:
         if event.best:
-            self._best = event
+            self._best, self._without_best, self._forgetful = event, -1, False
+        self._without_best += 1
+        self._forgetful |= event.forgetful
         best, limits = self._best, self._settings
+        known = f"its best is {score(best.score)} at step {best.step:,}" if best else "it has no best"
+        if limits.evaluations and self._without_best >= limits.evaluations:
+            kept = " that keeps dev.keep_general" if self._forgetful else ""
+            yield "stalled", f"no better dev score{kept} in {self._without_best} evaluations: {known}", _AGAIN
         if best is None or best.score is None:
             return
-        known = f"its best is {score(best.score)} at step {best.step:,}"
-        if limits.evaluations and self._without_best >= limits.evaluations:
-            yield "stalled", f"no better dev score in {self._without_best} evaluations: {known}", _AGAIN
         fallen = event.score is None or 100 * event.score < 100 * best.score - limits.collapse
         if limits.collapse and fallen:
             now = "is undefined" if event.score is None else f"fell to {score(event.score)}"

@@ -36,7 +36,8 @@ class Evaluated(Event, frozen=True, kw_only=True):
 
     `worst` are the pairs that it ranks worst, as texts. `shorter` are the scores by shorter size, if some are trained.
     `general` is how the score of the general set has changed since the first evaluation, if there is one. `data` is
-    what the set is called.
+    what the set is called. `forgetful` says that it would be the best one if dev.keep_general allowed so low a general
+    score.
     """
 
     metric: str = "spearman"
@@ -46,6 +47,7 @@ class Evaluated(Event, frozen=True, kw_only=True):
     uniformity: Number | None
     pairs: Count
     best: bool = False
+    forgetful: bool = False
     worst: list[DevPair] = field(default_factory=list)
     shorter: dict[Positive, Number | None] = field(default_factory=dict)
     general: Change | None = None
@@ -78,6 +80,7 @@ class Evaluated(Event, frozen=True, kw_only=True):
         shorter = "".join(f", at {dim} {score(value)}" for dim, value in self.shorter.items())
         dev = f"{self.title} {score(self.score)}{' (best)' if self.best else ''}{shorter}"
         dev += f", general {metric_title(self.general.metric)} {score(self.general.after)}" if self.general else ""
+        dev += " (too low for a best)" * self.forgetful
         plane = f"alignment {fixed(self.alignment, 2)}  uniformity {fixed(self.uniformity, 2)}"
         return f"step {self.step:,}  {dev}  {plane}"
 

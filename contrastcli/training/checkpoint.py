@@ -54,6 +54,10 @@ class Position:
     token_budget: Count = 0
     processes: Count = 0
 
+    def is_better(self, score: float | None) -> bool:
+        """Whether a dev score of this step is above all since the first update."""
+        return self.step > 0 and score is not None and (self.best is None or score > self.best)
+
 
 def save(
     run: Run,

@@ -69,16 +69,17 @@ class Trainer:
         # Saving waits for the end of the block: the traceback keeps the tensors of a dropped step alive.
         with suppress(StopRequested):
             if self.position.to_evaluate:  # new, or stopped in an evaluation
-                best = self._evaluate()
+                is_best = self._evaluate()
                 if self.position.step:
-                    self._save(best=best)
+                    self._save(best=is_best)
             self.encoder.train()
             clock = Clock(self.encoder.device)
             self.stepper.mark = clock.mark
             for step, epoch, rows in self.plan.batches(self.position.step):
                 if self._is_out_of_patience():
                     count = self.config.dev.patience
-                    self.session.note(step - 1, f"stopped early: {count} evaluation{'s' * (count > 1)} without a best")
+                    best = "a best" + " that keeps dev.keep_general" * (self.config.dev.keep_general > 0)
+                    self.session.note(step - 1, f"stopped early: {count} evaluation{'s' * (count > 1)} without {best}")
                     break
                 self._run_step(step, epoch, rows, clock)
             return "finished"
@@ -215,15 +216,14 @@ class Trainer:
         position.to_evaluate = False
         if self.dev is None:
             return False
-        counts = position.step > 0 and self.dev.keeps_general(self.config.dev.keep_general)
+        kept, better = self.dev.keeps_general(self.config.dev.keep_general), position.is_better(event.score)
         # Other processes, which may have rounded in another way, must not stop or save when the main one does not.
-        before, score = position.best, self.session.world.broadcast(event.score if counts else None)
-        best = score is not None and (before is None or score > before)
-        self.session.emit(replace(event, best=best))
+        best = self.session.world.broadcast(kept and better)
+        self.session.emit(replace(event, best=best, forgetful=better and not kept))
         position.evaluations_without_best += position.step > 0
         if best:
             self.dev.keep_best()
-            position.best, position.best_step, position.evaluations_without_best = score, position.step, 0
+            position.best, position.best_step, position.evaluations_without_best = event.score, position.step, 0
         return best
 
     def _is_out_of_patience(self) -> bool:

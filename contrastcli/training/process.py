@@ -123,9 +123,14 @@ def _judge(trainer: Trainer, run: Run, emit: Emit) -> None:
     """Tell what training made of its backbone, which the run's scores keep too."""
     position, backbone = trainer.position, resolve(trainer.config.model.backbone).name
     verdict = trainer.dev and trainer.dev.verdict(position.step, position.best_step, Path(backbone).name)
-    if not verdict:
+    if not (trainer.dev and verdict):
         return
-    if verdict.general and verdict.general.judgement == "worse":
+    bound = trainer.config.dev.keep_general
+    forgets = position.best_step is None and not trainer.dev.keeps_general(bound)
+    if forgets:
+        text = f"no evaluation with a dev score kept dev.keep_general {bound:g}: the last checkpoint is the model"
+        emit(Note(step=position.step, text=text))
+    if verdict.general and (forgets or verdict.general.judgement == "worse"):
         verdict = replace(verdict, hint=_merge(run, trainer.config) or "train again with a lower --lr")
     try:
         add_scores(run.scores_path, {"verdict": to_builtins(verdict)})

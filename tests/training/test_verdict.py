@@ -21,6 +21,7 @@ from contrastcli.runs.events import Alert, Done, Note, Saved, Verdict
 from contrastcli.runs.measured import Evaluated
 from contrastcli.runs.verdict import Change
 from contrastcli.settings.sections import Alerts, Data, Dev
+from contrastcli.training.dev import DevSet
 from contrastcli.training.plan import make_plan
 from support.command import Contrast, refused
 from support.contracts import write_embedder
@@ -176,6 +177,23 @@ def test_the_best_checkpoint_may_have_to_keep_the_general_score(tiny: Tiny, plac
     train(bound)
     best = {event.step for event in told(bound, Evaluated) if event.best}
     assert best <= {step for step, fall in falls.items() if fall <= max(allowed, 1e-6)} and len(best) <= 1
+
+
+def test_dev_scores_that_a_lower_general_one_rules_out_are_said(
+    tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DevSet, "keeps_general", lambda dev, most: False)
+    bound = {"dev__general": str(tiny.dev), "dev__keep_general": 1.0, "dev__patience": 2, "alerts__evaluations": 2}
+    run = tiny.run(place, "simcse", "pairs", dev__data="split:20%", **bound, **RUN)
+    train(run)
+    assert [event.forgetful for event in told(run, Evaluated)] == [False, True, True]
+    assert "(too low for a best)" in told(run, Evaluated)[-1].line()
+    (stalled,) = [alert.text for alert in told(run, Alert) if alert.rule == "stalled"]
+    assert stalled == "no better dev score that keeps dev.keep_general in 2 evaluations: it has no best"
+    stopped, kept = [note.text for note in told(run, Note)][-2:]
+    assert stopped == "stopped early: 2 evaluations without a best that keeps dev.keep_general"
+    assert kept == "no evaluation with a dev score kept dev.keep_general 1: the last checkpoint is the model"
+    assert last(run).hint.startswith("contrast merge ")
 
 
 def test_a_run_is_resumed_with_the_general_set_that_it_began_with(tiny: Tiny, place: Path, tmp_path: Path) -> None:
