@@ -123,6 +123,8 @@ def _facts(examples: Examples, train: Train, model: ModelRef, is_chosen: bool) -
         memory=torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else psutil.virtual_memory().total,
         has_stsb=examples.form == "sentences" and _has_stsb(),
         max_steps=train.max_steps,
+        # Cosines may be above 1 by rounding.
+        has_logits=examples.candidate_scores is not None and bool((abs(examples.candidate_scores) > 1.01).any()),
     )
 
 

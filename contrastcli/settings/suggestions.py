@@ -45,7 +45,8 @@ class Facts:
     `counts` are the rows that can be trained on and `anchors` those that differ, in the form that the rows were read in
     and, of labelled pairs, as triplets and as pairs. `backbone` is what it is called, `is_chosen` whether the user
     named it, `is_embedder` whether it is more than a raw encoder. `memory` is that of the device in bytes. `has_stsb`
-    is whether STS-B's dev set can be read, `max_steps` the user's own most steps, 0 for none.
+    is whether STS-B's dev set can be read, `max_steps` the user's own most steps, 0 for none. `has_logits` is whether a
+    teacher's scores are no cosines.
     """
 
     form: Form
@@ -65,6 +66,7 @@ class Facts:
     memory: int
     has_stsb: bool
     max_steps: int
+    has_logits: bool = False
 
 
 class Suggestion(msgspec.Struct, frozen=True):
@@ -81,20 +83,21 @@ Chosen = Mapping[str, Value]
 
 
 class Rule(NamedTuple):
-    """A setting, where its rule is from, and the rule: a value and the reason."""
+    """A setting, where its rule is from, and the rule: a value and the reason, None to leave the setting alone."""
 
     key: str
     source: str
-    decide: Callable[[Facts, Chosen], tuple[Value, str]]
+    decide: Callable[[Facts, Chosen], tuple[Value, str] | None]
 
 
 def suggest(facts: Facts) -> list[Suggestion]:
-    """A value for the setting of each rule."""
+    """A value for the setting of each rule that applies."""
     chosen: dict[str, Value] = {}
     made = []
     for rule in RULES:
-        chosen[rule.key], reason = rule.decide(facts, chosen)
-        made.append(Suggestion(rule.key, chosen[rule.key], reason, rule.source))
+        if decided := rule.decide(facts, chosen):
+            chosen[rule.key], reason = decided
+            made.append(Suggestion(rule.key, chosen[rule.key], reason, rule.source))
     return made
 
 
@@ -109,6 +112,10 @@ def _objective(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
         "triplets": ("simcse", "triplets: an anchor's positive against all other texts of the batch"),
     }
     return choices[facts.form]
+
+
+def _teacher_tau(facts: Facts, chosen: Chosen) -> tuple[Value, str] | None:
+    return (1.0, "scores beyond ±1 are a teacher's logits, not cosines") if facts.has_logits else None
 
 
 def _objective_of_labels(counts: Mapping[Form, int]) -> tuple[Value, str]:
@@ -271,6 +278,7 @@ def _mine_every(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
 
 RULES = (
     Rule("objective.name", "Gao et al. 2021 (SimCSE), Zhang et al. 2021 (PairSupCon), Su 2022 (CoSENT)", _objective),
+    Rule("objective.teacher_tau", "Hinton et al. 2015 (distillation)", _teacher_tau),
     Rule("model.backbone", "the model's own files", _backbone),
     Rule("model.lora", "Hu et al. 2021 (LoRA)", _lora),
     Rule("model.max_length", "the tokens of 2,000 texts", _max_length),

@@ -66,6 +66,14 @@ def test_the_printed_command_trains_with_what_was_suggested(
     assert f"{plan['steps']:,} in all" in epochs
 
 
+def test_a_teachers_logits_are_trained_on_at_their_own_temperature(contrast: Contrast) -> None:
+    row = {"anchor": "ba", "positive": "den", "negative": "fir", "negative_score": -1.2}
+    rows = [json.dumps(row | {"anchor": f"ba {n}", "score": n / 10}) for n in range(30)]
+    Path("logits.jsonl").write_text("\n".join(rows) + "\n")
+    words = command(contrast("suggest", "logits.jsonl", *BACKBONE, "--no-trial"))
+    assert planned(contrast, words)["settings"]["objective.teacher_tau"]["value"] == 1
+
+
 def test_the_table_has_each_setting_and_fits_the_terminal(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     made, answer = suggested(contrast(*PAIRS, "--no-trial", "--json")), contrast(*PAIRS, "--no-trial")
