@@ -241,7 +241,7 @@ def mine(directory: Path, /, source: str, output: Path, json: bool, **how: Any) 
     """Add hard negatives to pairs, for training on triplets.
 
     They are the texts nearest to an anchor that are not its positive, nor as close as that. Next to the output a file
-    .mined says how it was made.
+    .mined says how it was made. Earlier ones are replaced.
     """
     from contrastcli.commands.mine import mine_file, report
     from contrastcli.show.answers import mined

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from contrastcli.boundary import narrate
 from contrastcli.data.beir import PARTS
 from contrastcli.data.formats import Frame, format_of
 from contrastcli.data.forms import DELIMITERS
@@ -111,12 +112,17 @@ WRITERS: Mapping[str, Callable[[Path, Sequence[str], Records], None]] = {
 
 
 def check_rows_output(output: Path, *sources: str) -> None:
-    """Raise UsageError for a file that is read too, or of an unknown format; RunError without an open folder."""
+    """Raise UsageError for a file that is read too, or of an unknown format; RunError without an open folder.
+
+    That an earlier file will be replaced is said before the work, while it can still be moved away.
+    """
     check_output(output, "rows", WRITERS)
     if not is_writable(output.parent):
         with writing_to(output):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     check_unread(output, *sources)
+    if output.exists():
+        narrate(f"note: {output} is there, and will be replaced")
 
 
 def check_unread(output: Path, *sources: str) -> None:

@@ -54,6 +54,12 @@ def test_each_pair_gets_the_nearest_other_positive(contrast: Contrast, name: str
     assert sorted(path.name for path in Path().glob("*t.*")) == [name, f"{name}.mined"]
 
 
+def test_that_an_earlier_file_is_replaced_is_said_before_the_work(contrast: Contrast) -> None:
+    for words in (("mine", PAIRS, "-o", "t.jsonl", *MODEL, *EASY), ("data", PAIRS, "--clean", "c.jsonl")):
+        note = f"note: {words[3]} is there, and will be replaced\n"
+        assert [note in contrast(*words).err for _ in range(2)] == [False, True]
+
+
 def test_of_labelled_pairs_only_entailments_are_mined_whatever_they_are_called(contrast: Contrast) -> None:
     rows = "a dog runs,a dog moves,0", "a cat sits,no cat sits,2", "a boy eats,a boy has food,0"
     Path("labelled.csv").write_text("\n".join(("premise,hypothesis,label", *rows)))
