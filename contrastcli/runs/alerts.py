@@ -1,6 +1,7 @@
 """Alerts: rules over the events of a run, and the webhook they are sent to."""
 
 import json
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from statistics import fmean
@@ -8,7 +9,7 @@ from threading import Thread
 
 from contrastcli.errors import error_text
 from contrastcli.runs.event import Event
-from contrastcli.runs.events import Alert, Done, Note
+from contrastcli.runs.events import Alert, Done
 from contrastcli.runs.measured import Evaluated, System
 from contrastcli.runs.text import score
 from contrastcli.settings.sections import Alerts
@@ -113,21 +114,40 @@ def _words(run: str, event: Alert | Done) -> str:
     return f"contrast {run}, step {event.step:,}: {words}"
 
 
-def post(webhook: str, run: str, event: Event) -> Iterator[Note]:
-    """Tell a webhook, if there is one, of an alert or the end of a run; yields a note if that fails."""
-    if not webhook or not isinstance(event, Alert | Done):
-        return
-    body = json.dumps({"text": _words(run, event), "run": run, "step": event.step})
-    problems = ["no answer in time"]
-    # A trickle of bytes defeats the socket's own timeout.
-    thread = Thread(target=_send, args=(webhook, body.encode(), problems), daemon=True)
-    thread.start()
-    thread.join(WEBHOOK_SECONDS)
-    yield from [Note(step=event.step, text=f"webhook failed: {problem}") for problem in problems]
+class Webhook:
+    """Tells a webhook, if there is one, of the alerts and the end of a run, while training goes on."""
+
+    def __init__(self, url: str, run: str) -> None:
+        self._url, self._run = url, run
+        self._posts: list[tuple[Thread, list[str]]] = []
+
+    def tell(self, event: Event) -> None:
+        """Tell of an event, if it is an alert or the end."""
+        if not self._url or not isinstance(event, Alert | Done):
+            return
+        body = json.dumps({"text": _words(self._run, event), "run": self._run, "step": event.step})
+        problems, earlier = ["no answer in time"], [thread for thread, _ in self._posts]
+        thread = Thread(target=_send, args=(self._url, body.encode(), problems, earlier), daemon=True)
+        thread.start()
+        self._posts.append((thread, problems))
+
+    def failures(self, seconds: float = 0.0) -> list[str]:
+        """Why posts have failed, each told once; those that are under way are waited for so long and then given up."""
+        until, failures, posts, self._posts = time.monotonic() + seconds, list[str](), self._posts, []
+        for thread, problems in posts:
+            # A trickle of bytes defeats the socket's own timeout.
+            thread.join(max(0.0, until - time.monotonic()))
+            if thread.is_alive() and not seconds:
+                self._posts.append((thread, problems))
+            else:
+                failures += [f"webhook failed: {problem}" for problem in problems]
+        return failures
 
 
-def _send(webhook: str, body: bytes, problems: list[str]) -> None:
-    """Post to a webhook; leaves in `problems` why that failed, nothing if it did not."""
+def _send(webhook: str, body: bytes, problems: list[str], earlier: list[Thread]) -> None:
+    """Post to a webhook after earlier posts; leaves in `problems` why that failed, nothing if it did not."""
+    for thread in earlier:
+        thread.join()
     # These take a twentieth of a second, for which the app's first frame need not wait.
     import urllib.request
     from http.client import HTTPException

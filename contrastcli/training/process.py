@@ -17,7 +17,7 @@ from contrastcli.files import writing_to
 from contrastcli.model.contract import adapted, read_contract
 from contrastcli.model.devices import choose_precision, is_out_of_memory
 from contrastcli.model.locate import resolve
-from contrastcli.runs.alerts import Rules, post
+from contrastcli.runs.alerts import WEBHOOK_SECONDS, Rules, Webhook
 from contrastcli.runs.directory import TRAINING, Run
 from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import EventWriter
@@ -220,6 +220,7 @@ class _Record:
     def __init__(self, run: Run, config: Config, watch: Watch) -> None:
         self._run, self._config, self._watch = run, config, watch
         self._step = run.status().step
+        self._webhook = Webhook(config.alerts.webhook, run.name)
         with writing_to(run.events_path):
             self._file = EventWriter(run.events_path)
 
@@ -254,12 +255,18 @@ class _Record:
             self._file.close()
 
     def _write(self, event: Event) -> None:
-        for note in post(self._config.alerts.webhook, self._run.name, event):
-            self._write(note)
+        # Nothing is read after the end, so that how the post of it went is noted before.
+        is_end = isinstance(event, Done)
+        if is_end:
+            self._webhook.tell(event)
+        for text in self._webhook.failures(WEBHOOK_SECONDS if is_end else 0.0):
+            self._write(Note(step=event.step, text=text))
         with writing_to(self._run.events_path):
             written = self._file(event)
         self._step = event.step
         self._watch(written)
+        if not is_end:
+            self._webhook.tell(event)
 
     def _lost(self) -> RunError | None:
         """The error of a run that is not where it was, None where it is."""

@@ -12,7 +12,7 @@ import pytest
 
 from contrastcli.commands import suggest
 from contrastcli.errors import RunError
-from contrastcli.runs.event import Event
+from contrastcli.runs.alerts import Webhook
 from contrastcli.training import process
 from contrastcli.training.loop import Trainer
 from support.command import Answer, Contrast, refused
@@ -168,11 +168,11 @@ def test_a_trial_posts_nothing_to_a_webhook(contrast: Contrast, monkeypatch: pyt
     posted: list[str] = []
     monkeypatch.setenv("CONTRAST_ALERTS_WEBHOOK", "https://example.org/secret")
 
-    def post(webhook: str, *rest: object) -> list[Event]:
-        posted.append(webhook)
-        return []
+    def post(url: str, run: str) -> Webhook:
+        posted.append(url)
+        return Webhook(url, run)
 
-    monkeypatch.setattr(process, "post", post)
+    monkeypatch.setattr(process, "Webhook", post)
     answer = contrast(*PAIRS)
     assert set(posted) == {""} and "secret" not in answer.out + answer.err
 

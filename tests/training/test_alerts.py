@@ -19,7 +19,7 @@ from contrastcli.runs.alerts import Rules
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
 from contrastcli.runs.events import Alert, Done, Note
-from contrastcli.runs.measured import System
+from contrastcli.runs.measured import Step, System
 from contrastcli.settings.sections import Alerts
 from contrastcli.training import system
 from support.command import SENTENCES, Contrast, refused, train
@@ -182,10 +182,27 @@ def test_whatever_a_webhook_answers_is_noted(answer: str, what: str, monkeypatch
         threading.Thread(target=serve, daemon=True).start()
         url = f"http://127.0.0.1:{server.getsockname()[1]}/x"
         start = time.monotonic()
-        notes = [note.text for note in alerts.post(url, "one", Done(step=3, status="finished", code=0))]
+        webhook = alerts.Webhook(url, "one")
+        webhook.tell(Done(step=3, status="finished", code=0))
+        notes = webhook.failures(alerts.WEBHOOK_SECONDS)
     assert time.monotonic() - start < 3
     assert len(notes) == 1 and "<" not in notes[0]
     assert notes[0].startswith("webhook failed: ") and notes[0].endswith(what)
+
+
+def test_training_does_not_wait_for_a_webhook(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that takes connections and says nothing. What becomes of a post is noted after its alert."""
+    monkeypatch.setattr(alerts, "WEBHOOK_SECONDS", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/x"
+        words = ("--set", f"alerts.webhook={url}", "--set", "alerts.disk=1e6", "--max-steps", "3")
+        monkeypatch.setattr(system, "SAMPLE_SECONDS", 0)
+        assert contrast(*TRAIN, *words, "--set", "train.log_every=1").code == 0
+    events = list(Run(Path("runs/one")).events())
+    first, *_, last = [event.time for event in events if isinstance(event, Step)]
+    assert last - first < 1
+    told = [event for event in events if isinstance(event, Alert | Done) or "webhook failed" in event.line()]
+    assert [event.kind() for event in told] == ["alert", "note", "note", "done"]
 
 
 def test_the_machine_is_sampled_every_few_seconds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
