@@ -9,7 +9,7 @@ from threading import Thread
 
 from contrastcli.errors import error_text
 from contrastcli.runs.event import Event
-from contrastcli.runs.events import Alert, Done
+from contrastcli.runs.events import Alert, Done, Verdict
 from contrastcli.runs.measured import Evaluated, System
 from contrastcli.runs.text import score
 from contrastcli.settings.sections import Alerts
@@ -120,12 +120,18 @@ class Webhook:
     def __init__(self, url: str, run: str) -> None:
         self._url, self._run = url, run
         self._posts: list[tuple[Thread, list[str]]] = []
+        self._result = ""
 
     def tell(self, event: Event) -> None:
-        """Tell of an event, if it is an alert or the end."""
+        """Tell of an event, if it is an alert or the end, which is told with the verdict or else the best score."""
+        if isinstance(event, Evaluated) and event.best:
+            self._result = f"; best {event.title} {score(event.score)} at step {event.step:,}"
+        if isinstance(event, Verdict):
+            self._result = f"; {event.details(0)}"
         if not self._url or not isinstance(event, Alert | Done):
             return
-        body = json.dumps({"text": _words(self._run, event), "run": self._run, "step": event.step})
+        text = _words(self._run, event) + (self._result if isinstance(event, Done) else "")
+        body = json.dumps({"text": text, "run": self._run, "step": event.step})
         problems, earlier = ["no answer in time"], [thread for thread, _ in self._posts]
         thread = Thread(target=_send, args=(self._url, body.encode(), problems, earlier), daemon=True)
         thread.start()

@@ -18,7 +18,7 @@ from contrastcli.runs import alerts
 from contrastcli.runs.alerts import Rules
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
-from contrastcli.runs.events import Alert, Done, Note
+from contrastcli.runs.events import Alert, Done, Note, Verdict
 from contrastcli.runs.measured import Step, System
 from contrastcli.settings.sections import Alerts
 from contrastcli.training import system
@@ -111,7 +111,9 @@ def test_a_webhook_hears_of_the_alerts_and_the_end(contrast: Contrast, hook: str
     alerts = [event for event in Run(Path("runs/one")).events() if isinstance(event, Alert)]
     assert [alert.rule for alert in alerts] == ["collapsed"]
     assert [(heard["run"], heard["step"]) for heard in Hook.heard] == [("one", alerts[0].step), ("one", 6)]
-    assert alerts[0].text in Hook.heard[0]["text"] and "finished" in Hook.heard[1]["text"]
+    verdict = next(Run(Path("runs/one")).latest(Verdict))
+    assert alerts[0].text in Hook.heard[0]["text"]
+    assert Hook.heard[1]["text"] == f"contrast one, step 6: finished; {verdict.details(0)}"
     assert alerts[0].text in answer.err
 
 
@@ -188,6 +190,14 @@ def test_whatever_a_webhook_answers_is_noted(answer: str, what: str, monkeypatch
     assert time.monotonic() - start < 3
     assert len(notes) == 1 and "<" not in notes[0]
     assert notes[0].startswith("webhook failed: ") and notes[0].endswith(what)
+
+
+def test_a_webhook_hears_of_the_best_score_of_a_run_that_fails(hook: str) -> None:
+    webhook = alerts.Webhook(hook, "one")
+    for event in (evaluated(10, 0.5, best=True), evaluated(20, 0.4), Done(step=21, status="failed", code=1)):
+        webhook.tell(event)
+    assert webhook.failures(5.0) == []
+    assert Hook.heard[0]["text"] == "contrast one, step 21: failed; best Spearman 50.00 at step 10"
 
 
 def test_training_does_not_wait_for_a_webhook(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
