@@ -84,7 +84,10 @@ def _kind(found: results.Found) -> str:
 
 
 def benchmarks(measured: Iterable[results.Benchmark], to_json: bool) -> Iterator[str]:
-    """A line for each, as they come: the median of its rounds, × sentence-transformers, % of the matrix products."""
+    """A line for each, as they come: the median of its rounds, × sentence-transformers, % of the matrix products.
+
+    The last line says what the columns are.
+    """
     layout = "{:<24}  {:<37}  {:>9}  {:>6}  {:>7}"
     for number, one in enumerate(measured):
         if to_json:
@@ -96,3 +99,5 @@ def benchmarks(measured: Iterable[results.Benchmark], to_json: bool) -> Iterator
         share = None if one.limit_share is None else 100 * one.limit_share
         line = layout.format(one.what, one.program, rate, fixed(one.ratio, 2), fixed(share, 0))
         yield f"{line}  {one.error}".rstrip()
+    if not to_json:
+        yield "a second: sentences, or queries; × peer: its fastest in that precision; % limit: of the matrix products"

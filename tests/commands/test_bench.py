@@ -19,6 +19,7 @@ from contrastcli.runs.event import Event
 from contrastcli.runs.events import Done
 from contrastcli.runs.measured import Step
 from contrastcli.runs.results import Benchmark
+from contrastcli.settings.sections import Precision
 from contrastcli.show import answers
 from contrastcli.training import process
 from contrastcli.training.distributed import World
@@ -126,11 +127,22 @@ def test_a_ratio_is_that_of_the_medians() -> None:
     assert [one.ratio for one in measurement.results()] == [2.0, 1.0]
 
 
+def test_a_ratio_is_to_the_fastest_peer_in_that_precision() -> None:
+    rates: list[tuple[str, Precision, float]] = [
+        ("contrast", "fp32", 10.0), ("contrast", "bf16", 30.0), ("contrast", "int8", 40.0),
+        ("peer", "fp32", 5.0), ("peer", "bf16", 10.0), ("peer", "bf16", 20.0),
+    ]  # fmt: skip
+    programs = [bench.Program(name, float, precision, [rate]) for name, precision, rate in rates]
+    ratios = [one.ratio for one in bench.Comparison("encode", programs).results()]
+    assert ratios == [2.0, 1.5, 2.0, 1.0, 0.5, 1.0]
+
+
 def test_the_table_has_rates_ratios_and_shares() -> None:
     ours = Benchmark(what="encode", program="contrast", rates=(3000.0,), ratio=2.0, limit_share=0.85, error="")
     theirs = Benchmark(what="encode", program="peer", rates=(), ratio=None, limit_share=None, error="ImportError: x")
     lines = list(answers.benchmarks([ours, theirs], False))
-    assert [line.split() for line in lines[1:]] == [
+    assert lines[-1].startswith("a second: sentences, or queries; × peer: its fastest in that precision")
+    assert [line.split() for line in lines[1:-1]] == [
         ["encode", "contrast", "3,000", "2.00", "85"],
         ["encode", "peer", "–", "–", "–", "ImportError:", "x"],
     ]

@@ -109,14 +109,16 @@ class Comparison:
         return None
 
     def results(self) -> list[Benchmark]:
-        """One for each program; the ratio is to the first peer."""
-        peer = next((one.rates for one in self.programs if not one.name.startswith("contrast") and one.rates), [])
+        """One for each program; the ratio is to the fastest peer in its precision, or of all where none has that."""
+        rates = [(p.precision, median(p.rates)) for p in self.programs if not p.name.startswith("contrast") and p.rates]
+        peers = {precision: max(rate for of, rate in rates if of == precision) for precision, _ in rates}
+        fastest = max(peers.values(), default=None)
         return [
             Benchmark(
                 what=self.what,
                 program=one.name,
                 rates=tuple(one.rates),
-                ratio=median(one.rates) / median(peer) if peer and one.rates else None,
+                ratio=median(one.rates) / peer if (peer := peers.get(one.precision, fastest)) and one.rates else None,
                 limit_share=median(one.shares) if one.shares else None,
                 error=one.error or ("" if one.rates else "no time left"),
             )
