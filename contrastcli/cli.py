@@ -127,10 +127,10 @@ def rm(chosen: Sequence[Run], yes: bool) -> None:
 def prune(directory: Path, chosen: Sequence[Run]) -> None:
     """Delete from runs that have ended what only a resume needs.
 
-    That is the state of the optimiser, most of a checkpoint. Without names, all runs that finished or diverged are
-    pruned; others, as those that were preempted, can be resumed.
+    That is the optimiser's state. Without names all that finished or diverged are pruned, as others can be resumed.
     """
-    narrate(f"freed {size(runs.prune(chosen or runs.list_runs(directory), resumable=bool(chosen)))}")
+    freed = runs.prune(chosen or runs.list_runs(directory), resumable=bool(chosen))
+    narrate(f"freed {size(sum(freed.values()))}: {', '.join(run.name for run in freed if freed[run]) or 'no run'}")
 
 
 @runs_group.command(params=[options.ONE_RUN, options.JSON])
@@ -147,8 +147,9 @@ def verify(run: Run, json: bool) -> None:
 @runs_group.command(params=[*options.NOTING])
 def note(run: Run, text: str) -> None:
     """Write a note on a run; its words with # are tags."""
+    was = f" (was: {before})" if (before := run.note()) else ""
     run.write_note(text)
-    narrate(f"note on {run.name}: {text}" if text else f"no note on {run.name}")
+    narrate((f"note on {run.name}: {text}" if text else f"no note on {run.name}") + was)
 
 
 @runs_group.command(params=[*options.EXCLUDING])

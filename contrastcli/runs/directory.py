@@ -412,18 +412,18 @@ def discard_untouched(run: Run) -> None:
             shutil.rmtree(run.path)
 
 
-def prune(runs: Iterable[Run], *, resumable: bool = True) -> int:
-    """Delete from the checkpoints of runs that have ended what only a resume needs, and return the bytes freed.
+def prune(runs: Iterable[Run], *, resumable: bool = True) -> dict[Run, int]:
+    """Delete from the checkpoints of runs that have ended what only a resume needs; returns the bytes freed, by run.
 
     The models stay; without `resumable`, so do runs that neither finished nor diverged. Raises ContrastError for the
     first run that cannot be read or written, after all others.
     """
-    freed, errors = 0, list[ContrastError]()
+    freed, errors = dict[Run, int](), list[ContrastError]()
     for run in runs:
         try:
             status = run.status()
             if status.ended and (resumable or status.state in ("finished", "diverged")):
-                freed += _prune(run)
+                freed[run] = _prune(run)
         except ContrastError as error:
             errors.append(error)
     if errors:

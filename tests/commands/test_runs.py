@@ -87,7 +87,8 @@ def test_nobody_is_asked_about_a_run_that_cannot_be_removed(
 def test_pruning_frees_space_and_keeps_the_model(contrast: Contrast, run: Run) -> None:
     before = run.size_bytes()
     answer = contrast("runs", "prune", "simple")
-    assert answer.code == 0 and "freed" in answer.err and "B" in answer.err
+    assert answer.code == 0 and re.fullmatch(r"freed [\d.]+ [KM]B: simple\n", answer.err)
+    assert contrast("runs", "prune").err == "freed 0 B: no run\n"
     assert run.size_bytes() < before
     assert contrast("query", "a", "b").code == 0
 
@@ -154,3 +155,4 @@ def test_a_note_is_told_and_shown(contrast: Contrast, run: Run) -> None:
     ]
     assert re.search(r"^note +#paper first$", contrast("runs", "show", "simple").out, re.MULTILINE)
     assert json.loads(contrast("runs", "show", "simple", "--json").out)["note"] == "#paper first"
+    assert contrast("runs", "note", "simple", "#second").err == "note on simple: #second (was: #paper first)\n"

@@ -70,5 +70,5 @@ def test_pruning_removes_what_was_left_between_checkpoints(trained: Run, tmp_pat
     full = run.checkpoint("last") / "training"
     shutil.copytree(full, run.checkpoints_dir / ".000002.tmp" / "training")
     size = sum(file.stat().st_size for file in full.iterdir())
-    assert directory.prune([run]) == 2 * size
+    assert directory.prune([run]) == {run: 2 * size}
     assert {folder.name for folder in run.checkpoints_dir.iterdir()} == set(run.checkpoints().values())

@@ -156,7 +156,7 @@ def test_pruning_keeps_the_models_of_ended_runs_and_leaves_others_alone(tmp_path
     beat(going, ELSEWHERE)
     pruned, kept = checkpoint_of(ended), checkpoint_of(going)
     before = ended.size_bytes()
-    assert prune([ended, going]) == 1000 == before - ended.size_bytes()
+    assert prune([ended, going]) == {ended: 1000} == {ended: before - ended.size_bytes()}
     assert not pruned.exists() and (pruned.parent / "model.safetensors").exists()
     assert (kept / "optimizer.safetensors").exists()
 
@@ -166,7 +166,7 @@ def test_pruning_without_names_leaves_runs_that_can_be_resumed(tmp_path: Path) -
     say(stopped, started(DEAD), Done(step=100, status="stopped", code=75))
     say(diverged, started(DEAD), Done(step=100, status="diverged", code=4))
     kept, pruned = checkpoint_of(stopped), checkpoint_of(diverged)
-    assert prune([stopped, diverged], resumable=False) == 1000
+    assert prune([stopped, diverged], resumable=False) == {diverged: 1000}
     assert kept.exists() and not pruned.exists()
 
 
