@@ -235,8 +235,10 @@ def read_position(folder: Path) -> Position:
 
 
 def _start_from(folder: Path) -> str:
-    """What to do with a checkpoint that keeps the model only."""
-    words = ["contrast", "train", "--config", str(folder.parents[1] / "config.toml"), "--backbone", str(folder)]
+    """What to do with a checkpoint that keeps the model only: the run's model is that of its best one."""
+    run = Run(folder.parents[1])
+    model = folder.with_name(run.checkpoints().get("best", folder.name))
+    words = ["contrast", "train", "--config", str(run.config_path), "--backbone", str(model)]
     return f"start a new run from its model: {shlex.join(words)}"
 
 

@@ -88,6 +88,12 @@ def test_checkpoints_that_keep_the_model_only_are_not_deleted_by_a_new_start(con
     assert contrast("train", *command, "--name", "two", "--no-ui").code == 0
 
 
+def test_a_new_start_from_a_pruned_run_begins_with_its_best_checkpoint(contrast: Contrast, one: Run) -> None:
+    one.checkpoints_path.write_text('{"last": "000004", "best": "000002"}')
+    assert contrast("runs", "prune").code == 0
+    failed(contrast(*RESUME), 3, "position.json is missing", "--backbone runs/one/checkpoints/000002")
+
+
 def test_a_folder_of_the_users_among_the_checkpoints_stays(contrast: Contrast, one: Run) -> None:
     shutil.copytree(one.checkpoint(), one.checkpoints_dir / "good")
     assert contrast(*RESUME).code == 0
