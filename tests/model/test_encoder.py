@@ -181,6 +181,7 @@ def test_a_shorter_embedding_is_the_beginning_of_the_whole_one(normalize: bool, 
     ("texts", "kind", "what"),
     [
         ("a text", None, "not one text"),
+        ((text for text in TEXTS), None, "not a generator"),
         (["a text", None], None, "number 1 is None"),
         (["a text"], "qury", "no kind of text 'qury', but query, document"),
     ],
