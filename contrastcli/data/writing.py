@@ -112,15 +112,13 @@ WRITERS: Mapping[str, Callable[[Path, Sequence[str], Records], None]] = {
 
 
 def check_rows_output(output: Path, *sources: str) -> None:
-    """Raise UsageError for a file that is read too, or of an unknown format; RunError without an open folder.
-
-    That an earlier file will be replaced is said before the work, while it can still be moved away.
-    """
+    """Raise UsageError for a file that is read too, or of an unknown format; RunError without an open folder."""
     check_output(output, "rows", WRITERS)
     if not is_writable(output.parent):
         with writing_to(output):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     check_unread(output, *sources)
+    # Before the work, while it can still be moved away.
     if output.exists():
         narrate(f"note: {output} is there, and will be replaced")
 

@@ -137,17 +137,16 @@ class Webhook:
         thread.start()
         self._posts.append((thread, problems))
 
-    def failures(self, seconds: float = 0.0) -> list[str]:
+    def failures(self, seconds: float = 0.0) -> Iterator[str]:
         """Why posts have failed, each told once; those that are under way are waited for so long and then given up."""
-        until, failures, posts, self._posts = time.monotonic() + seconds, list[str](), self._posts, []
+        until, posts, self._posts = time.monotonic() + seconds, self._posts, []
         for thread, problems in posts:
             # A trickle of bytes defeats the socket's own timeout.
             thread.join(max(0.0, until - time.monotonic()))
             if thread.is_alive() and not seconds:
                 self._posts.append((thread, problems))
             else:
-                failures += [f"webhook failed: {problem}" for problem in problems]
-        return failures
+                yield from (f"webhook failed: {problem}" for problem in problems)
 
 
 def _send(webhook: str, body: bytes, problems: list[str], earlier: list[Thread]) -> None:

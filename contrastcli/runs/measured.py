@@ -36,8 +36,7 @@ class Evaluated(Event, frozen=True, kw_only=True):
 
     `worst` are the pairs that it ranks worst, as texts. `shorter` are the scores by shorter size, if some are trained.
     `general` is how the score of the general set has changed since the first evaluation, if there is one. `data` is
-    what the set is called. `forgetful` says that it would be the best one if dev.keep_general allowed so low a general
-    score.
+    what the set is called. `forgetful` says that dev.keep_general alone keeps it from being the best.
     """
 
     metric: str = "spearman"

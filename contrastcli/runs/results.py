@@ -386,9 +386,8 @@ class Comparison(msgspec.Struct, frozen=True):
 class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
     """How often a program did one thing in a second, in each round: sentences encoded or trained on, or queries.
 
-    `ratio` compares the median with sentence-transformers' fastest in that precision, or in any if it lacks that, and
-    `limit_share` with what the machine's matrix products alone allow, 0 to 1; None where that is unknown. `error` says
-    why there are no rounds.
+    `ratio` compares the median with the peer's fastest in that precision, else in any, and `limit_share` with what the
+    machine's matrix products alone allow, 0 to 1; None where that is unknown. `error` says why there are no rounds.
     """
 
     what: str

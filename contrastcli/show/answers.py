@@ -84,10 +84,7 @@ def _kind(found: results.Found) -> str:
 
 
 def benchmarks(measured: Iterable[results.Benchmark], to_json: bool) -> Iterator[str]:
-    """A line for each, as they come: the median of its rounds, × sentence-transformers, % of the matrix products.
-
-    The last line says what the columns are.
-    """
+    """A line for each, as they come: the median of its rounds, × sentence-transformers, % of the matrix products."""
     layout = "{:<24}  {:<37}  {:>9}  {:>6}  {:>7}"
     for number, one in enumerate(measured):
         if to_json:

@@ -186,7 +186,7 @@ def test_whatever_a_webhook_answers_is_noted(answer: str, what: str, monkeypatch
         start = time.monotonic()
         webhook = alerts.Webhook(url, "one")
         webhook.tell(Done(step=3, status="finished", code=0))
-        notes = webhook.failures(alerts.WEBHOOK_SECONDS)
+        notes = list(webhook.failures(alerts.WEBHOOK_SECONDS))
     assert time.monotonic() - start < 3
     assert len(notes) == 1 and "<" not in notes[0]
     assert notes[0].startswith("webhook failed: ") and notes[0].endswith(what)
@@ -196,7 +196,7 @@ def test_a_webhook_hears_of_the_best_score_of_a_run_that_fails(hook: str) -> Non
     webhook = alerts.Webhook(hook, "one")
     for event in (evaluated(10, 0.5, best=True), evaluated(20, 0.4), Done(step=21, status="failed", code=1)):
         webhook.tell(event)
-    assert webhook.failures(5.0) == []
+    assert list(webhook.failures(5.0)) == []
     assert Hook.heard[0]["text"] == "contrast one, step 21: failed; best Spearman 50.00 at step 10"
 
 
