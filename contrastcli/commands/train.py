@@ -8,7 +8,7 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import dropwhile, islice
 from operator import attrgetter
@@ -213,7 +213,7 @@ def start(
     is_new = not run.exists()
     is_last = bool(after) and (after == run or (is_new and after in list_runs(run.path.parent)[:1]))
     with _reporting(run), interruptible():
-        prepared = _prepare(config, run, shared)
+        prepared = _prepare(config, run, shared, json)
     if prepared is None:
         return 0
     run, plan = prepared
@@ -250,13 +250,11 @@ def _reporting(run: Run) -> contextlib.AbstractContextManager[None]:
     return reporting(run)
 
 
-def _prepare(config: Config, run: Run, shared: bool) -> tuple[Run, Plan] | None:
+def _prepare(config: Config, run: Run, shared: bool, json: bool) -> tuple[Run, Plan] | None:
     """Check all that training needs, and write the run; None for one that has finished. Raises ContrastError."""
-    from contrastcli.model.folder import load_encoder
     from contrastcli.training.distributed import world
     from contrastcli.training.environment import check_rows
     from contrastcli.training.plan import make_plan
-    from contrastcli.training.setup import load_untrained
 
     processes = world()
     try:
@@ -267,6 +265,8 @@ def _prepare(config: Config, run: Run, shared: bool) -> tuple[Run, Plan] | None:
     if status and status.state == "finished" and (text := _ended(run, plan, status)):
         check_rows(run.environment_path, plan)
         narrate(text)
+        if processes.is_main and not json:
+            print_path(run.path)
         return None
     processes.choose_device(config.train.device)
     if processes.is_main:
@@ -275,13 +275,21 @@ def _prepare(config: Config, run: Run, shared: bool) -> tuple[Run, Plan] | None:
             _check_resumable(run, plan)
         folders = _folders(plan, run)
         if status is None:
-            encoder = load_untrained(plan.config.model)
-            for auxiliary in plan.auxiliaries:
-                auxiliary.check(plan.config.model, encoder)
-            for folder in folders[1:]:
-                load_encoder(folder)
+            _check_loading(plan, folders[1:])
         _write(plan.config, run, status is None, shared)
     return Run(Path(processes.broadcast(str(run.path))), run.is_elsewhere), plan
+
+
+def _check_loading(plan: Plan, others: Sequence[Path]) -> None:
+    """Raises ContrastError where the encoder of a new run, or another model of its plan, cannot be loaded."""
+    from contrastcli.model.folder import load_encoder
+    from contrastcli.training.setup import load_untrained
+
+    encoder = load_untrained(plan.config.model)
+    for auxiliary in plan.auxiliaries:
+        auxiliary.check(plan.config.model, encoder)
+    for folder in others:
+        load_encoder(folder)
 
 
 def _moved(run: Run, error: DataError) -> DataError:

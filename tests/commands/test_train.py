@@ -125,8 +125,9 @@ def test_a_finished_run_says_so_and_is_extended_by_more_steps(contrast: Contrast
     before = run.config_path.read_bytes()
     for words in ((), ("--max-steps", "4"), ("--max-steps", "3")):
         finished = contrast("train", "--resume", "simple", *words)
-        assert (finished.code, finished.out) == (0, "")
+        assert (finished.code, finished.out) == (0, "runs/simple\n"), "a script names the run by it"
         assert "has finished its 4 steps" in finished.err and "--max-steps" in finished.err
+    assert contrast("train", "--resume", "simple", "--json").out == ""
     assert run.config_path.read_bytes() == before
     assert contrast("train", "--resume", "simple", "--max-steps", "6").out == "runs/simple\n"
     assert (run.status().step, run.status().state) == (6, "finished")
@@ -251,7 +252,7 @@ def test_one_command_starts_a_run_resumes_it_and_ends_once_it_has_finished(contr
     assert (first.code, first.out) == (0, "runs/job\n")
     whole = weights("runs/job")
     again = contrast(*words)
-    assert (again.code, again.out) == (0, "") and "job has finished its 5 steps" in again.err
+    assert (again.code, again.out) == (0, "runs/job\n") and "job has finished its 5 steps" in again.err
     assert "steps  5," in contrast(*words, "--dry-run").out
 
     shutil.rmtree("runs/job")
