@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from contrastcli.boundary import narrate
@@ -63,13 +63,12 @@ def resolve(job: Job) -> config.Config:
 def run_and_config(job: Job, directory: Path) -> tuple[Run, config.Config]:
     """The run to resume, or one to start, which does not exist yet, and the settings. Raises ContrastError."""
     if job.resume is not None:
-        # Only for its errors: the run has its settings.
-        config.environment_layer(os.environ)
+        variables = config.environment_layer(os.environ)
         is_run = Run(directory / job.resume).exists()
         if not is_run and job.resume in [sweep.name for sweep in sweeps.list_sweeps(directory)]:
             raise DataError(f"'{job.resume}' is a sweep, not a run", f"contrast sweep --resume {job.resume}")
         run = runs.find_run(job.resume, directory)
-        return run, train.changed(run, job.typed)
+        return run, train.changed(run, _above(run, variables, job.typed))
     typed = resolve(job)
     settings, words = train.with_model_paths(typed, directory), typed.flat()
     if not job.resume_or_start or not (run := Run(directory / job.resume_or_start)).exists():
@@ -85,6 +84,21 @@ def run_and_config(job: Job, directory: Path) -> tuple[Run, config.Config]:
         return run, train.changed(run, config.Layer(stated, settings.sources))
     except UsageError as error:
         raise UsageError(error.what, [Use("--resume-or-start", "NAME", "start another:"), *error.remedies]) from None
+
+
+def _above(run: Run, variables: config.Layer, typed: config.Layer) -> config.Layer:
+    """What was typed for a resume, and the variables that it may change; a note on other values that are not used."""
+    before = run.config()
+    flat, settings = before.flat(), sections.settings_of(before.spec)
+    taken = {key: text for key, text in variables.values.items() if key in settings and settings[key].resumable}
+    layer = replace(typed, values={**taken, **typed.values}, sources={**variables.sources, **typed.sources})
+    for lower in (*config.user_layers(), variables):
+        for key in [key for key in lower.values if key in settings and key not in layer.values]:
+            # Files state the usual, and a run its own.
+            is_of_note = settings[key].resumable or lower is variables
+            if is_of_note and lower.read(settings[key]) != flat[key]:
+                narrate(f"note: {lower.sources[key]} states another {key}, which a resume does not take")
+    return layer
 
 
 def _preset(job: Job) -> Preset:

@@ -166,7 +166,8 @@ def changed(run: Run, flags: Layer) -> Config:
         by_epochs = "train.epochs" in flags.values and "train.max_steps" not in flags.values
         words += ["--max-steps", "0"] if by_epochs and before.train.max_steps else []
         new = f"contrast train --config {shlex.quote(str(run.config_path))} {shlex.join(words)}"
-        typed = [key for key in fixed if key in flags.values] or fixed
+        places = {key: "" if source.startswith("--") else f" ({source})" for key, source in flags.sources.items()}
+        typed = [f"{key}{places[key]}" for key in fixed if key in flags.values] or fixed
         raise UsageError(f"a resumed run cannot change {', '.join(typed)}", f"leave that out, or in a new run: {new}")
     return after
 

@@ -21,6 +21,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
 from contrastcli.runs.events import Queued, Started
 from contrastcli.runs.status import IN_PROGRESS, Status, Writer, read_writer, this_process
+from contrastcli.settings import sections
 from contrastcli.settings.objective import no_negatives
 
 HEARTBEAT = 1.0
@@ -222,22 +223,27 @@ def launch(run: Run, arguments: Sequence[str], command: Sequence[str] = CONTRAST
         # Another one was started while this one waited for the lock, which its process does not hold yet.
         if run.alive_path.exists() and run.status().state in IN_PROGRESS:
             raise InUse(f"a process is starting in {run.path}", f"contrast watch {run.word} shows it")
-        pid = start_detached([*command, *arguments], run.log_path)
+        # The run has its settings, and a resume would take those of variables before flags typed here.
+        settled = [setting.variable for setting in sections.all_settings().values()]
+        pid = start_detached([*command, *arguments], run.log_path, settled)
         # It trains; where the disk is full it will say so itself.
         with contextlib.suppress(OSError):
             atomic_write(run.alive_path, msgspec.json.encode(Writer(socket.gethostname(), pid, time.time())))
     return pid
 
 
-def start_detached(command: Sequence[str], log: Path) -> int:
-    """Start a process in its own session, append its output to a file, and return its pid. Raises RunError."""
+def start_detached(command: Sequence[str], log: Path, unset: Sequence[str] = ()) -> int:
+    """Start a process in its own session, append its output to a file, and return its pid. Raises RunError.
+
+    It gets no variable that is to be `unset`.
+    """
     flags = 0
     if sys.platform == "win32":
         flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
     with writing_to(log), open(log, "ab") as output:
         process = subprocess.Popen(
             command,
-            env={name: value for name, value in os.environ.items() if name not in _OF_ONE_PROCESS},
+            env={name: value for name, value in os.environ.items() if name not in (*_OF_ONE_PROCESS, *unset)},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -167,6 +167,23 @@ def test_a_resume_cannot_change_what_the_run_was(contrast: Contrast, run: Run) -
     assert run.config_path.read_bytes() == before
 
 
+def test_a_resume_takes_of_the_environment_what_it_may_change(
+    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONTRAST_TRAIN_LR", "4e-4")
+    monkeypatch.setenv("CONTRAST_TRAIN_MAX_STEPS", "5")
+    refused(
+        contrast("train", "--resume-or-start", "simple"), 2, "a resumed run cannot change train.lr (CONTRAST_TRAIN_LR)"
+    )
+    Path("contrast.toml").write_text("[train]\nsave_every = 3\n")
+    answer = contrast("train", "--resume", "simple")
+    for place, key in (("contrast.toml", "train.save_every"), ("CONTRAST_TRAIN_LR", "train.lr")):
+        assert f"note: {place} states another {key}, which a resume does not take\n" in answer.err
+    assert answer.err.count("which a resume") == 2
+    assert (answer.code, run.status().step) == (0, 5)
+    assert contrast("train", "--resume", "simple", "--max-steps", "6").code == 0 and run.status().step == 6
+
+
 def test_data_that_have_moved_are_named_for_a_resume_and_must_be_the_same(
     contrast: Contrast, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -212,7 +212,7 @@ def test_the_cell_of_a_dead_worker_of_another_machine_is_free_again(
 def test_two_processes_do_not_take_one_cell(sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (cell, *_), started = sweep.cells(tmp_path), list[str]()
 
-    def start_detached(command: list[str], log: Path) -> int:
+    def start_detached(command: list[str], log: Path, *_: object) -> int:
         started.append(log.parent.name)
         return os.getpid()
 
