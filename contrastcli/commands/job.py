@@ -91,7 +91,8 @@ def _above(run: Run, variables: config.Layer, typed: config.Layer) -> config.Lay
     before = run.config()
     flat, settings = before.flat(), sections.settings_of(before.spec)
     taken = {key: text for key, text in variables.values.items() if key in settings and settings[key].resumable}
-    layer = replace(typed, values={**taken, **typed.values}, sources={**variables.sources, **typed.sources})
+    sources = {**variables.sources, **typed.sources}
+    layer = replace(typed, values={**taken, **typed.values}, sources=sources, notes=variables.notes)
     for lower in (*config.user_layers(), variables):
         for key in [key for key in lower.values if key in settings and key not in layer.values]:
             # Files state the usual, and a run its own.

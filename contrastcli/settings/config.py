@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
@@ -104,7 +105,7 @@ class Layer:
 
     A setting that the objective does not use is an error in a `strict` layer (flags), and a note in others. One that a
     `later` version of this program has written and this one does not know is a note where the layer is only `to_read`.
-    What is reset of a layer is a note where it is the `users` own.
+    What is reset of a layer is a note where it is the `users` own. It may have `notes` itself.
     """
 
     values: Mapping[str, object]
@@ -114,6 +115,7 @@ class Layer:
     later: bool = False
     to_read: bool = False
     users: bool = False
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, values: Mapping[str, object], source: str, *, strict: bool = False) -> Layer:
@@ -137,7 +139,8 @@ def resolve(layers: Sequence[Layer]) -> Config:
     install = "install the package that it comes from" if top.to_read else ""
     spec = catalogue.find_objective(str(top.values[OBJECTIVE.key]), top.sources[OBJECTIVE.key], install)
     settings = sections.settings_of(spec)
-    notes = [_unused(key, spec, layer) for key, layer in stated if key not in settings]
+    notes = [note for layer in layers for note in layer.notes]
+    notes += [_unused(key, spec, layer) for key, layer in stated if key not in settings]
     known = [(key, layer) for key, layer in stated if key in settings]
     grouped = by_section({key: layer.read(settings[key]) for key, layer in known})
     sources = dict.fromkeys(settings, "default") | {key: layer.sources[key] for key, layer in known}
@@ -359,22 +362,27 @@ def table_layer(tables: Mapping[str, Any], label: str) -> Layer:
     return replace(Layer.of(named, label), later=is_later, users=not label.startswith("preset "))
 
 
+_OTHERS = "CACHE GOLDEN GPU_REPORT MODEL PROGRESS REMOTE RUNS SENTEVAL STATE TEST_DATA TEST_THREADS"
+"""Variables that are no setting, without `CONTRAST_`."""
+
+
 def environment_layer(environ: Mapping[str, str]) -> Layer:
-    """The values of `CONTRAST_<SECTION>_<KEY>`, for each setting. Raises UsageError where there is no such one."""
-    every = sections.all_settings()
+    """The values of `CONTRAST_<SECTION>_<KEY>`, and notes on others. Raises UsageError for one that is misspelt."""
+    every, notes = sections.all_settings(), []
     known, of_sections = {one.variable: key for key, one in every.items()}, {one.section for one in every.values()}
-    # The model of query and others, and data of the tests.
-    others = "CONTRAST_MODEL", "CONTRAST_TEST_DATA", *known
-    for name in [one for one in environ if one.startswith("CONTRAST_") and one not in others]:
+    others = [*known, *(f"CONTRAST_{name}" for name in _OTHERS.split())]
+    for name in [one for one in environ if one.upper().startswith("CONTRAST_") and one not in others]:
         word = name.lower().removeprefix("contrast_")
         section, _, rest = word.partition("_")
         key, elsewhere = sections.key_of(word), our_name(rest if section in of_sections else word)
         ours, comma, remark = (key if key in every else elsewhere).partition(", ")
-        if section in of_sections or ours in every:
+        near = get_close_matches(word, [one.lower().removeprefix("contrast_") for one in known], 1, 0.85)
+        if section in of_sections or ours in every or near:
             meant = every[ours].variable if ours in every else name
             raise UsageError(f"there is no setting for the variable {name}", nearest(meant, known, "", comma + remark))
+        notes.append(f"nothing reads the variable {name}")
     names = {key: name for name, key in known.items() if environ.get(name)}
-    return Layer({key: environ[name] for key, name in names.items()}, names, text=True, users=True)
+    return Layer({key: environ[name] for key, name in names.items()}, names, text=True, users=True, notes=tuple(notes))
 
 
 def user_layers() -> list[Layer]:

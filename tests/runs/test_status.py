@@ -301,9 +301,11 @@ def test_a_launched_process_has_its_own_session_and_writes_to_the_log(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = "import os, sys; print(sys.argv[1], os.getsid(0) == os.getpid(), sys.stdin.read())"
-    program += "; sys.exit(os.environ.get('CONTRAST_PROGRESS', 'end'))"
+    program += "; sys.exit(os.environ.keys() & {'CONTRAST_PROGRESS', 'CONTRAST_TRAIN_LR'} or 'end')"
     # The app sets it for its own children; a run's log is for people.
     monkeypatch.setenv("CONTRAST_PROGRESS", "json")
+    # A flag may have been typed above it.
+    monkeypatch.setenv("CONTRAST_TRAIN_LR", "1e-4")
     run.log_path.write_text("before\n")
     pid = launch(run, ["--flag"], command=[sys.executable, "-c", program])
     assert pid != os.getpid()

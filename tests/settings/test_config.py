@@ -316,6 +316,18 @@ def test_an_empty_variable_and_those_of_other_programs_are_ignored() -> None:
     assert environment(CONTRAST_TRAIN_LR="", CONTRAST_RUNS="runs", PATH="/bin").values == {}
 
 
+@pytest.mark.parametrize("name", ["CONTRAST_TRAIM_LR", "CONTRAST_OBJECTIV_TAU", "contrast_train_lr"])
+def test_a_variable_that_is_nearly_a_settings_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"no setting for the variable {name}") as raised:
+        environment(**{name: "0.5"})
+    assert raised.value.hint in ("did you mean 'CONTRAST_TRAIN_LR'?", "did you mean 'CONTRAST_OBJECTIVE_TAU'?")
+
+
+def test_a_variable_that_nothing_reads_is_a_note() -> None:
+    resolved = config.resolve([environment(CONTRAST_RUNSDIR="r", CONTRAST_RUNS="r", CONTRAST_REMOTE="r")])
+    assert resolved.notes == ("nothing reads the variable CONTRAST_RUNSDIR",)
+
+
 def test_contrast_cache_moves_the_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONTRAST_CACHE", str(folder / "elsewhere"))
     assert cache_dir() == folder / "elsewhere"
