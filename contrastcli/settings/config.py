@@ -317,15 +317,15 @@ def checked(text: str, remedies: Hint) -> str:
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a file of settings. Raises DataError if it cannot be read, UsageError if it is not TOML."""
     try:
-        return tomllib.loads(read_bytes(path, LARGEST).decode())
+        # Only before an end of line the parser names the line of a key that stands twice.
+        return tomllib.loads(read_bytes(path, LARGEST).decode("utf-8-sig") + "\n")
     except FileNotFoundError as error:
         what = f"{path} cannot be read: {error.strerror}"
         raise DataError(what, "give the path of a TOML file, or use --preset") from None
     except (ValueError, RecursionError) as error:
         what = f"{path} is not TOML: {error_text(error)}"
-        raise UsageError(
-            what, _as_toml(path) or "fix that line; contrast presets show starter prints an example"
-        ) from None
+        hint = "fix that line: a key stands once, text in quotes; contrast presets show starter prints an example"
+        raise UsageError(what, _as_toml(path) or hint) from None
 
 
 def _as_toml(path: Path) -> str:
@@ -356,6 +356,10 @@ def table_layer(tables: Mapping[str, Any], label: str) -> Layer:
         ours = [own.get(name) or sections.key_of(our_name(name)).partition(", ")[0] for name in loose]
         known = all("." in key for key in ours)
         hint = f"write {', '.join(f'{key} = …' for key in ours)}" if known else "sections: [objective] [model] [data] …"
+        if twice := [
+            f"[{name}]" for name in loose if isinstance(others[name], list) and dict in map(type, others[name])
+        ]:
+            hint = f"write {' and '.join(twice)} once, in single brackets"
         raise UsageError(f"{label}: {', '.join(map(repr, loose))} not in a section", hint)
     named = {f"{section}.{name}": value for section, table in others.items() for name, value in table.items()}
     is_later = isinstance(written, int) and written > FORMAT

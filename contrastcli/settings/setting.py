@@ -5,6 +5,7 @@ The command line, the presets, the form, the dry run, the grouping of runs and t
 
 import csv
 import io
+import json
 import math
 import re
 import shlex
@@ -185,9 +186,12 @@ class Setting:
         said = self.shown(value) if isinstance(value, str) else value
         meant = self.meant(str(value))
         uses: list[Remedy] = [Use(option, text, "use") for option, text in map(self.words, meant)]
+        # Typed beside it, a flag would leave the variable or the file as wrong.
         if source == self.variable:
-            # Typed beside it, a flag would leave the variable as wrong.
             uses = [f"export {self.variable}={shlex.quote(text)}" for text in meant]
+        elif source and not source.startswith("--"):
+            texts = [json.dumps(text, ensure_ascii=False) if self.kind is str else text for text in meant]
+            uses = [f"in [{self.section}] of {source} write {self.name} = {text}" for text in texts]
         remedies: Hint = [*uses, f"another: {hint}"] if uses else hint
         raise UsageError(f"{self.key} is {said!r}", remedies, key=self.key, source=source)
 

@@ -188,6 +188,27 @@ def test_a_file_that_is_not_toml_is_an_error_with_its_name(content: bytes) -> No
         config.file_layer(Path("bad.toml"))
 
 
+@pytest.mark.parametrize(
+    ("toml", "hint"),
+    [
+        ("[train]\nmax_steps = 10.0", "in [train] of run.toml write max_steps = 10, or another"),
+        ("[train]\nprecision = 'FP32'", 'in [train] of run.toml write precision = "fp32", or another'),
+        ("[[train]]\nlr = 1", "write [train] once"),
+        ("[train]\nprecision = fp32", "text in quotes"),
+    ],
+)
+def test_a_fault_in_a_file_is_mended_there(toml: str, hint: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        config.resolve([file(toml)])
+    assert raised.value.hint.partition(hint)[1]
+
+
+def test_a_file_may_begin_with_a_mark_and_a_key_that_stands_twice_is_found() -> None:
+    assert config.resolve([file("\ufeff[train]\nlr = 1e-3")]).train.lr == 1e-3
+    with pytest.raises(UsageError, match="at line 3"):
+        file("[train]\nlr = 1\nlr = 2")
+
+
 # The margin follows the similarity
 
 
