@@ -1,5 +1,6 @@
 """Runs as text or JSON: all of a directory, one in detail, several side by side, methods over seeds, sweeps."""
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -26,10 +27,12 @@ _LONGEST_NOTE = 40
 
 
 def run_list(runs: Sequence[Run], directory: Path, to_json: bool) -> str:
-    """Runs, the newest first."""
+    """Runs, the newest first, and at the end folders that are closed to this user, as those of another may be."""
     records: list[dict[str, object]] = []
     rows = []
-    for run in runs:
+    # No command chooses these.
+    closed = [Run(path) for path in directory.glob("[!.]*") if path.is_dir() and not os.access(path, os.X_OK)]
+    for run in (*runs, *closed):
         try:
             status = run.status()
             record, ago = asdict(status), f"{duration(max(0.0, time.time() - status.updated))} ago"
@@ -40,7 +43,7 @@ def run_list(runs: Sequence[Run], directory: Path, to_json: bool) -> str:
         rows.append((run.name, *row, size(run.size_bytes()), excerpt(run.note(), _LONGEST_NOTE)))
     if to_json:
         return as_json(records)
-    if not runs:
+    if not rows:
         return f"no runs in {directory}; make one: contrast train --preset starter --no-ui"
     header = ("run", "state", "step", "best dev", "updated", "size", "note" if any(row[-1] for row in rows) else "")
     return table(header, rows)

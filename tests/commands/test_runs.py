@@ -43,6 +43,15 @@ def test_runs_are_listed_the_newest_first(contrast: Contrast, runs_of_two: list[
     assert listed[1]["best"] == runs_of_two[0].status().best and listed[1]["path"] == "runs/simple"
 
 
+def test_a_folder_that_is_closed_to_the_user_is_listed_as_broken(
+    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("runs/anothers").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: "anothers" not in str(path))
+    assert contrast("runs").out.splitlines()[-1].split()[:2] == ["anothers", "broken"]
+    assert contrast("runs", "path", "last").out == "runs/simple\n"
+
+
 def test_without_runs_the_list_says_how_to_make_one(contrast: Contrast) -> None:
     assert "contrast train --preset starter" in contrast("runs").out
     assert json.loads(contrast("runs", "list", "--json").out) == []
