@@ -300,6 +300,9 @@ def _elsewhere(ctx: click.Context, words: Sequence[str], name: str) -> str:
         return ""
     program, *rest = ctx.command_path.split()
     if group is ctx.command:
+        for word in [one for one in others if isinstance(commands.get(one), click.Group)]:
+            usual = [name for name in ("list", "show") if name in commands[word].commands and not others[1:]]
+            return f"did you mean {_line(ctx, [*others, *usual[:1], *typed])}?"
         meant = next((word for word in others if word in having), whose)
         behind = [word for word in others if word != meant]
         return f"did you mean {_line(ctx, [meant, *behind, *typed])}?"
