@@ -313,8 +313,10 @@ def _remedy(number: int | None, target: Path, path: Path) -> str:
         return f"make room on the disk of {disk}, where {shutil.disk_usage(disk).free / 1e6:,.0f} MB are free"
     closed = next((place for place in places if not os.access(place, os.W_OK)), Path("/"))
     # What is the system's stays closed, also to root.
-    if len(closed.absolute().parts) < 3 or closed.stat().st_uid != getattr(os, "getuid", lambda: 0)():
+    if len(closed.absolute().parts) < 3:
         return "name a folder of your own"
+    if closed.stat().st_uid != getattr(os, "getuid", lambda: 0)():
+        return f"have the owner of {closed} do it, or name a folder of your own"
     within = path.is_dir() and path.absolute() in (closed.absolute(), *closed.absolute().parents)
     return f"chmod -R u+w {shlex.quote(str(path))}" if within else f"chmod u+w {shlex.quote(str(closed))}"
 

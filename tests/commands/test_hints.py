@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import re
 import shlex
 import shutil
@@ -130,6 +131,8 @@ FILES = {
         (("sweep", "--debug"), "put it before the command: contrast --debug sweep"),
         (("query", "a b", "--freeze", "3", "--freeze=2", "c"), "without it: contrast query 'a b' c"),
         (("runs", "--json"), "did you mean contrast runs list --json?"),
+        (("--json", "runs"), "did you mean contrast runs list --json?"),
+        (("--json", "runs", "show", "last"), "did you mean contrast runs show last --json?"),
         (("runs", "log", "simple", "--to", "comet"), "such as --to tensorboard: see"),
         (("runs", "log", "simple"), "such as --to tensorboard: see"),
         (("merge", "tiny/backbone", "simple", "-o", "m", "--alpha", "50%"), "such as --alpha 0.5: see"),
@@ -526,6 +529,15 @@ def test_what_is_closed_is_opened(
         raise PermissionError(errno.EACCES, "Permission denied", target)
     Path(shut).chmod(0o755)
     assert error.value.hint == hint
+
+
+@pytest.mark.usefixtures("closed")
+def test_what_is_closed_by_another_user_is_for_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
+    tmp_path.chmod(0o555)
+    with pytest.raises(RunError) as error, writing_to(tmp_path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "note.txt"))
+    assert error.value.hint == f"have the owner of {tmp_path} do it, or name a folder of your own"
 
 
 def test_a_full_disk_is_named_with_what_other_runs_keep_on_it(
