@@ -68,7 +68,7 @@ def run_and_config(job: Job, directory: Path) -> tuple[Run, config.Config]:
         if not is_run and job.resume in [sweep.name for sweep in sweeps.list_sweeps(directory)]:
             raise DataError(f"'{job.resume}' is a sweep, not a run", f"contrast sweep --resume {job.resume}")
         run = runs.find_run(job.resume, directory)
-        return run, train.changed(run, _above(run, variables, job.typed))
+        return run, _changed(run, _above(run, variables, job.typed))
     typed = resolve(job)
     settings, words = train.with_model_paths(typed, directory), typed.flat()
     if not job.resume_or_start or not (run := Run(directory / job.resume_or_start)).exists():
@@ -81,7 +81,7 @@ def run_and_config(job: Job, directory: Path) -> tuple[Run, config.Config]:
     begun = [key for key in stated if stated[key] != words[key] and "last" in re.split("[,:]", str(words[key]))]
     stated = {key: value for key, value in stated.items() if key not in begun}
     try:
-        return run, train.changed(run, config.Layer(stated, settings.sources))
+        return run, _changed(run, config.Layer(stated, settings.sources))
     except UsageError as error:
         raise UsageError(error.what, [Use("--resume-or-start", "NAME", "start another:"), *error.remedies]) from None
 
@@ -100,6 +100,24 @@ def _above(run: Run, variables: config.Layer, typed: config.Layer) -> config.Lay
             if is_of_note and lower.read(settings[key]) != flat[key]:
                 narrate(f"note: {lower.sources[key]} states another {key}, which a resume does not take")
     return layer
+
+
+def _changed(run: Run, flags: config.Layer) -> config.Config:
+    """The settings of a run to resume, with those that were typed. Raises UsageError for one that may not change."""
+    stored = config.file_layer(run.config_path, f"run {run.name}")
+    before, after = run.config(), config.resolve([stored, flags])
+    if fixed := config.conflicts(before, after):
+        settings, values = sections.settings_of(after.spec), after.flat()
+        public = [key for key in flags.values if not settings[key].secret]
+        words = [word for key in public for word in settings[key].words(spell(values[key]))]
+        # Steps of the run would end before the epochs that were typed, without steps.
+        by_epochs = "train.epochs" in flags.values and "train.max_steps" not in flags.values
+        words += ["--max-steps", "0"] if by_epochs and before.train.max_steps else []
+        new = f"contrast train --config {shlex.quote(str(run.config_path))} {shlex.join(words)}"
+        places = {key: "" if source.startswith("--") else f" ({source})" for key, source in flags.sources.items()}
+        typed = [f"{key}{places[key]}" for key in fixed if key in flags.values] or fixed
+        raise UsageError(f"a resumed run cannot change {', '.join(typed)}", f"leave that out, or in a new run: {new}")
+    return after
 
 
 def _preset(job: Job) -> Preset:

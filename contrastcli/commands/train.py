@@ -13,11 +13,12 @@ from importlib.util import find_spec
 from itertools import dropwhile, islice
 from operator import attrgetter
 from pathlib import Path
+from shutil import disk_usage
 from socket import gethostname
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from contrastcli.boundary import narrate, print_path
+from contrastcli.boundary import narrate, narrate_all, print_path
 from contrastcli.commands.track import not_installed
 from contrastcli.data.downloads import Absent, Unreachable
 from contrastcli.errors import ContrastError, DataError, UsageError
@@ -31,13 +32,13 @@ from contrastcli.runs.measured import Evaluated, Step
 from contrastcli.runs.process import interruptible, launch
 from contrastcli.runs.results import Lengths, Preview, sourced
 from contrastcli.runs.status import Environment, Status, digest, read_writer, this_process
-from contrastcli.settings import config as configs
 from contrastcli.settings import sections
-from contrastcli.settings.config import Config, Layer
+from contrastcli.settings.config import Config
 from contrastcli.settings.memory import estimate, sizes_of
 from contrastcli.settings.sections import Alerts
-from contrastcli.settings.setting import Value, spell
+from contrastcli.settings.setting import Value
 from contrastcli.show import console
+from contrastcli.show.format import size
 
 if TYPE_CHECKING:
     from contrastcli.data.batching import Corpus
@@ -56,19 +57,18 @@ def preview(config: Config, run: Run) -> Preview:
     from contrastcli.model.backbone import read_config
     from contrastcli.model.contract import adapted, read_contract
     from contrastcli.model.weights import count_parameters
-    from contrastcli.training.checkpoint import disk_bytes
     from contrastcli.training.plan import make_plan
 
     plan = make_plan(config)
     resumed, done = (_resumed(run, plan), run.status().step) if run.exists() else ([], 0)
     missing = tuple(filter(None, (resolve(model).absence() for model in plan.models)))
-    folder, keep = resolve(config.model.backbone).local_folder(), config.train.keep
+    folder = resolve(config.model.backbone).local_folder()
     contract, changes = adapted(read_contract(folder), config.model) if folder else (None, [])
     backbone = base_folder(contract.backbone) if contract else None
     shape = read_config(backbone) if backbone else {}
     _check(config, contract, backbone, shape)
-    # An adapter's checkpoints are small.
-    saved, lengths = None if config.model.lora else backbone, None
+    disk, shortage = _disk(plan, run, backbone) if backbone else (None, [])
+    lengths = None
     if folder and contract:
         own = read_contract(folder).prompts
         prompts = contract.prompts_of(config.model.prompts, own, plan.examples.form, plan.corpus.views)
@@ -80,7 +80,7 @@ def preview(config: Config, run: Run) -> Preview:
     return Preview(
         settings=sourced(config),
         rows=first_rows(plan.examples),
-        notes=(*resumed, *config.notes, *plan.examples.notes, *changes),
+        notes=(*resumed, *config.notes, *shortage, *plan.examples.notes, *changes),
         missing=missing,
         # Of texts of any length it would be far too much.
         memory=memory.total if memory and (longest or config.model.max_length) else None,
@@ -94,10 +94,23 @@ def preview(config: Config, run: Run) -> Preview:
         dev=_described(plan.dev),
         general=_described(plan.general),
         dev_pairs=len(plan.dev or ()),
-        disk=disk_bytes(saved, plan.dev is not None, config.objective.encoders, keep) if saved else None,
+        disk=disk,
         contract=str(contract) if contract else "",
         lengths=lengths,
     )
+
+
+def _disk(plan: Plan, run: Run, backbone: Path) -> tuple[int | None, list[str]]:
+    """The bytes that checkpoints take, but for adapters, which are small, and a note where a new run lacks the room."""
+    from contrastcli.training.checkpoint import disk_bytes
+
+    config = plan.config
+    if config.model.lora:
+        return None, []
+    needed = disk_bytes(backbone, plan.dev is not None, config.objective.encoders, config.train.keep)
+    place = next(filter(Path.is_dir, run.path.absolute().parents))
+    is_short = (free := disk_usage(place).free) < needed and not run.exists()
+    return needed, [f"checkpoints take about {size(needed)}, and {place} has {size(free)} free"] if is_short else []
 
 
 def _check(config: Config, contract: Contract | None, backbone: Path | None, shape: dict[str, Any]) -> None:
@@ -152,24 +165,6 @@ def earlier_rate(config: Config, runs_dir: Path) -> tuple[float | None, str]:
                 if known and last.started and last.started.host == gethostname():
                     return median(known), run.name
     return None, ""
-
-
-def changed(run: Run, flags: Layer) -> Config:
-    """The settings of a run to resume, with those that were typed. Raises UsageError for one that may not change."""
-    stored = configs.file_layer(run.config_path, f"run {run.name}")
-    before, after = run.config(), configs.resolve([stored, flags])
-    if fixed := configs.conflicts(before, after):
-        settings, values = sections.settings_of(after.spec), after.flat()
-        public = [key for key in flags.values if not settings[key].secret]
-        words = [word for key in public for word in settings[key].words(spell(values[key]))]
-        # Steps of the run would end before the epochs that were typed, without steps.
-        by_epochs = "train.epochs" in flags.values and "train.max_steps" not in flags.values
-        words += ["--max-steps", "0"] if by_epochs and before.train.max_steps else []
-        new = f"contrast train --config {shlex.quote(str(run.config_path))} {shlex.join(words)}"
-        places = {key: "" if source.startswith("--") else f" ({source})" for key, source in flags.sources.items()}
-        typed = [f"{key}{places[key]}" for key in fixed if key in flags.values] or fixed
-        raise UsageError(f"a resumed run cannot change {', '.join(typed)}", f"leave that out, or in a new run: {new}")
-    return after
 
 
 def with_model_paths(config: Config, runs_dir: Path) -> Config:
@@ -276,13 +271,14 @@ def _prepare(config: Config, run: Run, shared: bool, json: bool) -> tuple[Run, P
             _check_resumable(run, plan)
         folders = _folders(plan, run)
         if status is None:
-            _check_loading(plan, folders[1:])
+            _check_loading(plan, run, folders[1:])
         _write(plan.config, run, status is None, shared)
     return Run(Path(processes.broadcast(str(run.path))), run.is_elsewhere), plan
 
 
-def _check_loading(plan: Plan, others: Sequence[Path]) -> None:
+def _check_loading(plan: Plan, run: Run, others: Sequence[Path]) -> None:
     """Raises ContrastError where the encoder of a new run, or another model of its plan, cannot be loaded."""
+    from contrastcli.model.adapters import base_folder
     from contrastcli.model.folder import load_encoder
     from contrastcli.training.setup import load_untrained
 
@@ -291,6 +287,7 @@ def _check_loading(plan: Plan, others: Sequence[Path]) -> None:
         auxiliary.check(plan.config.model, encoder)
     for folder in others:
         load_encoder(folder)
+    narrate_all(_disk(plan, run, base_folder(encoder.contract.backbone))[1])
 
 
 def _moved(run: Run, error: DataError) -> DataError:

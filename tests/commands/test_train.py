@@ -3,11 +3,13 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -109,6 +111,15 @@ def test_the_disk_that_a_dry_run_foretells_is_what_checkpoints_take(contrast: Co
     saved = [f for f in run.checkpoints_dir.rglob("*.safetensors") if "heads" not in f.name]
     took = sum(f.stat().st_size for f in saved) * (4 / 3 if len(run.checkpoints().values()) == 1 else 1)
     assert 0.6 * foretold < took < 1.4 * foretold
+
+
+def test_a_disk_without_room_for_the_checkpoints_is_a_note_beforehand(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(start, "disk_usage", lambda path: SimpleNamespace(free=1000))
+    words, note = train(*LABELLED, "--name", "mine"), re.compile(r"checkpoints take about .+, and .+ has 1.0 KB free")
+    assert note.search(contrast(*words, "--dry-run").out) and note.search(contrast(*words).err)
+    assert not note.search(contrast("train", "--resume", "mine", "--dry-run").out), "it has its checkpoints"
 
 
 def test_the_settings_of_a_run_repeat_it_bit_for_bit(contrast: Contrast) -> None:
