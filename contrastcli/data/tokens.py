@@ -133,7 +133,7 @@ class Tokenizer:
         self._fast, largest = _load(folder, self._files.get("tokenizer.json"))
         self._config: dict[str, object] = {}
         """What the saved tokenizer_config.json says besides."""
-        self._adapt(lowercase, bare)
+        self._adapt({} if bare else read_json(folder / "tokenizer_config.json", dict[str, Any]) or {}, lowercase, bare)
         names = special_names(folder) or self._usual_names()
         if "[MASK]" in suffix and "mask_token" not in names:
             what = f"the tokenizer of {folder} has no mask token for what comes after every text, '{suffix}'"
@@ -146,7 +146,8 @@ class Tokenizer:
             # What is added to every text, also by the template of a hostile file.
             self.added: list[int] = self._fast.encode("").ids
         self.largest_id = max(largest, *self.added, 0)
-        self.fingerprint = hashlib.sha256(self._fast.to_str().encode()).hexdigest()
+        its = self._fast.to_str() + self._side.replace("right", "")  # the usual one
+        self.fingerprint = hashlib.sha256(its.encode()).hexdigest()
         self.pad_id = self._id(names.get("pad_token") or names.get("eos_token"), 0)
         self.mask_id = self._id(names.get("mask_token"))
         self.cls_id = self._id(names.get("cls_token") or names.get("bos_token"))
@@ -157,9 +158,12 @@ class Tokenizer:
         token_id: int | None = self._fast.token_to_id(token) if token else None
         return missing if token_id is None else token_id
 
-    def _adapt(self, lowercase: bool, bare: bool) -> None:
+    @failing_as(DataError, "the tokenizer fails", _AGAIN)
+    def _adapt(self, config: dict[str, Any], lowercase: bool, bare: bool) -> None:
         from tokenizers import normalizers
 
+        side = config.get("truncation_side") or (self._fast.truncation or {}).get("direction")
+        self._side = "left" if side == "left" and not bare else "right"
         self._fast.no_padding()
         self._fast.no_truncation()
         if lowercase:
@@ -210,7 +214,7 @@ class Tokenizer:
     @failing_as(DataError, "the tokenizer fails", _AGAIN)
     def encode(self, texts: Sequence[str], max_length: int) -> list[list[int]]:
         """Token ids of each text with its special tokens, at most `max_length` of them."""
-        self._fast.enable_truncation(max_length)
+        self._fast.enable_truncation(max_length, direction=self._side)
         ids: list[list[int]] = []
         first = length = 0
         for end, text in enumerate(texts, 1):
@@ -232,12 +236,13 @@ class Tokenizer:
 
     def save(self, folder: Path, max_length: int) -> None:
         """Write the tokenizer's files as they were read, but to cut texts at a limit and to pad them on the right."""
-        cut = {"direction": "Right", "max_length": max_length, "strategy": "LongestFirst", "stride": 0}
+        cut = {"direction": self._side.title(), "max_length": max_length, "strategy": "LongestFirst", "stride": 0}
         pad = {"strategy": "BatchLongest", "direction": "Right", "pad_to_multiple_of": None, "pad_type_id": 0}
         pad |= {"pad_id": self.pad_id, "pad_token": self._fast.id_to_token(self.pad_id)}
+        sides = {"padding_side": "right", "truncation_side": self._side}
         changes: dict[str, dict[str, object]] = {
             "tokenizer.json": {"truncation": cut, "padding": pad},
-            "tokenizer_config.json": {"model_max_length": max_length, "padding_side": "right"} | self._config,
+            "tokenizer_config.json": {"model_max_length": max_length} | sides | self._config,
         }
         made = {"tokenizer.json": self._fast.to_str().encode()}
         made |= {"tokenizer_config.json": b"{}"} if self._config else {}

@@ -1,5 +1,6 @@
 """Texts are tokenised once; the cache returns the tokens of these texts only, and never fails a run."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,6 +38,11 @@ def rows(table: TokenTable) -> list[list[int]]:
 
 def words(text: str) -> list[int]:
     return [(SPECIAL + WORDS).index(word) for word in ("[CLS]", *text.split(), "[SEP]")]
+
+
+def edit_config(folder: Path, **values: object) -> None:
+    file = folder / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | values))
 
 
 def cached() -> list[Path]:
@@ -125,6 +131,19 @@ def test_special_tokens_are_found_by_their_role(tokenizer: Counting) -> None:
     assert (tokenizer.pad_id, tokenizer.cls_id, tokenizer.mask_id) == (0, 2, 4)
     assert tokenizer.special_ids == frozenset(range(5))
     assert tokenizer.vocabulary() == SPECIAL + WORDS
+
+
+@pytest.mark.parametrize("suffix", ["", " nen"])
+def test_a_long_text_is_cut_where_the_folder_says(tmp_path: Path, suffix: str) -> None:
+    write_tokenizer(tmp_path)
+    right = Tokenizer(tmp_path, suffix=suffix)
+    edit_config(tmp_path, truncation_side="left")
+    left = Tokenizer(tmp_path, suffix=suffix)
+    (tmp_path / "saved").mkdir()
+    left.save(tmp_path / "saved", 6)
+    for one in (left, Tokenizer(tmp_path / "saved")):
+        assert one.encode(["ba den fir go lum"], 6) == [words("den fir go lum"[4 * bool(suffix) :] + suffix)]
+        assert one.fingerprint != right.fingerprint
 
 
 def test_a_broken_tokenizer_is_named(tmp_path: Path) -> None:
