@@ -60,6 +60,13 @@ def cut_texts(encoder: SentenceEncoder, folder: Path, write: Write) -> None:
     encoder.max_length = whole
 
 
+def cut_beginnings(encoder: SentenceEncoder, folder: Path, write: Write) -> None:
+    """As another library may, of texts over the limit, of which the data here have none."""
+    encoder.tokenizer._side = "left"
+    write(encoder, folder)
+    encoder.tokenizer._side = "right"
+
+
 def truncate(encoder: SentenceEncoder, folder: Path, write: Write) -> None:
     write(encoder, folder)
     for file in (folder / name for name in set(FILES.values()) if (folder / name).exists()):
@@ -67,7 +74,7 @@ def truncate(encoder: SentenceEncoder, folder: Path, write: Write) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("damage", [spoil_weights, cut_texts, truncate])
+@pytest.mark.parametrize("damage", [spoil_weights, cut_texts, cut_beginnings, truncate])
 def test_a_wrong_export_of_each_kind_is_refused(
     contrast: Contrast,
     run: Run,

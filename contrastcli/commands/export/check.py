@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import cycle, islice
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from contrastcli.model.prompts import PROMPT_NAMES
 from contrastcli.runs.directory import Run
 from contrastcli.settings.sections import Data
 
-_TEXTS = 500
+_TEXTS, _LONG = 498, 512
 _ODD_TEXTS = (
     "Das Wetter in Zürich ist heute schön.",
     "東京は日本の首都です。",
@@ -74,13 +75,20 @@ def check(
     label = f"{software.replace('_', '-')} {version(software)}"
     with failing_as(RunError, f"{label} fails on what was written", IF_A_LIBRARY_FAILS):
         before, after = (Vectors(encode, PROMPT_NAMES) for encode in (model.encode, target.read(folder, written)))
-        ours, theirs = written.encode(texts), after(texts)
+        parts = _with_long(texts, written.max_length)
+        ours, theirs = (np.concatenate([encode(part) for part in parts]) for encode in (written.encode, after))
         lines = [_compare(ours, theirs, label, target.min_cosine if min_cosine is None else min_cosine)]
         for one in data:
             gold = np.asarray(one.scores) if isinstance(one, ScoredPairs) else None
             test = bootstrap(judge(before, one), judge(after, one), gold)
             lines.append(f"{structs.replace(test, metric=one.metric).change} on {one.source}")
     return [*lines, *filter(None, [target.remark])]
+
+
+def _with_long(texts: Sequence[str], limit: int) -> list[Sequence[str]]:
+    """The texts, and apart two over a limit of tokens, where software differs most, unless these would take long."""
+    long = [" ".join(islice(cycle(some), limit)) for some in (texts, texts[::-1]) if limit <= _LONG]
+    return [texts, long] if long else [texts]
 
 
 def _compare(ours: Floats, theirs: Floats, label: str, min_cosine: float) -> str:
