@@ -61,6 +61,12 @@ _USUAL = {
 }
 """The special tokens of BERT and RoBERTa, which their published folders do not name."""
 
+_BERT_KEYS = {"do_lower_case": "lowercase", "strip_accents": "strip_accents"}
+_BERT_KEYS |= {"tokenize_chinese_chars": "handle_chinese_chars"}
+"""What transformers takes from a tokenizer_config.json for BERT's normalizer, whatever tokenizer.json has."""
+_AS_IT_IS = ("PreTrainedTokenizerFast", "TokenizersBackend")
+"""The classes that take tokenizer.json alone."""
+
 # With more tokens the library takes minutes and gigabytes.
 _Id = Annotated[int, msgspec.Meta(ge=0, lt=1 << 21)]
 
@@ -166,12 +172,17 @@ class Tokenizer:
         self._side = "left" if side == "left" and not bare else "right"
         self._fast.no_padding()
         self._fast.no_truncation()
+        step, changes = self._fast.normalizer, lowercase or bare
+        if isinstance(step, normalizers.BertNormalizer) and config.get("tokenizer_class") not in _AS_IT_IS:
+            for key in _BERT_KEYS.keys() & config.keys():
+                changes |= getattr(step, _BERT_KEYS[key]) != config[key]
+                setattr(step, _BERT_KEYS[key], config[key])
         if lowercase:
             steps = [normalizers.Lowercase(), self._fast.normalizer]
             self._fast.normalizer = normalizers.Sequence([step for step in steps if step is not None])
         if bare:
             self._fast.post_processor = None
-        if lowercase or bare:
+        if changes:
             # `save` writes one that does so too.
             self._files.pop("tokenizer.json", None)
 

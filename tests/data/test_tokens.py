@@ -146,6 +146,22 @@ def test_a_long_text_is_cut_where_the_folder_says(tmp_path: Path, suffix: str) -
         assert one.fingerprint != right.fingerprint
 
 
+@pytest.mark.parametrize(("kind", "read"), [("BertTokenizer", "? ba ? ?"), ("PreTrainedTokenizerFast", "ba ba ?")])
+def test_the_settings_of_bert_s_tokenizer_win_over_its_file(tmp_path: Path, kind: str, read: str) -> None:
+    """As in transformers, where another class takes the file alone."""
+    write_tokenizer(tmp_path)
+    file = tmp_path / "tokenizer.json"
+    berts = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": False, "lowercase": True}
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"normalizer": berts | {"strip_accents": None}}))
+    edit_config(tmp_path, tokenizer_class=kind, do_lower_case=False, strip_accents=True, tokenize_chinese_chars=True)
+    tokenizer, saved = Tokenizer(tmp_path), tmp_path / "saved"
+    saved.mkdir()
+    tokenizer.save(saved, 32)
+    (saved / "tokenizer_config.json").unlink()
+    for one in (tokenizer, Tokenizer(saved)):
+        assert one.encode(["Ba bá 日本"], 32) == [words(read.replace("?", "[UNK]"))]
+
+
 def test_a_broken_tokenizer_is_named(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(DataError, match=r"tokenizer\.json is malformed"):
