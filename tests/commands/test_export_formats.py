@@ -24,6 +24,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.settings.sections import Format
 from support.command import Contrast, failed, refused, sentences
 from support.contracts import under, write_embedder
+from support.families import write_family
 from support.rounding import assert_near
 from support.tiny import Tiny, train
 from support.writing import Write, write_by
@@ -91,17 +92,26 @@ def test_a_wrong_export_of_each_kind_is_refused(
         assert contrast("export", "simple", "out/mine", "--format", kind, "--min-cosine", "-1").code == 0
 
 
+@pytest.mark.parametrize(
+    ("kind", "hint"), [("sentence-transformers", "make room on"), ("onnx", "use --format sentence-transformers, or")]
+)
 def test_a_library_that_cannot_write_leaves_nothing(
-    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
+    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch, kind: Format, hint: str
 ) -> None:
     def fail(encoder: SentenceEncoder, folder: Path) -> None:
         save_encoder(encoder, folder)
         raise RuntimeError("iostream error")
 
-    write_by(monkeypatch, fail)
-    answer = contrast("export", "simple", "out/mine")
-    refused(answer, 1, "the format sentence-transformers cannot be written: iostream error", "make room on the disk")
+    write_by(monkeypatch, fail, kind)
+    answer = contrast("export", "simple", "out/mine", "--format", kind)
+    refused(answer, 1, f"the format {kind} cannot be written: iostream error", hint)
     assert not list(Path("out").iterdir())
+
+
+@pytest.mark.parametrize("kind", ["onnx"])
+def test_a_model_has_a_graph_also_where_transformers_makes_its_masks_by_vmap(tmp_path: Path, kind: Format) -> None:
+    source = resolve(str(write_family("embedding-gemma", tmp_path / "gemma")))
+    assert (export_model(source, tmp_path / "out", kind) / FORMATS[kind].graph).is_file()
 
 
 @pytest.mark.parametrize("kind", KINDS)

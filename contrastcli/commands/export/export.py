@@ -100,9 +100,12 @@ def write_model(
     with writing_to(dest, _NAME_ANOTHER):
         dest.resolve().parent.mkdir(parents=True, exist_ok=True)
         (draft := draft_of(dest.resolve())).mkdir()
+    # There may be no graph of some model.
+    remedies: list[Remedy] = [Use("--format", "sentence-transformers", "use")] if target.graph else []
+    remedies += IF_A_LIBRARY_FAILS
     with _writing(dest):
         try:
-            with failing_as(RunError, f"the format {kind} cannot be written", IF_A_LIBRARY_FAILS), _writing(dest):
+            with failing_as(RunError, f"the format {kind} cannot be written", remedies), _writing(dest):
                 target.write(encoder, draft)
             lines = measure(draft) if measure else check(encoder, encoder, target, usual_texts(), (), None, draft)
             narrate("\n".join(lines))

@@ -1,6 +1,7 @@
 """The formats of an export: how each is written, and how its own software reads it and encodes texts."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -95,7 +96,25 @@ def _prepare(encoder: SentenceEncoder, folder: Path) -> tuple[nn.Module, tuple[T
     return _Graph(encoder).eval(), (ids, mask.long())
 
 
+@contextlib.contextmanager
+def _broadcasting() -> Iterator[None]:
+    """Have transformers make masks by broadcasting: no trace follows its vmap, by which EmbeddingGemma has them."""
+    from transformers import masking_utils as masks
+
+    def expand(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        return lambda *ranges: make(*masks._non_vmap_expansion_sdpa(*ranges))
+
+    ours = {"_vmap_expansion_sdpa": expand, "TransformGetItemToIndex": contextlib.nullcontext}
+    theirs = {name: vars(masks).get(name) for name in ours}
+    vars(masks).update(ours)
+    try:
+        yield
+    finally:
+        vars(masks).update(theirs)
+
+
 @silenced()
+@_broadcasting()
 def _write_onnx(encoder: SentenceEncoder, folder: Path) -> None:
     graph, example = _prepare(encoder, folder)
     # torch's newer exporter (dynamo) fails: the BERT family checks whether a batch is padded at all. A trace of a few
