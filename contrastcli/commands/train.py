@@ -65,11 +65,11 @@ def preview(config: Config, run: Run) -> Preview:
     folder = resolve(config.model.backbone).local_folder()
     contract, changes = adapted(read_contract(folder), config.model) if folder else (None, [])
     backbone = base_folder(contract.backbone) if contract else None
-    shape = read_config(backbone) if backbone else {}
+    shape = read_config(backbone) if contract and backbone and not contract.is_static else {}
     _check(config, contract, backbone, shape)
     disk, shortage = _disk(plan, run, backbone) if backbone else (None, [])
     lengths = None
-    if folder and contract:
+    if folder and contract and shape:
         own = read_contract(folder).prompts
         prompts = contract.prompts_of(config.model.prompts, own, plan.examples.form, plan.corpus.views)
         lengths = read_lengths(plan.corpus, prompts, contract, shape, config.model.max_length)
@@ -124,7 +124,7 @@ def _check(config: Config, contract: Contract | None, backbone: Path | None, sha
     # To try it takes memory of a GPU, and the automatic one works.
     if config.train.device != "auto":
         choose_device(config.train.device)
-    if contract and backbone:
+    if contract and backbone and shape:
         check_trained(backbone, config.model)
         if sizes := sizes_of(shape):
             config.model.weights(width_after(contract.after, sizes[-1]))

@@ -111,13 +111,13 @@ def add_lora(backbone: Backbone, settings: Model, folder: Path) -> None:
     if _read_base(folder):
         what = f"the backbone {word} is an adapter already, and another needs its weights merged"
         raise UsageError(what, [f"contrast export {word} FOLDER", Use("--backbone", "FOLDER")])
+    peft, view = _peft(), _view(backbone)
+    targets = _targets(view, settings.lora_targets)
     # Where peft loads an adapter, the base's own config.json decides.
     if backbone.config.get("is_causal") != read_config(folder).get("is_causal"):
         what = f"model.attention is {settings.attention}, and an adapter has the attention of its base"
         remedies: list[Remedy] = [Use("--lora", "0", "use"), 'put "is_causal": false into the config.json of the base']
         raise UsageError(what, remedies, key="model.attention")
-    peft, view = _peft(), _view(backbone)
-    targets = _targets(view, settings.lora_targets)
     alpha = settings.lora_alpha or 2 * settings.lora
     config = peft.LoraConfig(
         r=settings.lora, lora_alpha=alpha, lora_dropout=settings.lora_dropout, target_modules=targets
@@ -189,8 +189,11 @@ def freeze(backbone: Backbone, words: str) -> None:
     count = 0 if words == "embeddings" else int(words)
     layers = next((module for module in backbone.modules() if isinstance(module, nn.ModuleList)), nn.ModuleList())
     if count >= len(layers):
-        what = f"model.freeze is {words}, and the backbone has {len(layers)} layers"
-        raise UsageError(what, Use("--freeze", f"{len(layers) - 1}" if len(layers) > 1 else "none", "at most"))
+        its = "1 layer" if len(layers) == 1 else f"{len(layers)} layers"
+        its += ", used several times" * (len(layers) == 1 < backbone.layers)
+        most = ["none", "embeddings"][len(layers)] if len(layers) < 2 else f"{len(layers) - 1}"
+        what = f"model.freeze is {words}, and the backbone has {its}"
+        raise UsageError(what, Use("--freeze", most, "at most"))
     in_layers = set(layers.parameters())
     for parameter in backbone.parameters():
         if parameter in in_layers:
@@ -284,6 +287,9 @@ def _targets(view: nn.Module, words: str) -> list[str]:
     names = [name for name, module in view.named_modules() if isinstance(module, nn.Linear)]
     # What follows the number of the layer; what is in none, as a pooler, is not used.
     ends = sorted({re.sub(r".*\.\d+\.", "", name) for name in names if re.search(r"\.\d+\.", name)})
+    if not names:
+        what = "the backbone has no linear layers, to which LoRA is added"
+        raise UsageError(what, Use("--lora", "0", "use"), key="model.lora")
     if words == "auto" and ends:
         return ends
     typed = [word.strip() for word in words.split(",")]

@@ -173,6 +173,12 @@ def test_what_comes_before_the_layers_of_a_family_is_frozen_alone(family: Path) 
     assert frozen and not any(".layer" in name or ".block" in name or ".h." in name for name in frozen)
 
 
+def test_of_one_layer_that_is_used_several_times_the_embeddings_alone_are_frozen(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="1 layer, used several times") as caught:
+        load_untrained(Model(backbone=str(write_family("albert", tmp_path / "albert")), freeze="1"))
+    assert "--freeze embeddings" in str(caught.value.hint)
+
+
 def test_rotary_frequencies_are_not_rounded_in_bf16(qwen: Path) -> None:
     """Else the thousandth position would be turned by radians too many."""
     exact, rounded = load_backbone(qwen), load_backbone(qwen).bfloat16()

@@ -1,6 +1,7 @@
 """A static model: a vector for each token, distilled from a model, read and written as sentence-transformers does."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -132,6 +133,17 @@ def test_it_learns_and_its_checkpoint_is_a_static_model(tiny: Tiny, folder: Path
     assert json.loads((run.checkpoint("last") / "modules.json").read_text())[0]["type"].endswith(".StaticEmbedding")
     assert not np.allclose(matrix(run.checkpoint("last")), matrix(folder))
     assert [event.step for event in told(run, Evaluated)] == [0, 10]
+
+
+def test_a_published_one_without_a_config_trains_but_not_by_lora(
+    folder: Path, tmp_path: Path, contrast: Contrast
+) -> None:
+    shutil.copytree(folder, tmp_path / "published")
+    (tmp_path / "published" / "config.json").unlink()
+    words = ("train", "--backbone", tmp_path / "published", "--data", "tiny/pairs.jsonl", "--no-ui")
+    assert contrast(*words, "--dry-run").code == 0
+    pytest.importorskip("peft")
+    refused(contrast(*words, "--lora", "4"), 2, "the backbone has no linear layers", "use --lora 0")
 
 
 @pytest.mark.parametrize("names", [[], ["embeddings"]])
