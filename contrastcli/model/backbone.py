@@ -274,8 +274,11 @@ def load_pretrained(folder: Path, config: Mapping[str, Any], kind: Any = None) -
 
 
 def _encoder_class(folder: Path, settings: Any) -> Any:
-    """The class of transformers for a config: of an encoder-decoder that of its encoder. Raises DataError without."""
+    """The class of transformers for a config: of an encoder-decoder that of its encoder. Raises DataError."""
     library, name = transformers(), type(settings).__name__.removesuffix("Config")
+    if hasattr(settings, "text_config"):
+        what = f"{folder} holds a '{settings.model_type}' model, which is not of texts alone"
+        raise DataError(what, "use a model of texts, as its text part is where that is saved alone")
     # T5 and its kin; once saved, such an encoder no longer says what it was a part of.
     encoder = getattr(library, f"{name}EncoderModel", None)
     if encoder is None and settings.is_encoder_decoder:

@@ -95,7 +95,7 @@ def make_encoder(contract: Contract, *, merge: bool = True) -> SentenceEncoder:
     encoder = (StaticEncoder if contract.is_static else SentenceEncoder)(backbone, tokenizer, contract)
     if tokenizer.largest_id >= backbone.vocab_size:
         what = f"the tokenizer of {folder} has the id {tokenizer.largest_id}, the model {backbone.vocab_size} tokens"
-        raise DataError(what, DOWNLOAD)
+        raise DataError(what, ["add its tokens to the model: resize_token_embeddings, then save_pretrained", DOWNLOAD])
     if len(tokenizer.added) >= encoder.max_length:
         limit = f"at most {encoder.max_length} tokens, of which its tokenizer adds {len(tokenizer.added)}"
         raise DataError(f"texts of {folder} have {limit}", DOWNLOAD)

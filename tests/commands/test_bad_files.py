@@ -86,6 +86,13 @@ def test_a_model_folder_that_is_damaged_is_refused(contrast: Contrast, model: Pa
     refused(contrast("query", "a", "b", "--model", "model"), 3, what)
 
 
+def test_tokens_that_were_added_to_the_tokenizer_alone_are_to_be_added_to_the_model(
+    contrast: Contrast, model: Path
+) -> None:
+    with_id(model, 65)
+    refused(contrast("query", "a", "b", "--model", "model"), 3, "has the id 65", "resize_token_embeddings")
+
+
 @pytest.mark.parametrize("limit", [1e30, 10**30])
 def test_a_tokenizer_without_a_limit_has_that_of_the_model(contrast: Contrast, model: Path, limit: object) -> None:
     (model / "sentence_bert_config.json").unlink()

@@ -330,12 +330,20 @@ def test_a_config_and_weights_that_do_not_fit_are_named(small: Path, tmp_path: P
     with pytest.raises(DataError, match=r"model\.safetensors.*encoder\.layer\.1\.attention\.self\.key\.weight"):
         load_backbone(small)
     edit_config(small, vocab_size=61)
-    with pytest.raises(DataError, match=r"words\.weight.*\[60, 32\].*\[61, 32\]"):
+    with pytest.raises(DataError, match=r"embeddings\.word_embeddings\.weight are.*\[60, 32\].*\[61, 32\]"):
         load_backbone(small)
     modern = write_model(tmp_path / "modern", CONFIGS["modernbert"]())
     edit_config(modern, layer_types=["full_attention"])
     with pytest.raises(DataError, match="layer_types do not fit"):
         load_backbone(modern)
+
+
+def test_a_model_of_images_and_texts_is_told_as_that(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    config = transformers.CLIPConfig(text_config=sizes, vision_config=sizes)
+    transformers.CLIPModel(config).save_pretrained(tmp_path)
+    with pytest.raises(DataError, match="'clip' model, which is not of texts alone"):
+        load_backbone(tmp_path)
 
 
 def test_a_model_without_a_language_model_head_here_says_so(small: Path, tmp_path: Path) -> None:

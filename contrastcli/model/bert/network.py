@@ -119,7 +119,7 @@ class PublishedModule(nn.Module):
             tensor = published[names[0]] if len(names) == 1 else torch.cat([published[part] for part in names])
             if tensor.shape != parameter.shape or not tensor.is_floating_point():
                 actual, expected = f"{tensor.dtype} {list(tensor.shape)}", f"floats {list(parameter.shape)}"
-                what = f"the weights of '{name}' are {actual} where config.json says {expected}"
+                what = f"the weights of {', '.join(names)} are {actual} where config.json says {expected}"
                 raise DataError(what, _WEIGHTS_HINT)
             state[name] = tensor.float()
         self.load_state_dict(state, assign=True)
