@@ -61,7 +61,7 @@ class Contract:
     `backbone` is its folder, `after` the layers that follow the pooling. `prompts` are texts by name, of which
     `default` names the one that texts of no kind get. Without `include_prompt` no prompt's tokens are pooled.
     `max_length` counts a text's tokens, None for as many as the backbone reads. `attention` says which tokens a token
-    sees, in the backbone's config.json. Where the folder states `truncate_dim`, only so many first numbers are kept.
+    sees, in the backbone's config.json. Of a folder's `truncate_dim`, only so many first numbers are kept.
     """
 
     backbone: Path
@@ -135,7 +135,7 @@ class Contract:
         layer = Dense(width, dim, False, nn.Identity())
         nn.init.eye_(layer.linear.weight)
         after = nn.Sequential(*self.after).insert(len(self.after) - (rescale and self.normalizes), layer)
-        return replace(self, after=after, dims=tuple(shorter for shorter in self.dims if shorter < dim))
+        return replace(self, after=after, dims=tuple(less for less in self.dims if less < dim), truncate_dim=None)
 
     def normalized(self) -> "Contract":
         """The contract of the same embeddings at unit length."""
@@ -150,7 +150,8 @@ class Contract:
         return [f"{self.pooling} pooling", *map(in_words, self.after)]
 
     def __str__(self) -> str:
-        words = [" → ".join(["causal attention"] * (self.attention == "causal") + self.steps())]
+        cut = [f"first {self.truncate_dim} numbers"] * bool(self.truncate_dim)
+        words = [" → ".join(["causal attention"] * (self.attention == "causal") + self.steps() + cut)]
         words += [f"trained at {', '.join(map(str, self.dims))} numbers too"] * bool(self.dims)
         words += prompts_in_words(self.prompts)
         words += [f"then {self.suffix!r}"] * bool(self.suffix)

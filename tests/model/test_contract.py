@@ -56,6 +56,7 @@ def test_any_chain_of_layers_comes_back_and_is_computed(embedder: Path, tmp_path
 def test_embeddings_are_cut_where_sentence_transformers_cuts_them(embedder: Path, tmp_path: Path) -> None:
     whole, file = load_encoder(embedder).encode(TEXTS), embedder / "config_sentence_transformers.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"truncate_dim": 4}))
+    assert "unit length → first 4 numbers;" in str(read_contract(embedder))
     encoder = load_encoder(embedder)
     save_encoder(encoder, tmp_path / "again")
     for one in (encoder, load_encoder(tmp_path / "again")):
