@@ -1,7 +1,7 @@
 """A pretrained encoder from a folder: the BERT family without transformers, any other through it."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from contrastcli.boundary import narrate
 from contrastcli.data.tokens import transformers
 from contrastcli.errors import DataError, Use, error_text, failing_as
 from contrastcli.files import json_bytes, read_json
@@ -223,6 +224,7 @@ def _load_bert(folder: Path, config: dict[str, Any]) -> BertBackbone:
     except DataError as error:
         raise DataError(f"{folder / WEIGHTS}: {error.what}", error.hint) from None
     backbone, published = BertBackbone(config, bert), canonical(weights, bert.family)
+    _tell_unused(folder, published, bert.published_state())
     backbone.pooler = {name: published[name].float().clone() for name in POOLER if name in published}
     return backbone
 
@@ -270,7 +272,16 @@ def load_pretrained(folder: Path, config: Mapping[str, Any], kind: Any = None) -
     if wrong := sorted(name for name in names if not name.startswith("pooler.")):
         what = f"the weights in {folder} lack '{wrong[0]}', or have another shape of it"
         raise DataError(what, DOWNLOAD)
+    own = f"{model.base_model_prefix}."
+    _tell_unused(folder, [name.removeprefix(own) for name in report["unexpected_keys"]], model.state_dict())
     return model.float().eval()
+
+
+def _tell_unused(folder: Path, names: Iterable[str], used: Iterable[str]) -> None:
+    """Tell of weights that are like `used` ones of another layer: layers that the config.json does not count."""
+    alike = {re.sub(r"\.\d+\.", ".#.", name) for name in used}
+    if left := sorted(name for name in {*names} - {*used} if re.sub(r"\.\d+\.", ".#.", name) in alike):
+        narrate(f"note: {folder} has {len(left)} tensors of layers that its {CONFIG} does not count: {left[0]}")
 
 
 def _encoder_class(folder: Path, settings: Any) -> Any:

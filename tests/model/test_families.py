@@ -179,6 +179,20 @@ def test_of_one_layer_that_is_used_several_times_the_embeddings_alone_are_frozen
     assert "--freeze embeddings" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize("name", ["bert", "qwen3", "t5"])
+def test_layers_that_the_config_does_not_count_are_said_to_be_unused(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A decoder's are saved under another name than those of its backbone; T5's decoder has no place in an encoder."""
+    file = write_family(name, tmp_path / name) / "config.json"
+    for count in (2, 1):
+        key = "num_layers" if name == "t5" else "num_hidden_layers"
+        changed = {key: count, "layer_types": ["full_attention"] * count}
+        file.write_text(json.dumps(json.loads(file.read_text()) | changed))
+        load_backbone(file.parent)
+        assert ("of layers that its config.json does not count" in capsys.readouterr().err) == (count < 2)
+
+
 def test_rotary_frequencies_are_not_rounded_in_bf16(qwen: Path) -> None:
     """Else the thousandth position would be turned by radians too many."""
     exact, rounded = load_backbone(qwen), load_backbone(qwen).bfloat16()
