@@ -258,6 +258,8 @@ def test_each_tracker_reads_the_curves_back(run: Run, tmp_path: Path, name: str)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert_has(READERS[name](tmp_path, home), run)
     files = [path for path in tmp_path.rglob("*") if path.is_file() and run.path.resolve() not in path.parents]
+    # SQLite removes its log when the last reader leaves.
+    files = [path for path in files if path.suffix not in (".db-wal", ".db-shm")]
     assert files and not [path for path in files if b"s3cret" in path.read_bytes()]
 
 
