@@ -233,6 +233,8 @@ def _without_column(column: str, items: Mapping[str, str], frame: Frame, source:
     elif len(items) > 1 and meant.keys() == items.keys():
         hint = Use("--columns", _spelled(**meant), "write")
     what = f"{source} has no column '{column}', but {', '.join([*map(cut_name, frame.columns)][:_MOST_NAMED])}"
+    if [*frame.columns] == ["sentence"] and frame.files[0][0].endswith(".txt"):
+        hint = "a .txt has a sentence a line: if it is a table, name it .tsv"
     # A cell is no name to write.
     if max(map(len, frame.columns)) > LONGEST_NAME:
         hint = with_header([*frame.columns], frame.files[0][0]) or hint

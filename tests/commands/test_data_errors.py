@@ -86,3 +86,9 @@ def test_files_of_spreadsheets_are_read_and_one_note_says_how(contrast: Contrast
     out = contrast(*train("--objective", "simcse", "--data", "faq.csv", "--batch-size", "2", "--dry-run")).out
     assert f"faq.csv was read as: {note}" in " ".join(out.split())
     assert "it costs 5 €, or „free“" in out and "é" in out
+
+
+def test_the_columns_of_a_txt_are_those_of_a_table_of_another_name(contrast: Contrast) -> None:
+    Path("from excel.txt").write_text("Frage\tAntwort\nWie?\tSo.\n", encoding="utf-16")
+    answer = contrast("data", "from excel.txt", "--columns", "anchor=Frage,positive=Antwort")
+    refused(answer, 3, "has no column 'Frage', but sentence", "if it is a table, name it .tsv")
