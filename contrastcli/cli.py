@@ -157,7 +157,7 @@ def exclude(run: Run, anchor: str, negative: str, undo: bool) -> None:
     """Leave two texts out of each other's negatives in a run."""
     process.exclude(run, anchor, negative, undo)
     since = "once it is resumed" if run.status().ended else "from its next step on"
-    narrate(f"{'' if undo else 'no '}negatives of each other in {run.name} {since}")
+    narrate(f"{'' if undo else 'no '}negatives of each other in {run.name} {since}, where its data have both")
 
 
 @runs_group.command(params=[options.ONE_RUN, options.TRACKER, options.FOLLOW])

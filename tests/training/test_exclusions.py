@@ -136,12 +136,15 @@ def test_the_command_adds_a_pair_once_and_refuses_what_makes_no_sense(
     run = one_batch(tiny, tmp_path / "mine")
     for _ in range(2):
         answer = contrast("runs", "exclude", "mine", "--", "a [b]", "- c\nd")
-        assert answer.code == 0 and answer.err == "no negatives of each other in mine from its next step on\n"
+        assert (
+            answer.code == 0
+            and answer.err == "no negatives of each other in mine from its next step on, where its data have both\n"
+        )
     assert run.false_negatives_path.read_text() == '{"anchor":"a [b]","negative":"- c\\nd"}\n'
     assert contrast("runs", "exclude", "mine", "c", "d").code == 0
     assert left_out(run) == {("a [b]", "- c\nd"), ("c", "d")}
     answer = contrast("runs", "exclude", "--undo", "mine", "--", "a [b]", "- c\nd")
-    assert answer.err == "negatives of each other in mine from its next step on\n"
+    assert answer.err == "negatives of each other in mine from its next step on, where its data have both\n"
     assert left_out(run) == {("c", "d")}
     failed(contrast("runs", "exclude", "--undo", "mine", "a", "d"), 2, "these two were not left out in mine", "jsonl")
     assert contrast("runs", "exclude", "--undo", "mine", "c", "d").code == 0 and not run.false_negatives_path.exists()
