@@ -206,7 +206,7 @@ class SentenceEncoder(nn.Module):
         Texts of a `kind` get the model's prompt for it, others its default one. Raises DataError where a number is not
         finite.
         """
-        if isinstance(texts, str) or not hasattr(texts, "__getitem__"):  # a text is a sequence of texts too
+        if isinstance(texts, str) or not hasattr(texts, "__getitem__"):  # a text has it too
             what = "one text" if isinstance(texts, str) else f"a {type(texts).__name__}"
             raise TypeError(f"encode takes a list of texts, not {what}")
         if (other := next((n for n, text in enumerate(texts) if not isinstance(text, str)), None)) is not None:
