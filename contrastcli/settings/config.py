@@ -7,6 +7,7 @@ Values are stacked in layers, later ones above: defaults, the user's file, `cont
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -322,6 +323,9 @@ def read_toml(path: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         what = f"{path} cannot be read: {error.strerror}"
         raise DataError(what, "give the path of a TOML file, or use --preset") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{path} is not TOML: line {line} is not UTF-8", "save the file as UTF-8") from None
     except (ValueError, RecursionError) as error:
         what = f"{path} is not TOML: {error_text(error)}"
         hint = "fix that line: a key stands once, text in quotes; contrast presets show starter prints an example"
@@ -391,4 +395,4 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
 
 def user_layers() -> list[Layer]:
     """The user's file and `contrast.toml`, where they exist."""
-    return [file_layer(path) for path in (user_file(), Path("contrast.toml")) if path.is_file()]
+    return [file_layer(path) for path in (user_file(), Path("contrast.toml")) if os.path.lexists(path)]

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,20 @@ def test_the_doctor_fails_where_nothing_can_be_written(
     assert answer.code == 1 and "file/below (not writable)" in json.loads(answer.out).values()
     error, hint = answer.err.splitlines()
     assert "file/below cannot be written" in error and "name another folder: " in hint
+
+
+MAKERS: dict[str, Callable[[Path], object]] = {
+    "contrast.toml is a folder": Path.mkdir,
+    "contrast.toml cannot be read: No such file": lambda path: path.symlink_to("nowhere"),
+    "contrast.toml is not TOML: line 2 is not UTF-8": lambda path: path.write_bytes(b"[data]\ntrain = '\xe4.tsv'\n"),
+}
+
+
+@pytest.mark.parametrize("what", MAKERS)
+def test_a_contrast_toml_that_cannot_be_read_is_not_passed_over(contrast: Contrast, what: str) -> None:
+    MAKERS[what](Path("contrast.toml"))
+    answer = contrast("config", "show")
+    assert answer.code in (2, 3) and what in answer.err
 
 
 def test_the_doctor_fails_where_settings_are_wrong(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
