@@ -84,10 +84,11 @@ def encode_file(
 def _remarks(
     output: Path, number: int, parts: int, encoder: SentenceEncoder, kind: Kind | None, unit: str
 ) -> Iterator[str]:
-    """Notes on a part that takes the place of another, and on what changes nothing: a kind, a type of `unit` length."""
-    if parts > 1 and output.exists():
+    """Notes on a file that is replaced, and on what changes nothing: a kind, a type of `unit` length."""
+    if output.exists():
         own = shlex.quote(str(output.with_stem(f"{output.stem}-{number}")))
-        yield f"{output} will hold part {number}/{parts} alone; a file for each part: -o {own}"
+        alone = f"will hold part {number}/{parts} alone; a file for each part: -o {own}"
+        yield f"{output} {alone}" if parts > 1 else f"{output} is there, and will be replaced"
     if kind and not any(encoder.contract.prompts.values()):
         yield f"{encoder.name} has no prompts, and --as {kind} changes nothing"
     if unit in ("int8", "binary"):

@@ -130,6 +130,16 @@ def test_vectors_go_to_a_known_format_in_a_folder_that_exists(contrast: Contrast
     assert not list(Path().glob("*.npy"))
 
 
+@pytest.mark.parametrize(
+    ("shard", "told"),
+    [("1/1", "vectors.npy is there, and will be replaced"), ("2/2", "will hold part 2/2 alone; a file for each part")],
+)
+def test_vectors_that_are_there_are_not_replaced_in_silence(contrast: Contrast, shard: str, told: str) -> None:
+    Path("vectors.npy").touch()
+    answer = contrast("encode", "tiny/sentences.jsonl", "-o", "vectors.npy", *MODEL, "--shard", shard)
+    assert answer.code == 0 and told in answer.err
+
+
 @pytest.mark.parametrize("name", ["v.npy", "v.parquet"])
 def test_vectors_go_to_where_a_link_leads(contrast: Contrast, name: str) -> None:
     Path("disk").mkdir()
