@@ -55,9 +55,12 @@ class Retrieval:
 
     @property
     def texts(self) -> Iterable[str]:
-        """Texts that training should not see: queries, and what is relevant to them."""
-        relevant = self.judged[self.relevant, 1]
-        return chain(self.queries, (self.documents[row] for row in dict.fromkeys(relevant.tolist())))
+        """Texts that training should not see: queries, and what is relevant to one of them alone.
+
+        What several have in common, such as the name of a class, is known to those who ask.
+        """
+        documents, counts = np.unique(self.judged[self.relevant, 1], return_counts=True)
+        return chain(self.queries, (self.documents[row] for row in documents[counts == 1].tolist()))
 
     @property
     def relevant(self) -> NDArray[np.bool_]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from unicodedata import normalize
@@ -74,7 +75,10 @@ def test_spellings_of_a_text_are_one_and_a_note_is_one_line_of_beginnings() -> N
 
 @pytest.mark.parametrize("metric", ["ndcg@10", "spearman"])
 def test_what_is_held_out_is_checked_against_the_rest(metric: Metric) -> None:
-    """Held-out anchors are apart in every spelling, but not the other texts of their rows."""
+    """Held-out anchors are apart in every spelling, but not the other texts of their rows.
+
+    An answer to several of them is one that is known, as is the name of a class.
+    """
     questions = [f"Question {n % 40}" if n % 3 else f"question  {n % 40}" for n in range(120)]
     views = {"anchor": questions, "positive": [f"Answer {n % 50}" for n in range(120)], "negative": ["x"] * 120}
     train, dev = load_dev(Dev(data="split:20%", metric=metric), Data(), replace(ROWS, views=texts(**views)), 0)
@@ -82,7 +86,9 @@ def test_what_is_held_out_is_checked_against_the_rest(metric: Metric) -> None:
     others = ["x"] if metric == "spearman" else []
     anchors = {*views["anchor"]} - {*train.views["anchor"]}
     held = [row for row in zip(*views.values(), strict=True) if row[0] in anchors]
-    plain = {re.sub(r"\s+", " ", text).lower() for row in held for text in (*row[:2], *others)}
+    asked = Counter(answer for _, answer in {row[:2] for row in held})
+    known = {answer for answer, questions in asked.items() if questions > 1 and metric == "ndcg@10"}
+    plain = {re.sub(r"\s+", " ", text).lower() for row in held for text in {*row[:2], *others} - known}
     rows = list(zip(*train.views.values(), strict=True))
     clean = [row for row in rows if not plain & {re.sub(r"\s+", " ", text).lower() for text in row}]
     noted = check_leaks(train, dev.texts, "note").notes[-1]
