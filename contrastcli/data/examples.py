@@ -164,6 +164,9 @@ def from_frame(
         used = {role: column for role, column in used.items() if role != "label" and "score" not in role}
     unused = [column for column in frame.columns if column not in used.values()]
     label, score, row_id = (used.pop(role, None) for role in ("label", "score", "id"))
+    if label and "positive" not in used:
+        frame = roles.class_names(frame, next(iter(used.values())), label)
+        label, used["positive"] = "", label
     taught = [used.pop(role) for role in list(used) if role.startswith("negative_score")]
     hard = [used.pop(role) for role in list(used) if role.startswith("negative")]
     # One is a text of each row as others are; of several a row may have fewer.
@@ -177,8 +180,9 @@ def from_frame(
         widened = several(frame, hard, "negative")
         views |= {name: roles.texts(widened, name) for name in widened.columns}
         notes += _count_negatives(views)
-    ids = frame.columns[row_id] if row_id else None
-    rows = Examples(form, views, None, source, notes, ids=ids, numbers=frame.numbers)
+    # Where texts alone are read, a class is none.
+    rows = Examples(form if "positive" in views else "sentences", views, None, source, notes, numbers=frame.numbers)
+    rows = replace(rows, ids=frame.columns[row_id]) if row_id else rows
     rows = _with_scores(rows, frame, [score, *taught], blank) if score else rows
     return _with_gold(rows, roles.labels(frame, label, names, blank)) if label else rows
 

@@ -62,9 +62,13 @@ SHAPES: tuple[tuple[Form, tuple[Role, ...]], ...] = (
     ("triplets", ("anchor", "positive", "negative")),
     ("labelled", ("anchor", "positive", "label")),
     ("pairs", ("anchor", "positive")),
+    ("pairs", ("sentence", "label")),
+    ("pairs", ("anchor", "label")),
     ("sentences", ("sentence",)),
     ("sentences", ("anchor",)),
 )
+
+"""The roles that make each form. The label of a text without a positive is its class, whose name is the positive."""
 
 FORMS: Mapping[Form, str] = {
     "sentences": "sentences",

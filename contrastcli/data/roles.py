@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from contrastcli.data.formats import Frame, format_of
 from contrastcli.data.forms import FORMS, LABELS, LONGEST, NAMED, NAMES, SHAPES
 from contrastcli.data.lines import LONGEST_NAME, as_jq, as_number, cut_name, taken_out, with_header
-from contrastcli.data.texts import Column, Texts
+from contrastcli.data.texts import Column, Texts, read_columns
 from contrastcli.errors import DataError, Hint, Remedy, UsageError, Use, nearest
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Blank
@@ -59,15 +59,12 @@ def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]
     in_order = sorted(roles, key=lambda role: (len(role), role))  # negative_2 before negative_10
     for form, needed in SHAPES:
         if set(needed) <= {_kind(role) for role in roles} and not (
-            needed == ("anchor",) and _is_half(frame, roles, given)
+            needed in (("anchor",), ("anchor", "label")) and _is_half(frame, roles, given)
         ):
             if unfit := [role for role in given if _kind(role) not in (*needed, "id")]:
                 others = _spelled(**{role: column for role, column in given.items() if role not in unfit})
                 what = f"{source}: {FORMS[form]} have no {unfit[0]}, which data.columns names"
-                hint: list[Remedy] = [Use("--columns", others, "leave it out:")]
-                if form == "sentences" and unfit[0] == "label":
-                    hint = [_of_classes(roles[needed[0]], roles["label"]), *hint]
-                raise UsageError(what, hint, key=COLUMNS)
+                raise UsageError(what, Use("--columns", others, "leave it out:"), key=COLUMNS)
             return form, {role: roles[role] for kind in (*needed, "id") for role in in_order if _kind(role) == kind}
     raise _without_form(frame, roles, given, source)
 
@@ -379,6 +376,15 @@ def _values(frame: Frame, column: str, rows: Sequence[int]) -> str:
     """The first different values of some rows."""
     values = dict.fromkeys(f"{frame.columns[column][row]!r:.40}" for row in rows[:MOST_SEARCHED])
     return " or ".join([*values][:_SHOWN_VALUES])
+
+
+def class_names(frame: Frame, text: str, label: str) -> Frame:
+    """The rows with the classes of their texts as texts too, and a note that these are the positives."""
+    cells = (int(cell) if isinstance(cell, float) and cell.is_integer() else cell for cell in frame.columns[label])
+    words = read_columns([label], (cell if cell is None else str(cell) for cell in cells))
+    alone = f"--columns {shlex.quote(_spelled(text=text))}"
+    note = f"the positive of each text is its class, in '{label}'; the texts alone: {alone}"
+    return replace(frame, columns={**frame.columns, **words}, notes=(*frame.notes, note))
 
 
 def label_names(text: str) -> dict[str, int]:

@@ -13,7 +13,7 @@ from datasets import Dataset
 from contrastcli.data.examples import Examples, preview
 from contrastcli.data.lines import likely_header
 from contrastcli.data.roles import shape
-from contrastcli.data.sources import load_examples, open_frame
+from contrastcli.data.sources import load_examples, load_sentences, open_frame
 from contrastcli.errors import ContrastError, DataError, UsageError
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Data
@@ -138,7 +138,7 @@ BAD_COLUMNS = {
     "columns without roles": ("a|b", "a,b", UsageError, "data.columns is 'a,b'", "--columns anchor=a,positive=b"),
     "a role twice": ("a|b", "anchor=a,premise=b", UsageError, "the role 'anchor' twice", "one column"),
     "a key twice": ("a|b", "anchor=a,anchor=b", UsageError, "'anchor' twice", "anchor=a,positive=b"),
-    "a role of another form": ("a|b", "text=a,label=b", UsageError, "sentences have no label", "--columns sentence=a"),
+    "a role of another form": ("a|b", "text=a,score=b", UsageError, "sentences have no score", "--columns sentence=a"),
     "no column": ("a|b", "anchor=", UsageError, "data.columns is 'anchor='", "anchor=a,positive=b"),
     "an empty item": ("a|b", "anchor=a,", UsageError, "data.columns is 'anchor=a,'", "anchor=a,positive=b"),
 }
@@ -250,13 +250,21 @@ def test_every_label_that_nobody_named_is_in_the_hint(words: str, hint: str) -> 
     refused(DataError, *lines, what="the label in the column", hint=f"--labels {hint}")
 
 
-def test_codes_of_classes_have_a_hint_that_uses_them() -> None:
-    """They are no relation of two texts, which a mapping of 11, 12 … to entailment would claim."""
+def test_the_class_of_a_text_is_its_positive() -> None:
+    """Also a code, as JSON has it; it is no relation of two texts, which 11=entailment would claim."""
     lines = ("text|answer|code", *(f"t{n}|a{n}|{n}{n}" for n in (1, 2, 3, 4)))
-    refused(UsageError, *lines, columns="text=answer,label=code", hint="--columns anchor=answer,positive=code")
+    assert load(*lines, columns="text=answer,label=code").row(0) == {"anchor": "a1", "positive": "11"}
+    rows = load(*(f'{{"query": "q{n}", "label": {n}}}' for n in (7, 8.0)), name="a.jsonl")
+    assert [rows.row(n)["positive"] for n in range(2)] == ["7", "8"] and "alone: --columns text=query" in rows.notes[0]
+    assert load("text|label", "a|x", "b|y", columns="text=text").form == "sentences"
+    assert list(load_sentences(write("text|label", "a|x", "b|y")).views["anchor"]) == ["a", "b"]
     columns = "anchor=text,positive=answer,label=code"
     refused(DataError, *lines, columns=columns, what="the label in", hint="--labels 0=contradiction,1=entailment")
-    assert load(*lines, columns="anchor=answer,positive=code").form == "pairs"
+
+
+def test_an_anchor_with_a_label_beside_other_texts_is_half_of_a_pair() -> None:
+    lines = ("premise|second|label", *(f"a dog runs|an animal moves {n}|entailment" for n in range(3)))
+    refused(DataError, *lines, what="neither sentences nor pairs", hint="--columns anchor=premise,positive=second")
 
 
 @pytest.mark.parametrize("labels", ["0", "0=", "=entailment", "0=maybe", "0=entailment,0=neutral", "0=entailment,"])
