@@ -36,9 +36,9 @@ class Recall(Event, frozen=True, kw_only=True):
 RECALLS = [Recall(step=step, at_1=step / 1000, at_10=0.9) for step in (200, 400, 600)]
 
 
-def curve(history: History, view: LiveView, width: int) -> Picture:
+def curve(view: LiveView, width: int) -> Picture:
     """The panel's picture: recall over the steps."""
-    return view.over_steps(metrics()["at 1"], history, width)
+    return view.over_steps(metrics()["at 1"], width)
 
 
 def test_it_is_written_and_read_like_any_other(tmp_path: Path) -> None:

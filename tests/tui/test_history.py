@@ -321,7 +321,7 @@ def test_the_plane_has_only_points_that_were_measured() -> None:
     for step, (uniformity, alignment) in enumerate(points):
         event = evaluated(step, best=False)
         history.add(msgspec.structs.replace(event, uniformity=uniformity, alignment=alignment))
-    (path,) = panels.plane(history, LiveView(), 76).series
+    (path,) = panels.plane(LiveView(history), 76).series
     drawn = list(zip(path.x, path.y, strict=True))
     assert set(drawn) <= set(points) and (drawn[0], drawn[-1]) == (points[0], points[-1])
 
@@ -329,26 +329,26 @@ def test_the_plane_has_only_points_that_were_measured() -> None:
 @pytest.mark.parametrize("axis", AXES)
 def test_a_probe_has_its_first_angle_whatever_is_along_x(axis: str) -> None:
     first, last = (Probed(step=step, time=BEGIN + 6 + step, angles={"a | b": 50.0 - step}) for step in (0, 20))
-    picture = panels.probes(taken(started(ME), first, stepped(10), last), LiveView(axis=axis), 160)
+    picture = panels.probes(LiveView(taken(started(ME), first, stepped(10), last), axis=axis), 160)
     assert picture.series[0].readings[0] == "50.0° → 30.0°"
 
 
 def test_at_the_cursor_no_later_memory_or_time_of_a_step_is_told() -> None:
     history = taken(started(ME), stepped(10), stepped(20))
-    told = {one.name: one.value for one in panels.run_readings(history, LiveView(cursor=10.0))}
+    told = {one.name: one.value for one in panels.run_readings(LiveView(history, cursor=10.0))}
     assert told["memory"] == "–" and "a step takes" not in told and told["learning rate"] != "–"
 
 
 def test_the_first_column_of_the_waterfall_has_no_batch_before_it() -> None:
     history = taken(started(ME), *training(1, 600))
-    heat = panels.waterfall(history, LiveView(share="the last third"), 10).heat
+    heat = panels.waterfall(LiveView(history, share="the last third"), 10).heat
     assert heat and sum(heat.counts[0][0]) == sum(sum(angles(step).positive_histogram) for step in (400, 410))
 
 
 @pytest.mark.parametrize("kind", ["positive_histogram", "negative_histogram"])
 def test_a_batch_with_half_a_histogram_is_none_to_draw(kind: str) -> None:
     history = taken(started(ME), msgspec.structs.replace(angles(10), **{kind: []}))
-    assert all(panels.histogram(history, LiveView(one_batch=one), 76).empty for one in (True, False))
+    assert all(panels.histogram(LiveView(history, one_batch=one), 76).empty for one in (True, False))
 
 
 def test_the_first_value_of_a_range_is_that_at_its_begin_or_after_it() -> None:

@@ -94,11 +94,6 @@ class History(Digest):
             units = {"sentences": started.sentences_per_step, "epoch": 1 / max(1, started.steps_per_epoch)}
         return Axis(name, units.get(name, 1.0), name == "minutes")
 
-    def step_at(self, place: float, axis: Axis) -> int:
-        """The last logged step up to a place of an axis."""
-        logged = self.series["step"]
-        return logged.steps[max(0, logged.count(place, axis) - 1)] if logged.steps else 0
-
     def add(self, event: Event) -> None:
         self.last = event
         if isinstance(event, Started):

@@ -128,9 +128,9 @@ def best_text(history: History) -> str:
     return f"◆ dev {metric_title(best.metric)} {untrained}{score(best.score)} at step {best.step:,}"
 
 
-def progress_text(snapshot: Snapshot, history: History, view: LiveView, width: int, notes: Mapping[str, bool]) -> str:
+def progress_text(snapshot: Snapshot, view: LiveView, width: int, notes: Mapping[str, bool]) -> str:
     """Progress, its bar as wide as there is room, then how the view differs from the usual one: the notes that hold."""
-    status, progress = snapshot.status, history.progress
+    status, history, progress = snapshot.status, view.history, view.history.progress
     share, rest = -1.0, []
     if not status.ended and progress and progress.total and status.step <= progress.step:
         share, what = progress.done / progress.total, f"{progress.what} {progress.done:,} of {progress.total:,}"
@@ -143,8 +143,7 @@ def progress_text(snapshot: Snapshot, history: History, view: LiveView, width: i
     if status.seconds_left is not None:
         rest.append(f"{duration(status.seconds_left)} left")
     silence, is_quiet = time.time() - status.updated, status.state == "running" and status.step <= history.last_step
-    cursor = view.cursor or 0.0
-    place = number(history.step_at(cursor, history.axis(view.axis)) if view.axis == "step" else cursor)
+    place = number(view.step if view.axis == "step" else view.place)
     every = {
         **notes,
         f"values at {view.axis} {place}": view.cursor is not None,

@@ -30,20 +30,20 @@ class LinesPanel(ScrollView, can_focus=True):
     def __init__(
         self,
         id: str,
-        make: Callable[[History, LiveView], tuple[str, list[str]]],
+        make: Callable[[LiveView], tuple[str, list[str]]],
         waiting: str = "",
         legend: str = "",
         *,
         follows: bool = False,
     ) -> None:
         super().__init__(id=id, classes="lines")
-        self.border_title, self.border_subtitle = make(History(), LiveView())[0], legend
+        self.border_title, self.border_subtitle = make(LiveView())[0], legend
         self._make, self._waiting, self._legend, self._follows = make, waiting, legend, follows
         self._lines: list[Content] = []
         self._rows: list[Content] = []
 
-    def show_history(self, history: History, view: LiveView) -> bool:
-        title, lines = self._make(history, view)
+    def show_view(self, view: LiveView) -> bool:
+        title, lines = self._make(view)
         return self.show_lines(title, [Content(line) for line in lines or [self._waiting]], self._legend)
 
     def show_lines(self, title: str, lines: list[Content], legend: str) -> bool:
@@ -91,13 +91,13 @@ class NegativesPanel(LinesPanel):
     chosen = 0
     left_out: frozenset[tuple[str, str]] = frozenset()
 
-    def show_history(self, history: History, view: LiveView) -> bool:
-        self._given, before = (history, view), self.listed
+    def show_view(self, view: LiveView) -> bool:
+        self._view, before, history = view, self.listed, view.history
         self.listed = history.violated_anchors if self.has_class("-zoomed") else ()
         if bool(before) != bool(self.listed):
             self.screen.refresh_bindings()
         if not self.listed:
-            return super().show_history(history, view)
+            return super().show_view(view)
         last = before[self.chosen].anchor if before else ""
         self.chosen = next((n for n, one in enumerate(self.listed) if one.anchor == last), 0)
         fitting = self.listed[self.chosen :][: 1 + self.size.height // _LEAST_ROWS]
@@ -124,7 +124,7 @@ class NegativesPanel(LinesPanel):
     def action_next(self, by: int) -> None:
         if self.listed:
             self.chosen = min(max(self.chosen + by, 0), len(self.listed) - 1)
-            self.show_history(*self._given)
+            self.show_view(self._view)
             self.scroll_home(animate=False)
         else:
             self.scroll_relative(y=by)

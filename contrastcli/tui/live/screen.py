@@ -76,8 +76,8 @@ class LiveScreen(ViewScreen):
             self._zoom("")
         self.contrast.run_shown = run
         self._snapshot, self._paused, self._area.negatives.left_out = None, False, frozenset()
-        self.view = replace(self.view, cursor=None)
         self.feed = Feed(Run(run.path.resolve()).events_path, self._news.set)
+        self.view = replace(self.view, history=self.feed.history, cursor=None)
         self._header.announce(run)
         self.remove_class("-empty")
         self.refresh_bindings()
@@ -138,7 +138,7 @@ class LiveScreen(ViewScreen):
                         break
                     before, looks[panel] = looks.get(panel), self._look(panel)
                     is_still = self._paused and before == looks[panel]
-                    if not is_still and panel.show_history(feed.history, self.view):
+                    if not is_still and panel.show_view(self.view):
                         await asyncio.sleep(_FRAME_SECONDS)
             # What comes first is shown at once.
             await asyncio.sleep(DRAW_SECONDS if feed and feed.history.step else _FRAME_SECONDS)
@@ -150,15 +150,16 @@ class LiveScreen(ViewScreen):
 
     def _draw_header(self, feed: Feed, snapshot: Snapshot) -> None:
         name, other = self._baseline or ("", None)
-        self.view = replace(self.view, baseline=other.history if other and other.path != feed.path else None)
-        is_beyond = other and self.view.place(feed.history) > self.view.x_range(other.history)[1]
+        baseline = other.history if other and other.path != feed.path else None
+        self.view = replace(self.view, history=feed.history, baseline=baseline)
+        is_beyond = other and self.view.place > replace(self.view, history=other.history).x_range[1]
         ended = f", at its last step {other.history.last_step:,}" if other and is_beyond else ""
         notes = {
             "view paused, p continues": self._paused,
             f"reading earlier events, {100 * (feed.earlier or 0.0):.0f} %": feed.earlier is not None,
             f"Δ to {name}{ended}": self.view.baseline is not None,
         }
-        progress = progress_text(snapshot, feed.history, self.view, self.size.width - 2, notes)
+        progress = progress_text(snapshot, self.view, self.size.width - 2, notes)
         self._header.show(snapshot, feed.history, progress)
 
     @property
@@ -223,9 +224,7 @@ class LiveScreen(ViewScreen):
         if not (self.feed and self._snapshot):
             return ""
         history = self.feed.history
-        numbers = "\n".join(
-            f"{one.name:<14} {one.value} {one.unit}".rstrip() for one in run_readings(history, self.view)
-        )
+        numbers = "\n".join(f"{one.name:<14} {one.value} {one.unit}".rstrip() for one in run_readings(self.view))
         return "\n\n".join([summary(self._snapshot), numbers, "\n".join(history.log)])
 
     def _show_no_run(self) -> None:

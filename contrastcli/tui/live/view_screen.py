@@ -61,7 +61,7 @@ class ViewScreen(RunScreen):
     def on_mount(self) -> None:
         last = self.contrast.remembered
         smoothing, axis = known(last.smoothing, SMOOTHING), known(last.axis, AXES)
-        self.view = LiveView(last.log_scale, smoothing=smoothing, axis=axis, one_batch=last.one_batch)
+        self.view = replace(self.view, log=last.log_scale, smoothing=smoothing, axis=axis, one_batch=last.one_batch)
         self._arrange()
         self._compare_with(self.contrast.project.baseline)
         self._zoom(last.zoomed if last.zoomed in self._area.shown else "")
@@ -94,9 +94,8 @@ class ViewScreen(RunScreen):
         self._change_view(axis=after(self.view.axis, AXES), cursor=None)
 
     def action_go(self, by: int) -> None:
-        if self.feed:
-            (first, last), here = self.view.x_range(self.feed.history), self.view.place(self.feed.history)
-            self._point(max(min(first, here), here + by * (last - first) / _STRIDES))
+        (first, last), here = self.view.x_range, self.view.place
+        self._point(max(min(first, here), here + by * (last - first) / _STRIDES))
 
     @on(ChartView.Pointed)
     def _point_at(self, event: ChartView.Pointed) -> None:
@@ -104,9 +103,8 @@ class ViewScreen(RunScreen):
 
     def _point(self, x: float) -> None:
         """Read values at a place of the x axis, or the newest ones at its end."""
-        if self.feed:
-            _, last = self.view.x_range(self.feed.history)
-            self._change_view(cursor=x if x < last * (1 - 1e-9) else None)
+        _, last = self.view.x_range
+        self._change_view(cursor=x if x < last * (1 - 1e-9) else None)
 
     @work
     async def action_choose(self) -> None:
