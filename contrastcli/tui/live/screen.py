@@ -34,11 +34,6 @@ _TOLERATED = 10  # failures to read in a row
 
 _FRAME_SECONDS = 0.02  # so that none draws two panels
 
-_VIEWING = {
-    *("zoom", "log", "one_batch", "share", "go", "panel", "leave_field", "smooth", "axis", "baseline", "choose"),
-}
-"""Actions on the view of a run."""
-
 
 class LiveScreen(ViewScreen):
     """A run: its state, its panels, and what can be done with it."""
@@ -171,7 +166,8 @@ class LiveScreen(ViewScreen):
             return self._snapshot is not None and self._snapshot.is_live
         if action in ("leave_out", "write_violated"):
             return bool(self._area.negatives.listed)
-        return self.feed is not None if action in _VIEWING else super().check_action(action, parameters)
+        is_of_view = f"action_{action}" in vars(ViewScreen)
+        return self.feed is not None if is_of_view else super().check_action(action, parameters)
 
     def action_detach(self) -> None:
         if run := self.contrast.run_shown:
