@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from itertools import chain
 from pathlib import Path
 from socket import gethostname
 from typing import Any, ClassVar, cast
@@ -29,7 +28,7 @@ from contrastcli.boundary import escaped
 from contrastcli.errors import ContrastError, error_text
 from contrastcli.files import atomic_write, state_dir
 from contrastcli.runs.directory import Run, list_runs
-from contrastcli.runs.status import IN_PROGRESS, read_writer
+from contrastcli.runs.status import IN_PROGRESS, State, read_writer
 from contrastcli.show.console import notification
 from contrastcli.show.format import Fields
 from contrastcli.tui import processes, state
@@ -98,14 +97,12 @@ def _by_effect(pairs: Iterable[tuple[str, str]]) -> Fields:
 
 def newest(directory: Path) -> Run | None:
     """The newest run that trains, else that is queued, else that can be read; None without any."""
-    runs, states = list[Run](), {}
+    states: dict[Run, State] = {}
     with suppress(OSError):
-        runs = list_runs(directory)
-    for run in runs:
-        with suppress(ContrastError, OSError):
-            states[run] = run.status().state
-    in_progress = sorted((run for run in states if states[run] in IN_PROGRESS), key=lambda run: states[run] == "queued")
-    return next(chain(in_progress, states), None)
+        for run in list_runs(directory):
+            with suppress(ContrastError, OSError):
+                states[run] = run.status().state
+    return min(states, key=lambda run: (states[run] not in IN_PROGRESS, states[run] == "queued"), default=None)
 
 
 def has_ended(run: Run) -> bool | None:
