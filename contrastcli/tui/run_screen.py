@@ -1,6 +1,7 @@
 """What can be done with a run, and in which states: the keys are the same in Live and Runs."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -207,19 +208,15 @@ class RunScreen(ModeScreen):
 
     async def _work(self, what: str, *words: str) -> Finished:
         """Run a long command, and say what it does and how far it is as long as it works."""
-        reached = ""
-
-        def reach(progress: str) -> None:
-            nonlocal reached
-            reached = progress
+        reached = deque([""], maxlen=1)
 
         def tell() -> None:
-            self.app.notify(f"{what}\n{reached}".rstrip(), timeout=_TELL_SECONDS, markup=False)
+            self.app.notify(f"{what}\n{reached[0]}".rstrip(), timeout=_TELL_SECONDS, markup=False)
 
         tell()
         timer = self.set_interval(_TELL_SECONDS, tell)
         try:
-            return await processes.run_command(self.contrast.directory, *words, on_progress=reach)
+            return await processes.run_command(self.contrast.directory, *words, on_progress=reached.append)
         finally:
             timer.stop()
 
