@@ -42,15 +42,12 @@ class LiveScreen(ViewScreen):
         hidden_key("d", "detach", "detach", "show no run any more; training continues"),
     ]
 
+    here: Snapshot | None = None
+
     def __init__(self) -> None:
         super().__init__()
-        self._snapshot: Snapshot | None = None
         self._header = RunHeader()
         self._leaving_out = asyncio.Lock()
-
-    @property
-    def here(self) -> Snapshot | None:
-        return self._snapshot
 
     def body(self) -> ComposeResult:
         yield PlainText("No run is shown.\n\nPress 1 to set up and start a run, or 3 to choose one.", id="nothing")
@@ -70,7 +67,7 @@ class LiveScreen(ViewScreen):
         if self.feed:
             self._zoom("")
         self.contrast.run_shown = run
-        self._snapshot, self._paused, self._area.negatives.left_out = None, False, frozenset()
+        self.here, self._paused, self._area.negatives.left_out = None, False, frozenset()
         self.feed = Feed(Run(run.path.resolve()).events_path, self._news.set)
         self.view = replace(self.view, history=self.feed.history, cursor=None)
         self._header.announce(run)
@@ -87,9 +84,9 @@ class LiveScreen(ViewScreen):
         began, told, failures = time.time(), 0, 0
         while True:
             # A copy, since events arrive while the thread looks.
-            before, known = self._snapshot, copy(feed.history)
+            before, known = self.here, copy(feed.history)
             try:
-                self._snapshot = snapshot = await asyncio.to_thread(poll, run, known, before)
+                self.here = snapshot = await asyncio.to_thread(poll, run, known, before)
             except (ContrastError, OSError) as error:
                 end = _end_of_view(run, error)
                 failures += 1
@@ -122,7 +119,7 @@ class LiveScreen(ViewScreen):
         while True:
             await self._news.wait()
             self._news.clear()
-            feed, snapshot = self.feed, self._snapshot
+            feed, snapshot = self.feed, self.here
             if feed and snapshot and self.is_current:
                 self._draw_header(feed, snapshot)
                 if self._area.has_probes != (has_probes := bool(feed.history.series["probed"].steps)):
@@ -159,11 +156,11 @@ class LiveScreen(ViewScreen):
 
     @property
     def is_ready(self) -> bool:
-        return self.contrast.run_shown is None or self._snapshot is not None
+        return self.contrast.run_shown is None or self.here is not None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("pause", "detach"):
-            return self._snapshot is not None and self._snapshot.is_live
+            return self.here is not None and self.here.is_live
         if action in ("leave_out", "write_violated"):
             return bool(self._area.negatives.listed)
         is_of_view = f"action_{action}" in vars(ViewScreen)
@@ -189,7 +186,7 @@ class LiveScreen(ViewScreen):
         if not done:
             panel.left_out ^= {pair}
         else:
-            is_live = self._snapshot is not None and self._snapshot.is_live
+            is_live = self.here is not None and self.here.is_live
             since = "from the next step on" if is_live else "where it is resumed, or trained again by t"
             what = "a negative again" if undo else "left out"
             self.app.notify(f"{what} {since}; x takes it back", markup=False)
@@ -217,15 +214,15 @@ class LiveScreen(ViewScreen):
             self.contrast.fail(f"{path} cannot be written: {error_text(error)}")
 
     def clipboard_text(self) -> str:
-        if not (self.feed and self._snapshot):
+        if not (self.feed and self.here):
             return ""
         history = self.feed.history
         numbers = "\n".join(f"{one.name:<14} {one.value} {one.unit}".rstrip() for one in run_readings(self.view))
-        return "\n\n".join([summary(self._snapshot), numbers, "\n".join(history.log)])
+        return "\n\n".join([summary(self.here), numbers, "\n".join(history.log)])
 
     def _show_no_run(self) -> None:
         self.workers.cancel_group(self, "run")
-        self.feed = self._snapshot = self.contrast.run_shown = None
+        self.feed = self.here = self.contrast.run_shown = None
         self.contrast.watched = ""
         self.add_class("-empty")
         self.refresh_bindings()
