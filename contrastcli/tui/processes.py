@@ -97,11 +97,9 @@ async def run_command(directory: Path, *args: str, on_progress: OnProgress | Non
 async def read_error(
     stream: asyncio.StreamReader, on_progress: OnProgress | None, command: str = ""
 ) -> tuple[str, ErrorRecord]:
-    """The error that a command reports on stderr, else all that it prints there.
+    """The error that a command reports on stderr, else the end of what it prints there; progress as it comes.
 
-    One of Setup names its fields in place of options.
-
-    Progress is told as it comes.
+    An error of a command of Setup names fields in place of options.
     """
     lines, bars, error, reported = list[str](), Bars(), "", NO_ERROR
     name = label if command in _OF_SETUP else str

@@ -67,10 +67,7 @@ class Feed:
                 await asyncio.sleep(POLL_SECONDS)
 
     async def _show_window(self, size: int) -> int:
-        """Show the first block of a large file's end, and its first line, which says what the run is.
-
-        Returns the place after that block.
-        """
+        """Show a large file's first line and the first block of its end; returns the place after that block."""
         first, _ = await asyncio.to_thread(read_lines, self.path, 0, BLOCK_BYTES)
         if first and isinstance(started := decode(first[0]), Started):
             self.history.add(started)
