@@ -177,17 +177,14 @@ def test_histograms_cover_the_whole_run_and_stay_few() -> None:
 
 def test_the_log_tells_what_happened_and_stays_short() -> None:
     history = taken(started(ME), Note(step=0, text="columns not used: source"), *training(1, 400))
+    history.add(Done(step=400, status="diverged", code=4, message="the loss is not a finite number", hint="lower --lr"))
     words = "\n".join(history.log)
     assert "columns not used: source" in words and "step 300  Spearman · starter 72.85 (best)" in words
     assert "step 400  Spearman · starter 73.10  alignment" in words, "an evaluation that is no best too"
+    assert "diverged  step 400  the loss is not a finite number" in history.log[-1]
     for n in range(LOG_LINES):
         history.add(Note(step=400, text=f"note {n}"))
     assert len(history.log) == LOG_LINES and history.log[-1].endswith(f"note {LOG_LINES - 1}")
-
-
-def test_the_log_tells_how_a_run_failed() -> None:
-    done = Done(step=7, status="diverged", code=4, message="the loss is not a finite number", hint="lower --lr")
-    assert "diverged  step 7  the loss is not a finite number" in taken(started(ME), done).log[-1]
 
 
 def test_progress_is_shown_until_training_continues() -> None:
