@@ -225,15 +225,6 @@ async def _wait_for(condition: Callable[[], object]) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_a_feed_waits_for_a_file_that_does_not_exist_yet(tmp_path: Path) -> None:
-    run = recorded(tmp_path, "empty")
-    async with followed(run.events_path) as follower:
-        await asyncio.sleep(2 * feed.POLL_SECONDS)
-        append(run, started(ME))
-        await _wait_for(lambda: follower.history.started)
-    assert follower.history.started == started(ME)
-
-
 async def test_of_a_large_file_the_end_is_shown_first_and_then_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
