@@ -16,7 +16,7 @@ from textual.drivers.headless_driver import HeadlessDriver
 
 from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Alert, Done
+from contrastcli.runs.events import Alert, Done, Queued
 from contrastcli.runs.status import Digest, Status, Writer, this_process
 from contrastcli.settings.sections import Alerts
 from contrastcli.tui.app import ContrastApp
@@ -25,6 +25,7 @@ from contrastcli.tui.live.area import PanelArea
 from contrastcli.tui.live.header import poll
 from contrastcli.tui.live.screen import notices
 from contrastcli.tui.processes import Finished
+from contrastcli.tui.setup import dry_run_panel
 from support.commands import answer_commands
 from support.recorded import append, recorded, started, stepped
 from support.screens import NARROW, footer, press, says, show, until
@@ -247,6 +248,23 @@ async def test_a_run_that_ended_before_it_saved_says_that_r_starts_it_again(tmp_
         await until(page, lambda: says(page, "✖ killed", "nothing was saved; r starts it again"))
         append(run, started(this_process()), Done(step=0, status="stopped", code=130))
         await until(page, lambda: says(page, "■ stopped", "Stopped: nothing was saved; r starts it again"))
+
+
+async def test_a_queued_run_is_shown_and_another_is_put_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dry_run_panel, "PAUSE_SECONDS", 60)  # no dry run
+    monkeypatch.chdir(tmp_path)
+    run = recorded(Path("runs"), "empty", "waiting")
+    append(run, Queued(step=0, behind="first"))
+    run.alive_path.write_bytes(msgspec.json.encode(this_process()))
+    commands = answer_commands(monkeypatch, Finished(f"{run.path}\n"))
+    async with show(ContrastApp(Path("runs"), run), NARROW) as page:
+        await until(page, lambda: says(page, "◔ queued waiting", "waits for the end of first", "s stop"))
+        await press(page, "1", shows="starter ▾")
+        await page.press("a")
+        await until(page, lambda: commands.calls)
+    assert commands.calls == [("train", "--preset", "starter", "--detach", "--after", "last")]
 
 
 async def test_detaching_lets_the_run_continue(tmp_path: Path) -> None:
