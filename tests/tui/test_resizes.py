@@ -1,7 +1,6 @@
 """What a screen shows depends on the size of the terminal, not on the sizes that it had before."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -79,20 +78,6 @@ def differences(one: Shape, other: Shape) -> list[str]:
     return [f"{here}: {one.get(here)}, {other.get(here)}" for here in one | other if one.get(here) != other.get(here)]
 
 
-def test_the_way_takes_every_pair_once() -> None:
-    pairs = list(pairwise(every_pair(len(SIZES))))
-    assert len(pairs) == len(set(pairs)) == 72
-
-
-async def shown_at(mode: str, tmp_path: Path, sizes: Sequence[tuple[int, int]]) -> None:
-    """Open a screen on a finished run, and check it at these sizes."""
-    run = recorded(tmp_path, "finished")
-    async with show(ContrastApp(tmp_path, run if mode == "2" else None)) as pilot:
-        await pilot.press(*mode)
-        await until(pilot, lambda: READY[mode] in screen_text(pilot.app))
-        await check(pilot, sizes)
-
-
 READY = {
     "1": "no dry run",
     "2": "step 600 of 600",
@@ -103,11 +88,14 @@ READY = {
 """What each screen shows once it is there, by the keys that open it."""
 
 
-async def test_query_is_the_same_however_its_size_was_reached(tmp_path: Path) -> None:
-    await shown_at("5b", tmp_path, SIZES[::8])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", READY)
-async def test_every_screen_is_the_same_however_its_size_was_reached(tmp_path: Path, mode: str) -> None:
-    await shown_at(mode, tmp_path, SIZES)
+@pytest.mark.parametrize(
+    ("mode", "sizes"), [("5b", SIZES[::8]), *(pytest.param(mode, SIZES, marks=pytest.mark.slow) for mode in READY)]
+)
+async def test_every_screen_is_the_same_however_its_size_was_reached(
+    tmp_path: Path, mode: str, sizes: Sequence[tuple[int, int]]
+) -> None:
+    run = recorded(tmp_path, "finished")
+    async with show(ContrastApp(tmp_path, run if mode == "2" else None)) as pilot:
+        await pilot.press(*mode)
+        await until(pilot, lambda: READY[mode] in screen_text(pilot.app))
+        await check(pilot, sizes)
