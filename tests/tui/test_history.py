@@ -313,10 +313,13 @@ def test_at_the_cursor_no_later_memory_or_time_of_a_step_is_told() -> None:
     assert told["memory"] == "–" and "a step takes" not in told and told["learning rate"] != "–"
 
 
-def test_the_first_column_of_the_waterfall_has_no_batch_before_it() -> None:
+def test_the_columns_of_the_waterfall_have_the_batches_of_their_steps() -> None:
     history = taken(started(ME), *training(1, 600))
-    heat = panels.waterfall(LiveView(history, share="the last third"), 10).heat
-    assert heat and sum(heat.counts[0][0]) == sum(sum(angles(step).positive_histogram) for step in (400, 410))
+    heat = panels.waterfall(LiveView(history, share="the last tenth"), 3).heat
+    assert heat
+    for column, steps in ((0, (540, 550)), (2, (580, 590, 600))):
+        for counts, kind in zip(heat.counts[column], ("positive_histogram", "negative_histogram"), strict=True):
+            assert sum(counts) == sum(sum(getattr(angles(step), kind)) for step in steps)
 
 
 @pytest.mark.parametrize("kind", ["positive_histogram", "negative_histogram"])
