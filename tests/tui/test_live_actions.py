@@ -3,21 +3,16 @@
 import errno
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
-import msgspec
-import psutil
 import pytest
 from textual.drivers.headless_driver import HeadlessDriver
 
 from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Alert, Done, Queued
-from contrastcli.runs.status import Digest, Status, Writer, this_process
+from contrastcli.runs.status import Digest, Status, this_process
 from contrastcli.settings.sections import Alerts
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.fields.model_field import ModelField
@@ -30,6 +25,7 @@ from support.commands import answer_commands
 from support.recorded import append, recorded, started, stepped
 from support.screens import NARROW, footer, press, says, show, until
 from support.settings import config
+from support.signs import DEAD, beat
 
 pytestmark = pytest.mark.usefixtures("quick_live")
 
@@ -40,17 +36,13 @@ def opened(run: Run) -> ContrastApp:
 
 async def test_a_killed_process_is_recognized_and_can_be_resumed(tmp_path: Path) -> None:
     run = recorded(tmp_path, "running")
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    writer = Writer(this_process().host, child.pid, psutil.Process(child.pid).create_time())
-    run.alive_path.write_bytes(msgspec.json.encode(writer))
-    append(run, started(writer, resumed_from=350))
-    with child:
-        async with show(opened(run)) as page:
-            await until(page, lambda: says(page, "● running") and "s stop" in footer(page))
-            assert "r resume" not in footer(page)
-            child.send_signal(signal.SIGKILL)
-            await until(page, lambda: says(page, "✖ killed", "r resumes") and "r resume" in footer(page))
-            assert "s stop" not in footer(page)
+    async with show(opened(run)) as page:
+        await until(page, lambda: says(page, "● running") and "s stop" in footer(page))
+        assert "r resume" not in footer(page)
+        append(run, started(DEAD, resumed_from=350))
+        beat(run, DEAD)
+        await until(page, lambda: says(page, "✖ killed", "r resumes") and "r resume" in footer(page))
+        assert "s stop" not in footer(page)
 
 
 @pytest.fixture
@@ -93,7 +85,7 @@ async def test_alerts_silence_and_the_end_ring_once_each(tmp_path: Path, rung: l
 def test_a_run_that_fails_without_a_word_calls_for_attention(tmp_path: Path) -> None:
     run = recorded(tmp_path, "running")
     before = poll(run, Digest(), None)
-    append(run, started(Writer(this_process().host, 2**30, 1.0), resumed_from=350))
+    append(run, started(DEAD, resumed_from=350))
     run.alive_path.unlink()
     (told,) = notices([], before, poll(run, Digest(), before), Alerts())
     assert "could not say why" in told
@@ -162,7 +154,7 @@ async def test_r_resumes_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     def resume(directory: Path, words: tuple[str, ...]) -> Finished:
         me = this_process()
-        run.alive_path.write_bytes(msgspec.json.encode(me))
+        beat(run, me)
         append(run, started(me, resumed_from=300), stepped(310))
         return Finished(f"{run.path}\n")
 
@@ -226,25 +218,22 @@ async def test_a_process_that_ends_before_it_resumes_the_run_is_reported_with_th
     tmp_path: Path,
 ) -> None:
     run = recorded(tmp_path, "stopped")
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    writer = Writer(this_process().host, child.pid, psutil.Process(child.pid).create_time())
-    with child:
-        async with show(opened(run), NARROW) as page:
-            await until(page, lambda: says(page, "■ stopped", "Stopped and saved"))
-            run.alive_path.write_bytes(msgspec.json.encode(writer))
-            await until(page, lambda: says(page, "◌ starting"))
-            run.log_path.write_text("contrast: error: no space is left\n")
-            child.send_signal(signal.SIGKILL)
-            await until(page, lambda: says(page, "■ stopped", "could not be resumed", "no space is left"))
-            await until(page, lambda: "r resume" in footer(page))  # the footer follows a moment later
-            assert not says(page, "Stopped and saved")
+    async with show(opened(run), NARROW) as page:
+        await until(page, lambda: says(page, "■ stopped", "Stopped and saved"))
+        beat(run, this_process())
+        await until(page, lambda: says(page, "◌ starting"))
+        run.log_path.write_text("contrast: error: no space is left\n")
+        beat(run, DEAD)
+        await until(page, lambda: says(page, "■ stopped", "could not be resumed", "no space is left"))
+        await until(page, lambda: "r resume" in footer(page))  # the footer follows a moment later
+        assert not says(page, "Stopped and saved")
 
 
 async def test_a_run_that_ended_before_it_saved_says_that_r_starts_it_again(tmp_path: Path) -> None:
     run = recorded(tmp_path, "starting")
     async with show(opened(run), NARROW) as page:
         await until(page, lambda: says(page, "◌ starting"))
-        run.alive_path.write_bytes(msgspec.json.encode(Writer(this_process().host, 2**30, 1.0)))
+        beat(run, DEAD)
         await until(page, lambda: says(page, "✖ killed", "nothing was saved; r starts it again"))
         append(run, started(this_process()), Done(step=0, status="stopped", code=130))
         await until(page, lambda: says(page, "■ stopped", "Stopped: nothing was saved; r starts it again"))
@@ -257,7 +246,7 @@ async def test_a_queued_run_is_shown_and_another_is_put_behind_it(
     monkeypatch.chdir(tmp_path)
     run = recorded(Path("runs"), "empty", "waiting")
     append(run, Queued(step=0, behind="first"))
-    run.alive_path.write_bytes(msgspec.json.encode(this_process()))
+    beat(run, this_process())
     commands = answer_commands(monkeypatch, Finished(f"{run.path}\n"))
     async with show(ContrastApp(Path("runs"), run), NARROW) as page:
         await until(page, lambda: says(page, "◔ queued waiting", "waits for the end of first", "s stop"))
