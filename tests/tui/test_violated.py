@@ -128,14 +128,3 @@ async def test_y_writes_the_list_and_both_keys_are_those_of_the_screen_elsewhere
 
 def test_a_text_of_a_list_keeps_its_spaces() -> None:
     assert as_csv(("anchor", "times"), [(" a man ", 3)]) == "anchor,times\n a man ,3"
-
-
-async def test_a_run_without_any_shows_the_hardest_negatives_of_a_batch_there(tmp_path: Path) -> None:
-    run = recorded(tmp_path, "finished")
-    async with show(ContrastApp(tmp_path, run), NARROW) as page:
-        await until(page, lambda: says(page, "✔ finished"))
-        page.app.screen.query_one(NegativesPanel).focus()
-        await page.press("z")
-        await until(page, lambda: says(page, "━ Hardest negatives, step 600", "▲ closer than the positive"))
-        await page.press("y")
-        assert "✔ finished" in page.app.clipboard
