@@ -9,10 +9,9 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Callable, Iterator
 from functools import partialmethod
 from pathlib import Path
-from typing import Any
+from typing import Self
 
 import psutil
 import pytest
@@ -61,56 +60,47 @@ class Terminal:
     def hang_up(self) -> None:
         os.close(self.screen)
 
+    def __enter__(self) -> Self:
+        return self
 
-@pytest.fixture
-def open_terminal() -> Iterator[Callable[..., Terminal]]:
-    terminals: list[Terminal] = []
-
-    def start(*words: str, **options: Any) -> Terminal:
-        terminals.append(Terminal(*words, **options))
-        return terminals[-1]
-
-    yield start
-    for terminal in terminals:
-        terminal.process.kill()
-        terminal.process.wait()
+    def __exit__(self, *error: object) -> None:
+        self.process.kill()
+        self.process.wait()
 
 
 @pytest.mark.parametrize("options", [{}, {"ignores_hangup": True}, {"ignores_hangup": True, "own_input": True}])
-def test_the_app_ends_when_its_terminal_goes(open_terminal: Callable[..., Terminal], options: dict[str, bool]) -> None:
-    terminal = open_terminal("tui", **options)
-    terminal.read_until(b"leave")
-    terminal.hang_up()
-    assert terminal.process.wait(SECONDS) == 0
+def test_the_app_ends_when_its_terminal_goes(options: dict[str, bool]) -> None:
+    with Terminal("tui", **options) as terminal:
+        terminal.read_until(b"leave")
+        terminal.hang_up()
+        assert terminal.process.wait(SECONDS) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_app_and_restores_the_terminal(
-    open_terminal: Callable[..., Terminal], number: signal.Signals
-) -> None:
-    terminal = open_terminal("tui")
-    terminal.read_until(b"leave")
-    terminal.process.send_signal(number)
-    terminal.read_until(b"\x1b[?1049l")  # the usual screen again
-    assert terminal.process.wait(SECONDS) == 0
+def test_a_signal_ends_the_app_and_restores_the_terminal(number: signal.Signals) -> None:
+    with Terminal("tui") as terminal:
+        terminal.read_until(b"leave")
+        terminal.process.send_signal(number)
+        terminal.read_until(b"\x1b[?1049l")  # the usual screen again
+        assert terminal.process.wait(SECONDS) == 0
 
 
-def test_the_app_is_drawn_anew_when_it_continues(open_terminal: Callable[..., Terminal]) -> None:
-    terminal = open_terminal("tui")
-    terminal.read_until(b"ready:")
-    terminal.process.send_signal(signal.SIGTSTP)
-    terminal.read_until(b"\x1b[?1049l")
-    wait_until(lambda: psutil.Process(terminal.process.pid).status() == psutil.STATUS_STOPPED)
-    terminal.process.send_signal(signal.SIGCONT)
-    terminal.read_until(b"5 Query")
+def test_the_app_is_drawn_anew_when_it_continues() -> None:
+    with Terminal("tui") as terminal:
+        terminal.read_until(b"ready:")
+        terminal.process.send_signal(signal.SIGTSTP)
+        terminal.read_until(b"\x1b[?1049l")
+        wait_until(lambda: psutil.Process(terminal.process.pid).status() == psutil.STATUS_STOPPED)
+        terminal.process.send_signal(signal.SIGCONT)
+        terminal.read_until(b"5 Query")
 
 
-def test_a_tiny_terminal_shows_what_fits(open_terminal: Callable[..., Terminal]) -> None:
-    terminal = open_terminal("tui", size=1)
-    terminal.read_until(b"\x1b[?2004h")  # it takes keys
-    os.write(terminal.inputs, b"q")
-    terminal.read_until(b"\x1b[?1049l")
-    assert terminal.process.wait(SECONDS) == 0
+def test_a_tiny_terminal_shows_what_fits() -> None:
+    with Terminal("tui", size=1) as terminal:
+        terminal.read_until(b"\x1b[?2004h")  # it takes keys
+        os.write(terminal.inputs, b"q")
+        terminal.read_until(b"\x1b[?1049l")
+        assert terminal.process.wait(SECONDS) == 0
 
 
 def test_an_error_of_the_app_is_raised_without_a_traceback(
