@@ -61,15 +61,14 @@ class TimeSeries:
         size = _BLOCK**level
         first_block, end = first // size, last // size
         edges = [first_block + (end - first_block) * n // columns for n in range(columns + 1)]
-        rest = self.values[end * size : last]  # of a block not yet full
+        spans = [(places[a * size], lows[a:b], highs[a:b], means[a:b]) for a, b in pairwise(edges)]
+        if rest := self.values[end * size : last]:  # of a block not yet full
+            spans.append((places[last - 1], rest, rest, rest))
         if smooth:
-            x = [float(places[row]) for row in [*(a * size for a in edges[:-1]), *[last - 1] * bool(rest)]]
-            return x, running_mean([mean(means[a:b]) for a, b in pairwise(edges)] + [mean(rest)] * bool(rest), smooth)
-        spans = [(places[a * size], *extremes(lows[a:b], highs[a:b])) for a, b in pairwise(edges)]
-        if rest:
-            spans.append((places[last - 1], *extremes(rest, rest)))
-        x = [float(place) for place, _, _ in spans for _ in range(2)]
-        return x, [value for n, (_, low, high) in enumerate(spans) for value in ((low, high) if n % 2 else (high, low))]
+            return [float(place) for place, *_ in spans], running_mean([mean(values) for *_, values in spans], smooth)
+        ends = [extremes(lows, highs) for _, lows, highs, _ in spans]
+        x = [float(place) for place, *_ in spans for _ in range(2)]
+        return x, [value for n, (low, high) in enumerate(ends) for value in ((low, high) if n % 2 else (high, low))]
 
 
 def extremes(lows: array[float], highs: array[float]) -> tuple[float, float]:
