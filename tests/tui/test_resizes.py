@@ -1,6 +1,6 @@
 """What a screen shows depends on the size of the terminal, not on the sizes that it had before."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,20 +15,17 @@ from support.recorded import recorded
 from support.screens import screen_text, show, until
 
 pytestmark = pytest.mark.usefixtures("commands")
+Size = tuple[int, int]
 SIZES = [(80, 24), (99, 30), (100, 30), (110, 40), (119, 24), (120, 24), (140, 45), (160, 50), (200, 60)]
 """On both sides of the widths at which screens stack their panels."""
 
 
-def every_pair(count: int) -> list[int]:
-    """A way through `count` places that goes once from each to each other one."""
-    left = {place: [other for other in range(count) if other != place] for place in range(count)}
-    way, rest = list[int](), [0]
-    while rest:
-        if left[rest[-1]]:
-            rest.append(left[rest[-1]].pop())
-        else:
-            way.append(rest.pop())
-    return way
+def every_change(sizes: Sequence[Size]) -> Iterator[Size]:
+    """Sizes in an order that goes from each of them to each other one."""
+    for number, size in enumerate(sizes):
+        yield size
+        for other in sizes[number + 1 :]:
+            yield from (other, size)
 
 
 Shape = dict[Widget, Region]
@@ -51,11 +48,11 @@ def misfits(screen: Screen[object]) -> list[str]:
     ]
 
 
-async def check(pilot: Pilot[None], sizes: Sequence[tuple[int, int]]) -> None:
+async def check(pilot: Pilot[None], sizes: Sequence[Size]) -> None:
     """Go through all ordered pairs of sizes: each arrival at a size looks as the first one, and all texts fit."""
-    first: dict[tuple[int, int], Shape] = {}
+    first: dict[Size, Shape] = {}
     screen, before = pilot.app.screen, None
-    for size in (sizes[place] for place in every_pair(len(sizes))):
+    for size in every_change(sizes):
         await pilot.resize_terminal(*size)
         here, now = f"from {before} to {size}", await settled_shape(pilot)
         assert misfits(screen) == [], here
@@ -92,7 +89,7 @@ READY = {
     ("mode", "sizes"), [("5b", SIZES[::8]), *(pytest.param(mode, SIZES, marks=pytest.mark.slow) for mode in READY)]
 )
 async def test_every_screen_is_the_same_however_its_size_was_reached(
-    tmp_path: Path, mode: str, sizes: Sequence[tuple[int, int]]
+    tmp_path: Path, mode: str, sizes: Sequence[Size]
 ) -> None:
     run = recorded(tmp_path, "finished")
     async with show(ContrastApp(tmp_path, run if mode == "2" else None)) as pilot:
