@@ -22,7 +22,7 @@ from contrastcli.tui.live.screen import notices
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.setup import dry_run_panel
 from support.commands import answer_commands
-from support.recorded import append, recorded, started, stepped
+from support.recorded import append, recorded, started
 from support.screens import NARROW, footer, press, says, show, until
 from support.settings import config
 from support.signs import DEAD, beat
@@ -147,24 +147,6 @@ async def test_leaving_stays_where_the_run_is_not_stopped_and_needs_no_run_that_
 def test_the_panels_are_known_before_they_are_on_the_screen() -> None:
     area = PanelArea()
     assert area.negatives in area.panels.values() and not area.negatives.listed
-
-
-async def test_r_resumes_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = recorded(tmp_path, "killed")
-
-    def resume(directory: Path, words: tuple[str, ...]) -> Finished:
-        me = this_process()
-        beat(run, me)
-        append(run, started(me, resumed_from=300), stepped(310))
-        return Finished(f"{run.path}\n")
-
-    commands = answer_commands(monkeypatch, resume)
-    async with show(opened(run)) as page:
-        await until(page, lambda: "r resume" in footer(page))
-        await page.press("r")
-        await until(page, lambda: says(page, "● running", "step 310 of 600"))
-        await until(page, lambda: not says(page, "r resumes") and "s stop" in footer(page))
-    assert commands.calls == [("train", "--resume", str(run.path.resolve()), "--detach")]
 
 
 async def test_leaving_asks_once_about_all_runs_in_progress_on_this_machine(
