@@ -83,27 +83,24 @@ async def run_command(directory: Path, *args: str, on_progress: OnProgress | Non
     """Run `contrast` with these arguments on a runs directory. Cancelling this ends the process too."""
     process = await start_process(directory, *args)
     try:
-        assert process.stdout and process.stderr
-        out, (error, record) = await asyncio.gather(
-            process.stdout.read(), read_error(process.stderr, on_progress, args[0])
-        )
+        assert process.stdout
+        out, (error, record) = await asyncio.gather(process.stdout.read(), read_error(process, on_progress, args[0]))
         code = await process.wait()
     finally:
         await end_process(process)
     text = out.decode(errors="replace")
-    return Finished(text, error or silent(code), record) if code else Finished(text)
+    return Finished(text, error, record) if code else Finished(text)
 
 
-async def read_error(
-    stream: asyncio.StreamReader, on_progress: OnProgress | None, command: str = ""
-) -> tuple[str, ErrorRecord]:
+async def read_error(process: Process, on_progress: OnProgress | None, command: str = "") -> tuple[str, ErrorRecord]:
     """The error that a command reports on stderr, else the end of what it prints there; progress as it comes.
 
     An error of a command of Setup names fields in place of options.
     """
     lines, bars, error, reported = list[str](), Bars(), "", NO_ERROR
     name = label if command in _OF_SETUP else str
-    async for line in stream:
+    assert process.stderr
+    async for line in process.stderr:
         try:
             record = _STDERR.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -114,12 +111,8 @@ async def read_error(
             error, reported = f"{record.what}{where}\nhint: {in_words(record.remedies, name)}", record
         elif on_progress:
             on_progress(bars.update(record))
-    return error or "".join(lines[-_MOST_LINES:]).strip(), reported
-
-
-def silent(code: int) -> str:
-    """What there is to say of a process that ended without a word."""
-    return f"exited with code {code} and printed nothing"
+    error = error or "".join(lines[-_MOST_LINES:]).strip()
+    return error or f"exited with code {await process.wait()} and printed nothing", reported
 
 
 def label(option: str) -> str:

@@ -50,18 +50,16 @@ async def test_progress_is_told_and_is_no_error(tmp_path: Path) -> None:
         ("train", encode(BAD_FILE) + b"\n", "τ is 0 (runs/2026-11-23-simcse/config.toml)\nhint: raise it"),
         ("train", encode(BAD_VALUE) + b"\n", "it is 0 (batch size)\nhint: raise it"),
         ("query", b"frame\n" * 99 + b"aborted\n", "frame\n" * 5 + "aborted"),
-        ("query", b"", ""),
+        ("query", b"", "exited with code 3 and printed nothing"),
     ],
 )
 async def test_a_process_that_dies_is_quoted_and_of_setup_in_the_words_of_its_form(
-    command: str, printed: bytes, error: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, printed: bytes, error: str
 ) -> None:
-    stream = asyncio.StreamReader()
-    stream.feed_data(printed)
-    stream.feed_eof()
-    text, record = await processes.read_error(stream, None, command)
+    dies = f"import sys; sys.stderr.buffer.write({printed!r}); sys.exit(3)"
+    monkeypatch.setattr(processes, "CONTRAST", (sys.executable, "-c", dies))
     expected = (one for one in (NO_DATA, BAD_FILE, BAD_VALUE) if one.what in error)
-    assert text == error and record == next(expected, processes.NO_ERROR)
+    assert await processes.run_command(tmp_path, command) == Finished("", error, next(expected, processes.NO_ERROR))
 
 
 async def ended(*commands: Command) -> None:

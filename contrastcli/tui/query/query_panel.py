@@ -11,7 +11,7 @@ from textual.containers import Vertical
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from contrastcli.tui.processes import end_process, read_error, silent, start_process
+from contrastcli.tui.processes import end_process, read_error, start_process
 from contrastcli.tui.widgets import PlainText
 
 _BREAKS = str.maketrans("\t\r\n", "   ")
@@ -69,13 +69,12 @@ class QueryPanel(Vertical):
     async def _answer(self, args: Sequence[str]) -> None:
         """Ask and answer until the process ends. Cancelling this ends the process."""
         process = await start_process(self._directory, "query", "-", "--json", *args, stdin=PIPE)
-        assert process.stderr
         # Read all the while: a process waits as soon as the pipe of its errors is full.
-        error = asyncio.create_task(read_error(process.stderr, self._show_progress))
+        error = asyncio.create_task(read_error(process, self._show_progress))
         try:
             while answer := await _exchange(process, await self._lines.get()):
                 self._receive(answer)
-            reason = (await error)[0] or silent(await process.wait())
+            reason, _ = await error
         finally:
             await end_process(process)
         self.asked, self.waiting = None, False
