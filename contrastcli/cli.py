@@ -11,8 +11,10 @@ import click
 
 from contrastcli import boundary, options
 from contrastcli.boundary import __version__, narrate, print_path, print_text
-from contrastcli.commands import train as training
+from contrastcli.commands import watch as watching
 from contrastcli.commands.job import Job, check_training, resolve, run_and_config
+from contrastcli.commands.sweep import run as run_sweep
+from contrastcli.commands.track import track
 from contrastcli.errors import UsageError
 from contrastcli.files import user_file
 from contrastcli.parsing.command import Group, SettingsCommand
@@ -21,6 +23,8 @@ from contrastcli.runs import process
 from contrastcli.runs.directory import Run
 from contrastcli.settings import presets
 from contrastcli.show.format import as_json, size, table
+from contrastcli.show.runs import checks, run_comparison, run_details, run_list
+from contrastcli.show.settings import dry_run, preset_details, preset_list, settings
 
 
 @click.group(cls=Group, context_settings=options.CONTEXT)
@@ -56,16 +60,14 @@ def _open_app(directory: Path, run: Run | None, *, mouse: bool = True) -> None:
 @click.pass_obj
 def train(directory: Path, job: Job, no_ui: bool, detach: bool, after: Run | None) -> int:
     """Train a sentence encoder."""
-    from contrastcli.show.settings import dry_run
-
     flags = {"--no-ui": no_ui, "--dry-run": job.dry_run, "--detach": detach}
     boundary.remember_typed(click.get_current_context().find_root().params["runs_dir"], flags)
     check_training(job, directory, detach, after)
     if job.seeds is not None:
-        from contrastcli.commands.sweep import run as run_sweep
-
         return run_sweep(job, (), directory)
     run, config = run_and_config(job, directory)
+    with process.interruptible():
+        from contrastcli.commands import train as training  # loads torch
     if job.dry_run:
         print_text(dry_run(training.preview(config, run), config, job.json))
         return 0
@@ -79,9 +81,7 @@ def train(directory: Path, job: Job, no_ui: bool, detach: bool, after: Run | Non
 @click.pass_obj
 def sweep(directory: Path, job: Job, axes: Sequence[str], worker: bool, workers: int) -> int:
     """Train a grid of settings, with several seeds."""
-    from contrastcli.commands.sweep import run
-
-    return run(job, axes, directory, worker, workers)
+    return run_sweep(job, axes, directory, worker, workers)
 
 
 @cli.group("runs")
@@ -93,16 +93,12 @@ def runs_group() -> None:
 @click.pass_obj
 def list_(directory: Path, json: bool) -> None:
     """List all runs, the newest first."""
-    from contrastcli.show.runs import run_list
-
     print_text(run_list(runs.list_runs(directory), directory, json))
 
 
 @runs_group.command("show", params=[options.ONE_RUN, options.JSON])
 def show_run(run: Run, json: bool) -> None:
     """Show the status, scores, checkpoints and settings of a run."""
-    from contrastcli.show.runs import run_details
-
     print_text(run_details(run, json))
 
 
@@ -137,7 +133,6 @@ def prune(directory: Path, chosen: Sequence[Run]) -> None:
 def verify(run: Run, json: bool) -> None:
     """Check every file of a run, which may be in training."""
     from contrastcli.commands.verify import raise_first_fault, verify
-    from contrastcli.show.runs import checks
 
     made = verify(run)
     print_text(as_json(made) if json else checks(made))
@@ -163,15 +158,13 @@ def exclude(run: Run, anchor: str, negative: str, undo: bool) -> None:
 @runs_group.command(params=[options.ONE_RUN, options.TRACKER, options.FOLLOW])
 def log(run: Run, to: str, follow: bool) -> None:
     """Give the numbers of a run to a tracker, as a new record."""
-    from contrastcli.commands.track import track
-
     track(run, to, follow)
 
 
 @cli.command(params=[options.HOST, options.ONE_RUN, options.JSON])
 def watch(run: Run, json: bool) -> int:
     """Follow a run to its end, and exit with its exit code."""
-    return training.watch(run, json)
+    return watching.watch(run, json)
 
 
 @cli.command(params=[options.ONE_RUN, options.WAIT])
@@ -191,7 +184,6 @@ def compare(directory: Path, /, words: Sequence[str], plot: bool, json: bool, fo
     test, three and more with Holm's correction.
     """
     from contrastcli.commands.compare import check, check_required, compare, draw
-    from contrastcli.show.runs import run_comparison
     from contrastcli.show.scores import show_pictures
 
     chosen, out = check(words, directory, **request), request.pop("out")
@@ -305,8 +297,6 @@ def presets_group() -> None:
 @presets_group.command("list", params=[options.JSON])
 def list_presets(json: bool) -> None:
     """List all presets; those of sweeps come last."""
-    from contrastcli.show.settings import preset_list
-
     print_text(preset_list(json))
 
 
@@ -314,8 +304,6 @@ def list_presets(json: bool) -> None:
 @click.argument("name", shell_complete=options.complete_preset)
 def show_preset(name: str) -> None:
     """Show a preset as a file, with published results and memory."""
-    from contrastcli.show.settings import preset_details
-
     print_text(preset_details(presets.find(name)))
 
 
@@ -392,8 +380,6 @@ def config_group() -> None:
 @config_group.command("show", cls=SettingsCommand, params=[*options.SETTINGS])
 def show_config(job: Job) -> None:
     """Show each setting with its value and the source of the value."""
-    from contrastcli.show.settings import settings
-
     print_text(settings(resolve(job), job.json))
 
 

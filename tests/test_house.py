@@ -351,7 +351,7 @@ def loading(*modules: str) -> str:
 
 def test_light_rooms_and_commands_that_start_others_load_nothing_heavy() -> None:
     modules = [module for module in files(PACKAGE) if room(module) in LIGHT - {"tui"}]
-    starters = [f"commands.{name}" for name in ("compare", "sweep", "train")]
+    starters = [f"commands.{name}" for name in ("compare", "sweep", "watch")]
     assert not (HEAVY | {"textual"}) & loaded(loading(*modules, *starters))
 
 

@@ -1,7 +1,8 @@
 """What the commands do: a file for each verb. Their names and options are in `cli.py`.
 
 job.py          from typed words to the settings of a run or to a sweep
-train.py        preview, start, resume and watch a run
+train.py        preview, start and resume a run
+watch.py        follow a run, and say how it has ended
 sweep.py        train cells in turn; those of a sweep, and their scores
 papers.py       the papers' tables and figures: train their cells, measure and print
 track.py        a run's numbers to TensorBoard, trackio, Weights & Biases or MLflow

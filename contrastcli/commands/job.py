@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from contrastcli.boundary import narrate
-from contrastcli.commands import train
 from contrastcli.errors import DataError, UsageError, Use
+from contrastcli.model.locate import resolve as locate
 from contrastcli.runs import directory as runs
 from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Run
 from contrastcli.runs.sweeps import Sweep
 from contrastcli.settings import config, presets, sections
 from contrastcli.settings.presets import Preset
-from contrastcli.settings.setting import Setting, spell
+from contrastcli.settings.setting import Setting, Value, spell
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def run_and_config(job: Job, directory: Path) -> tuple[Run, config.Config]:
         run = runs.find_run(job.resume, directory)
         return run, _changed(run, _above(run, variables, job.typed))
     typed = resolve(job)
-    settings, words = train.with_model_paths(typed, directory), typed.flat()
+    settings, words = with_model_paths(typed, directory), typed.flat()
     if not job.resume_or_start or not (run := Run(directory / job.resume_or_start)).exists():
         name = job.name if job.resume_or_start is None else job.resume_or_start
         run = Run(directory / runs.run_name(name, settings, directory))
@@ -84,6 +84,29 @@ def run_and_config(job: Job, directory: Path) -> tuple[Run, config.Config]:
         return run, _changed(run, config.Layer(stated, settings.sources))
     except UsageError as error:
         raise UsageError(error.what, [Use("--resume-or-start", "NAME", "start another:"), *error.remedies]) from None
+
+
+def with_model_paths(settings: config.Config, runs_dir: Path) -> config.Config:
+    """The settings with paths for the runs that are backbones or teachers, since a name may mean another run later.
+
+    What comes with contrast means no run. Raises DataError for a word that means several runs.
+    """
+
+    def path(word: str) -> str:
+        return locate(word, runs_dir).name
+
+    changed: dict[str, Value] = {}
+    for key, setting in sections.settings_of(settings.spec).items():
+        words = str(settings.flat()[key])
+        if re.fullmatch("default|preset .*", settings.sources.get(key, "")):
+            continue
+        if setting.names_model == "one":
+            changed[key] = path(words)
+        elif setting.names_model and words and setting.name not in settings.objective.inactive():
+            from contrastcli.training.auxiliaries.teachers import with_paths  # loads torch
+
+            changed[key] = with_paths(words, setting.name, path)
+    return settings.with_values(changed)
 
 
 def _above(run: Run, variables: config.Layer, typed: config.Layer) -> config.Layer:

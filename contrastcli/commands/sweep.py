@@ -14,8 +14,7 @@ from pathlib import Path
 from msgspec import structs
 
 from contrastcli.boundary import narrate, print_text
-from contrastcli.commands import train
-from contrastcli.commands.job import Job, make_sweep
+from contrastcli.commands.job import Job, make_sweep, with_model_paths
 from contrastcli.errors import ContrastError, UsageError
 from contrastcli.evaluation.run_scores import member
 from contrastcli.runs import cells, process, sweeps
@@ -33,14 +32,14 @@ _STOP_SECONDS = 60.0
 """How long stopped workers may take to save their cells."""
 
 
-def with_model_paths(sweep: Sweep, runs_dir: Path) -> Sweep:
+def _with_paths(sweep: Sweep, runs_dir: Path) -> Sweep:
     """The sweep with paths for the runs that are backbones or teachers, so that `last` is one run for all cells.
 
     Raises DataError for a word that means several runs.
     """
     paths: dict[tuple[str, Value], Value] = {}
     for cell in sweep.cells(runs_dir):
-        before, after = cell.config.flat(), train.with_model_paths(cell.config, runs_dir).flat()
+        before, after = cell.config.flat(), with_model_paths(cell.config, runs_dir).flat()
         paths |= {(key, before[key]): path for key, path in after.items() if path != before[key]}
     grid = {key: tuple(paths.get((key, value), value) for value in values) for key, values in sweep.grid.items()}
     settings = {key: paths.get((key, value), value) for key, value in sweep.settings.items()}
@@ -55,7 +54,7 @@ def run(job: Job, axes: Sequence[str], runs_dir: Path, worker: bool = False, wor
     """
     if worker and workers > 1:
         raise UsageError("a --worker starts no others", "leave out --worker, or --workers")
-    sweep = with_model_paths(make_sweep(job, axes, runs_dir), runs_dir)
+    sweep = _with_paths(make_sweep(job, axes, runs_dir), runs_dir)
     is_new = job.resume is None and not (worker and sweeps.is_saved(sweep, runs_dir))
     if is_new and not worker:
         sweeps.check_free(sweep, runs_dir)

@@ -1,13 +1,8 @@
-"""`contrast train` and `watch`: preview a run, train it here or in the background, resume it, follow it."""
-
-from __future__ import annotations
+"""`contrast train`: preview a run, train it here or in the background, resume it."""
 
 import contextlib
-import re
 import shlex
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import dropwhile, islice
@@ -16,15 +11,25 @@ from pathlib import Path
 from shutil import disk_usage
 from socket import gethostname
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from contrastcli.boundary import narrate, narrate_all, print_path
 from contrastcli.commands.track import not_installed
+from contrastcli.commands.watch import report
+from contrastcli.data.batching import Corpus
+from contrastcli.data.dev_data import DevData
 from contrastcli.data.downloads import Absent, Unreachable
+from contrastcli.data.examples import preview as first_rows
+from contrastcli.data.tokens import Tokenizer
 from contrastcli.errors import ContrastError, DataError, UsageError
 from contrastcli.files import writing_to
+from contrastcli.model.adapters import base_folder, check_trained
+from contrastcli.model.backbone import longest_of, read_config
+from contrastcli.model.contract import Contract, adapted, read_contract, width_after
+from contrastcli.model.devices import choose_device
+from contrastcli.model.folder import check_pooling, load_encoder
 from contrastcli.model.locate import resolve
-from contrastcli.runs.alerts import notice
+from contrastcli.model.weights import count_parameters
 from contrastcli.runs.directory import Run, create, discard_untouched, list_runs
 from contrastcli.runs.event import Event
 from contrastcli.runs.events import Saved, Verdict
@@ -35,30 +40,21 @@ from contrastcli.runs.status import Environment, Status, digest, read_writer, th
 from contrastcli.settings import sections
 from contrastcli.settings.config import Config
 from contrastcli.settings.memory import estimate, sizes_of
-from contrastcli.settings.sections import Alerts
-from contrastcli.settings.setting import Value
 from contrastcli.show import console
 from contrastcli.show.format import size
-
-if TYPE_CHECKING:
-    from contrastcli.data.batching import Corpus
-    from contrastcli.data.dev_data import DevData
-    from contrastcli.model.contract import Contract
-    from contrastcli.training.plan import Plan
-
+from contrastcli.training.checkpoint import disk_bytes, read_position, to_resume
+from contrastcli.training.distributed import world
+from contrastcli.training.environment import check_rows, check_settings, check_teachers
+from contrastcli.training.inputs import Prompted, measure_lengths
+from contrastcli.training.plan import Plan, make_plan
+from contrastcli.training.process import reporting, supervise
+from contrastcli.training.setup import load_untrained
 
 _MOST_RUNS_COMPARED, _STEPS_COMPARED = 100, 50
 
 
 def preview(config: Config, run: Run) -> Preview:
     """Read the data and plan a run, which may be there already, to be resumed. Raises ContrastError."""
-    from contrastcli.data.examples import preview as first_rows
-    from contrastcli.model.adapters import base_folder
-    from contrastcli.model.backbone import read_config
-    from contrastcli.model.contract import adapted, read_contract
-    from contrastcli.model.weights import count_parameters
-    from contrastcli.training.plan import make_plan
-
     plan = make_plan(config)
     resumed, done = (_resumed(run, plan), run.status().step) if run.exists() else ([], 0)
     missing = tuple(filter(None, (resolve(model).absence() for model in plan.models)))
@@ -102,8 +98,6 @@ def preview(config: Config, run: Run) -> Preview:
 
 def _disk(plan: Plan, run: Run, backbone: Path) -> tuple[int | None, list[str]]:
     """The bytes that checkpoints take, but for adapters, which are small, and a note where a new run lacks the room."""
-    from contrastcli.training.checkpoint import disk_bytes
-
     config = plan.config
     if config.model.lora:
         return None, []
@@ -115,10 +109,6 @@ def _disk(plan: Plan, run: Run, backbone: Path) -> tuple[int | None, list[str]]:
 
 def _check(config: Config, contract: Contract | None, backbone: Path | None, shape: dict[str, Any]) -> None:
     """Raises UsageError for a device, tracker, layers or sizes that are not there, if that is known without weights."""
-    from contrastcli.model.adapters import check_trained
-    from contrastcli.model.contract import width_after
-    from contrastcli.model.devices import choose_device
-
     if config.track.to != "none" and find_spec(config.track.to) is None:
         raise not_installed(config.track.to)
     # To try it takes memory of a GPU, and the automatic one works.
@@ -141,11 +131,6 @@ def read_lengths(
 
     Raises DataError.
     """
-    from contrastcli.data.tokens import Tokenizer
-    from contrastcli.model.backbone import longest_of
-    from contrastcli.model.folder import check_pooling
-    from contrastcli.training.inputs import Prompted, measure_lengths
-
     tokenizer = Tokenizer(contract.backbone, lowercase=contract.lowercase, suffix=contract.suffix)
     check_pooling(contract, tokenizer)
     most = [max_length, contract.max_length, longest_of(contract.backbone, shape)]
@@ -167,29 +152,6 @@ def earlier_rate(config: Config, runs_dir: Path) -> tuple[float | None, str]:
     return None, ""
 
 
-def with_model_paths(config: Config, runs_dir: Path) -> Config:
-    """The settings with paths for the runs that are backbones or teachers, since a name may mean another run later.
-
-    What comes with contrast means no run. Raises DataError for a word that means several runs.
-    """
-
-    def path(word: str) -> str:
-        return resolve(word, runs_dir).name
-
-    changed: dict[str, Value] = {}
-    for key, setting in sections.settings_of(config.spec).items():
-        words = str(config.flat()[key])
-        if re.fullmatch("default|preset .*", config.sources.get(key, "")):
-            continue
-        if setting.names_model == "one":
-            changed[key] = path(words)
-        elif setting.names_model and words and setting.name not in config.objective.inactive():
-            from contrastcli.training.auxiliaries.teachers import with_paths  # loads torch
-
-            changed[key] = with_paths(words, setting.name, path)
-    return config.with_values(changed)
-
-
 def start(
     config: Config,
     run: Run,
@@ -208,7 +170,9 @@ def start(
     """
     is_new = not run.exists()
     is_last = bool(after) and (after == run or (is_new and after in list_runs(run.path.parent)[:1]))
-    with _reporting(run), interruptible():
+    # Of a process that was launched to train a run nobody sees an error but in the run.
+    is_launched = this_process().same_as(read_writer(run.alive_path))
+    with reporting(run) if is_launched else contextlib.nullcontext(), interruptible():
         prepared = _prepare(config, run, shared, json)
     if prepared is None:
         return 0
@@ -231,27 +195,14 @@ def start(
         print_path(run.path)
         for verdict in islice(run.latest(Verdict), 1):
             narrate(verdict.line())
-        return _report(run)
+        return report(run)
     print_path(run.path)
     narrate(f"{f'queued behind {after.name}' if after else 'training in the background'}: contrast watch {run.word}")
     return 0
 
 
-def _reporting(run: Run) -> contextlib.AbstractContextManager[None]:
-    """Where this process was launched to train a run, nobody sees an error but in the run."""
-    if not this_process().same_as(read_writer(run.alive_path)):
-        return contextlib.nullcontext()
-    from contrastcli.training.process import reporting
-
-    return reporting(run)
-
-
 def _prepare(config: Config, run: Run, shared: bool, json: bool) -> tuple[Run, Plan] | None:
     """Check all that training needs, and write the run; None for one that has finished. Raises ContrastError."""
-    from contrastcli.training.distributed import world
-    from contrastcli.training.environment import check_rows
-    from contrastcli.training.plan import make_plan
-
     processes = world()
     try:
         plan = make_plan(config)
@@ -278,10 +229,6 @@ def _prepare(config: Config, run: Run, shared: bool, json: bool) -> tuple[Run, P
 
 def _check_loading(plan: Plan, run: Run, others: Sequence[Path]) -> None:
     """Raises ContrastError where the encoder of a new run, or another model of its plan, cannot be loaded."""
-    from contrastcli.model.adapters import base_folder
-    from contrastcli.model.folder import load_encoder
-    from contrastcli.training.setup import load_untrained
-
     encoder = load_untrained(plan.config.model)
     for auxiliary in plan.auxiliaries:
         auxiliary.check(plan.config.model, encoder)
@@ -311,8 +258,6 @@ def _resumed(run: Run, plan: Plan) -> list[str]:
 
 def _ended(run: Run, plan: Plan, status: Status) -> str:
     """That a run that has finished has no step left, and what extends it; empty if it has one, or no checkpoint."""
-    from contrastcli.training.checkpoint import read_position, to_resume
-
     patience = waited = plan.config.dev.patience
     by = "--max-steps" if plan.steps == plan.config.train.max_steps else "--epochs"
     on, longer = f"to go on: contrast train --resume {run.word} --set dev.patience=0", f"to extend it: {by} N"
@@ -346,10 +291,6 @@ def _folders(plan: Plan, run: Run) -> list[Path]:
 
 def _check_resumable(run: Run, plan: Plan) -> None:
     """Raises ContrastError where the run cannot go on from its last checkpoint, if it has one, as planned."""
-    from contrastcli.model.adapters import base_folder
-    from contrastcli.training.checkpoint import read_position, to_resume
-    from contrastcli.training.environment import check_rows, check_settings, check_teachers
-
     if last := to_resume(run):
         check_settings(run.environment_path, plan.config)
         check_rows(run.environment_path, plan)
@@ -372,26 +313,8 @@ def _write(config: Config, run: Run, is_new: bool, shared: bool) -> None:
         run.write_config(config)
 
 
-def _report(run: Run) -> int:
-    """Print the state of a run that was shown, and the next step; returns its exit code if it has ended."""
-    status = run.status()
-    if not status.ended:
-        narrate(f"{run.name} is still training: contrast watch {run.word}")
-    elif status.code and status.message:
-        narrate(f"{run.name} {status.state}: {status.message}\nhint: {status.hint}")
-    else:
-        if status.state == "stopped":
-            narrate(f"to continue: contrast train --resume {run.word}")
-        model = f" --model {run.word}" if run.is_elsewhere else ""
-        narrate(f'next: contrast query "a dog runs" "a puppy sprints"{model}')
-    return status.code
-
-
 @interruptible()
 def _train_here(run: Run, plan: Plan, json: bool, after: Run | None) -> int:
-    from contrastcli.training.distributed import world
-    from contrastcli.training.process import supervise
-
     path_printed = json
     with console.showing(console.console(json)) as shown:
 
@@ -409,39 +332,14 @@ def _train_here(run: Run, plan: Plan, json: bool, after: Run | None) -> int:
 
         done = supervise(run, plan, show, world(), after)
     if world().is_main:
-        _report(run)
+        report(run)
     return done.code
 
 
 def train_briefly(plan: Plan, watch: Callable[[Event], None]) -> None:
     """Train as planned, in a folder that is gone afterwards. Raises KeyboardInterrupt where Ctrl-C ends it."""
-    from contrastcli.training.distributed import world
-    from contrastcli.training.process import supervise
-
     with tempfile.TemporaryDirectory() as place:
         done = supervise(create(plan.config, Path(place), "trial"), plan, watch, world())
     # Training takes Ctrl-C for a request to save and stop.
     if done.status == "stopped":
         raise KeyboardInterrupt
-
-
-def watch(run: Run, json: bool) -> int:
-    """Show the events of a run as they are written, and of one that has ended the last of each kind and its result.
-
-    Returns its exit code. JSON has all events.
-    """
-    shown, begin, alerts = console.console(json), time.time(), Alerts()
-    ended = not json and run.status().ended
-    with contextlib.suppress(ContrastError):
-        alerts = run.config().alerts
-    try:
-        for event in {event.kind(): event for event in run.events()}.values() if ended else run.follow():
-            if event is not None:
-                shown(event)
-                if event.time >= begin and (text := notice(run.name, event, alerts)) and sys.stderr.isatty():
-                    print(f"\a{console.notification(text)}", end="", file=sys.stderr, flush=True)
-    finally:
-        shown.close()
-    status = run.status()
-    # No event says that a run was killed.
-    return _report(run) if ended or status.state == "killed" else status.code

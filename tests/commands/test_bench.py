@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from contrastcli.commands import train
 from contrastcli.commands.bench import speed as bench
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
@@ -21,10 +22,9 @@ from contrastcli.runs.measured import Step
 from contrastcli.runs.results import Benchmark
 from contrastcli.settings.sections import Precision
 from contrastcli.show import answers
-from contrastcli.training import process
 from contrastcli.training.distributed import World
 from contrastcli.training.plan import Plan
-from contrastcli.training.process import Watch
+from contrastcli.training.process import Watch, supervise
 from support.command import Contrast
 from support.tiny import Tiny
 
@@ -100,16 +100,14 @@ def test_without_time_nothing_is_measured_and_it_says_so(tiny: Tiny) -> None:
 
 
 def test_an_interrupt_leaves_what_was_measured(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    train = process.supervise
-
     def interrupted(run: Run, plan: Plan, deliver: Watch, world: World) -> Done:
         def interrupt(event: Event) -> None:
             if isinstance(event, Step):
                 signal.raise_signal(signal.SIGINT)
 
-        return train(run, plan, interrupt, world)
+        return supervise(run, plan, interrupt, world)
 
-    monkeypatch.setattr(process, "supervise", interrupted)
+    monkeypatch.setattr(train, "supervise", interrupted)
     measured = bench.bench(Path(), str(tiny.backbone), 1, 5.0)
     first = next(measured)
     assert first.what == "encode short texts" and len(first.rates) == 1

@@ -17,12 +17,13 @@ import pytest
 
 from contrastcli import boundary
 from contrastcli.commands import train as start
+from contrastcli.commands.job import with_model_paths
 from contrastcli.runs import process
 from contrastcli.runs.directory import Run, create
 from contrastcli.runs.measured import Step
 from contrastcli.runs.status import this_process
 from contrastcli.settings.config import Config
-from contrastcli.training import setup
+from contrastcli.training.setup import load_untrained
 from contrastcli.tui import app
 from support.command import COMMAND, LABELLED, SENTENCES, Contrast, failed, refused, sentences, train
 from support.recorded import append
@@ -174,14 +175,12 @@ def test_an_error_before_training_is_the_end_of_a_run_that_was_launched(contrast
 def test_a_run_that_another_process_has_made_meanwhile_is_not_gone_on_with(
     contrast: Contrast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load = setup.load_untrained
-
     def made_meanwhile(*words: Any) -> Any:
-        monkeypatch.setattr(setup, "load_untrained", load)
+        monkeypatch.setattr(start, "load_untrained", load_untrained)
         assert contrast(*train(*LABELLED, "--name", "mine")).code == 0
-        return load(*words)
+        return load_untrained(*words)
 
-    monkeypatch.setattr(setup, "load_untrained", made_meanwhile)
+    monkeypatch.setattr(start, "load_untrained", made_meanwhile)
     failed(contrast(*train(*LABELLED, "--name", "mine")), 1, "runs/mine exists")
 
 
@@ -383,7 +382,7 @@ def test_what_comes_with_contrast_means_no_run(contrast: Contrast, run: Run) -> 
     for name in ("starter", "bert-base-uncased"):
         shutil.copytree(run.path, f"runs/{name}")
     for made, name in ((config(), "bert-base-uncased"), (preset("starter"), "starter")):
-        assert start.with_model_paths(made, Path("runs")).model.backbone == name
+        assert with_model_paths(made, Path("runs")).model.backbone == name
     dry = contrast(*train(*LABELLED, "--backbone", "starter", "--dry-run", "--json"))
     assert json.loads(dry.out)["settings"]["model.backbone"]["value"] == "starter"
     assert "runs/starter" not in contrast("eval", "starter", "--data", "tiny/dev.jsonl").out
