@@ -17,13 +17,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from contrastcli.commands import train as start
 from contrastcli.errors import ContrastError, DataError, DivergedError, InterruptedEarly, Preempted
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Note, Progress, Started
 from contrastcli.runs.measured import Evaluated, Step
 from contrastcli.settings.sections import Train
-from contrastcli.training import angles, loop, optim, plan, setup
-from contrastcli.training import process as training_process
+from contrastcli.training import angles, loop, optim, setup
 from contrastcli.training.auxiliaries.auxiliary import AuxiliaryContext
 from support.command import LABELLED, Contrast, refused
 from support.command import train as train_command
@@ -120,18 +120,18 @@ def tried_again(*_: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "function", "library"),
+    ("function", "library"),
     [
-        (plan, "make_plan", lambda *_: signal.raise_signal(signal.SIGTERM)),
-        (plan, "make_plan", swallowed),
-        (plan, "make_plan", tried_again),
-        (training_process, "supervise", tried_again),
+        ("make_plan", lambda *_: signal.raise_signal(signal.SIGTERM)),
+        ("make_plan", swallowed),
+        ("make_plan", tried_again),
+        ("supervise", tried_again),
     ],
 )
 def test_a_preemption_before_training_is_one_whatever_a_library_makes_of_it(
-    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, place: object, function: str, library: Callable[..., object]
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, function: str, library: Callable[..., object]
 ) -> None:
-    monkeypatch.setattr(place, function, library)
+    monkeypatch.setattr(start, function, library)
     refused(contrast(*train_command(*LABELLED)), 75, "preempted", "nothing was changed")
     assert not list(Path().glob("runs/*/config.toml"))
 
@@ -150,9 +150,21 @@ def interrupted_import(*_: object) -> None:
 def test_an_interrupt_while_libraries_load_is_one_too_and_leaves_no_run(
     contrast: Contrast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training_process, "supervise", interrupted_import)
+    monkeypatch.setattr(start, "supervise", interrupted_import)
     refused(contrast(*train_command(*LABELLED)), 130, "interrupted", "nothing was changed")
     assert os.listdir("runs") == [".gitignore"]
+
+
+def test_a_preemption_while_torch_loads_is_one(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Preempt:
+        def find_spec(self, name: str, *more: object) -> None:
+            if name == "contrastcli.commands.train":
+                tried_again()
+
+    monkeypatch.delitem(sys.modules, "contrastcli.commands.train")
+    monkeypatch.delattr("contrastcli.commands.train")
+    monkeypatch.setattr(sys, "meta_path", [Preempt(), *sys.meta_path])
+    refused(contrast(*train_command(*LABELLED)), 75, "preempted", "nothing was changed")
 
 
 def test_an_interrupt_while_the_command_line_loads_has_no_traceback() -> None:

@@ -12,7 +12,7 @@ from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Done, Queued, Started
 from contrastcli.runs.process import hold, wait_behind
 from contrastcli.settings.config import Config
-from contrastcli.training import plan
+from contrastcli.training.plan import Plan, make_plan
 from support.command import Contrast, refused, train
 from support.recorded import append, recorded
 from support.signs import DEAD, beat
@@ -98,14 +98,13 @@ def test_two_runs_that_are_queued_at_once_train_one_after_the_other(
 ) -> None:
     """The other one is made while this one reads its data."""
     recorded(Path("runs"), "running", "first")
-    make_plan = plan.make_plan
 
-    def meanwhile(config: Config) -> plan.Plan:
+    def meanwhile(config: Config) -> Plan:
         recorded(Path("runs"), "finished", "other")
         return make_plan(config)
 
     with monkeypatch.context() as patch:
-        patch.setattr(plan, "make_plan", meanwhile)
+        patch.setattr("contrastcli.commands.train.make_plan", meanwhile)
         answer = contrast(*train("--data", "tiny/labelled.jsonl", "--name", "second", "--after", "last", "--no-ui"))
     assert answer.code == 0 and "queued    behind other" in answer.err
     again = contrast("train", "--resume", "second", "--max-steps", "6", "--after", "last", "--no-ui")
