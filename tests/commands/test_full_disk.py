@@ -54,8 +54,22 @@ def failures(contrast: Contrast, monkeypatch: pytest.MonkeyPatch, error: int, fi
         first += by
 
 
-def check_runs(contrast: Contrast, monkeypatch: pytest.MonkeyPatch, error: int, first: int, by: int) -> None:
-    shutil.rmtree("whole", ignore_errors=True)
+@pytest.mark.parametrize(
+    ("error", "first", "by"),
+    [
+        (FULL, 3, 14),
+        # Every other write by one error, those between by the other: what is done about both is the same.
+        pytest.param(FULL, 1, 2, marks=pytest.mark.slow),
+        pytest.param(errno.ENOSPC, 2, 2, marks=pytest.mark.slow),
+        pytest.param(errno.EDQUOT, 3, 5, marks=pytest.mark.slow),
+        pytest.param(errno.EIO, 1, 5, marks=pytest.mark.slow),
+        pytest.param(errno.EROFS, 1, 5, marks=pytest.mark.slow),
+        pytest.param(errno.EACCES, 4, 5, marks=pytest.mark.slow),
+    ],
+)
+def test_a_disk_that_fails_loses_nothing(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, error: int, first: int, by: int
+) -> None:
     assert contrast("--runs-dir", "whole", *TRAIN).code == 0
     whole = Run(Path("whole/one"))
     for run in failures(contrast, monkeypatch, error, first, by):
@@ -71,25 +85,6 @@ def check_runs(contrast: Contrast, monkeypatch: pytest.MonkeyPatch, error: int, 
         assert contrast(*("train", "--resume", "one") if run.exists() else TRAIN).code == 0
         assert_same(run, whole)
         assert story(run) == story(whole)
-
-
-def test_a_disk_that_fills_up_loses_nothing(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_runs(contrast, monkeypatch, FULL, first=3, by=14)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("first", "error"), [(1, FULL), (2, errno.ENOSPC)])
-def test_a_disk_that_is_full_at_any_write_loses_nothing(
-    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, first: int, error: int
-) -> None:
-    """Every other write by one error, those between by the other: what is done about both is the same."""
-    check_runs(contrast, monkeypatch, error, first, by=2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("error", [errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES])
-def test_a_disk_that_fails_loses_nothing(contrast: Contrast, monkeypatch: pytest.MonkeyPatch, error: int) -> None:
-    check_runs(contrast, monkeypatch, error, first=error % 5 + 1, by=5)
 
 
 @pytest.mark.parametrize("error", [FULL, errno.ENOSPC])
