@@ -147,11 +147,8 @@ def test_a_killed_table_continues_where_it_was(contrast: Contrast, launched: lis
     assert "alignment against uniformity" in contrast("papers", "figure", "simace", "figure-9").out
 
 
-def test_what_cannot_be_downloaded_is_given_by_a_setting(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+@pytest.mark.usefixtures("hub_cache")
+def test_what_cannot_be_downloaded_is_given_by_a_setting(contrast: Contrast) -> None:
     words = ["papers", "run", *TABLE, "--rows", "SimCSE", "--scale", "0.00004", "--set", "train.batch_size=8"]
     for setting in ("model.backbone=starter", "data.train=tiny/sentences.jsonl", "dev.data=none"):
         missing = contrast(*words)
