@@ -61,20 +61,22 @@ def test_words_that_are_not_text_are_spelled(contrast: Contrast, monkeypatch: py
     refused(contrast("query", "a", "b"), 2, r"'caf\xe9' is not text")
 
 
-@pytest.mark.parametrize("size", ["abc", "2", "0"])
-def test_processes_that_cannot_join_are_said(contrast: Contrast, monkeypatch: pytest.MonkeyPatch, size: str) -> None:
-    monkeypatch.setenv("WORLD_SIZE", size)
-    refused(contrast(*train(*SENTENCES, "--dev", "none")), 2, "cannot join the others", "torchrun")
+BEYOND = {"WORLD_SIZE": "2", "RANK": "5", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29555"}
 
 
-def test_a_process_beyond_the_last_is_said_and_waits_for_nobody(
-    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("variables", "what"),
+    [
+        *(({"WORLD_SIZE": size}, "cannot join the others") for size in ("abc", "2", "0")),
+        (BEYOND, "RANK is 5, and 2 processes are numbered from 0"),
+    ],
+)
+def test_processes_that_cannot_join_are_said_and_wait_for_nobody(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], what: str
 ) -> None:
-    for name, value in {"WORLD_SIZE": "2", "RANK": "5", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29555"}.items():
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    refused(
-        contrast(*train(*SENTENCES, "--dev", "none")), 2, "RANK is 5, and 2 processes are numbered from 0", "torchrun"
-    )
+    refused(contrast(*train(*SENTENCES, "--dev", "none")), 2, what, "torchrun")
 
 
 def test_a_library_that_cannot_be_loaded_is_named(capsys: pytest.CaptureFixture[str]) -> None:

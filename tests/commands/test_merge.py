@@ -271,19 +271,14 @@ def test_a_run_that_its_own_backbone_differs_from_is_not_sent_back_to_it(tiny: T
 
 def test_what_cannot_be_meant_is_refused(contrast: Contrast) -> None:
     run = moved("run")
-    refuses(contrast("merge", BASE, run, "-o", "merged"), "no dev data to choose alpha by", "--dev FILE or stsb")
-    refuses(contrast("merge", BASE, run, "-o", "merged", "--alpha", 1.5), "not in the range 0<=x<=1", "--alpha")
-    refuses(contrast("merge", BASE, BASE, "-o", "merged"), "named twice", "")
-    refuses(
-        contrast("merge", BASE, run, "-o", "merged", "--columns", "anchor=a", "--alpha", 1),
-        "--columns says",
-        "--dev FILE",
-    )
-    refuses(
-        contrast("merge", BASE, run, "-o", "merged", "--general", "starter", "--alpha", 1), "--general is", "--dev FILE"
-    )
+    words = ("merge", BASE, run, "-o", "merged")
+    refuses(contrast(*words), "no dev data to choose alpha by", "--dev FILE or stsb")
+    refuses(contrast(*words, "--alpha", 1.5), "not in the range 0<=x<=1", "--alpha")
+    refuses(contrast(*words, BASE), "named twice", "")
+    refuses(contrast(*words, "--columns", "anchor=a", "--alpha", 1), "--columns says", "--dev FILE")
+    refuses(contrast(*words, "--general", "starter", "--alpha", 1), "--general is", "--dev FILE")
     refused(contrast("merge", BASE, run, "-o", "run", "--alpha", 1), 2, "run holds a model", "run-2")
-    assert contrast("merge", BASE, run, "-o", "merged", "--alpha", 0.5).code == 0
-    refused(contrast("merge", BASE, run, "-o", "merged", "--alpha", 0.7), 2, "merged exists", "--overwrite")
-    assert contrast("merge", BASE, run, "-o", "merged", "--alpha", 0.7, "--overwrite").code == 0
+    assert contrast(*words, "--alpha", 0.5).code == 0
+    refused(contrast(*words, "--alpha", 0.7), 2, "merged exists", "--overwrite")
+    assert contrast(*words, "--alpha", 0.7, "--overwrite").code == 0
     assert_weights("merged", between(weights(BASE), weights(run), 0.7))
