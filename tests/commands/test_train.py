@@ -29,7 +29,6 @@ from support.command import COMMAND, LABELLED, SENTENCES, Contrast, failed, refu
 from support.recorded import append
 from support.settings import config, preset
 from support.tiny import told
-from support.waiting import wait_until
 
 
 def weights(run: str) -> str:
@@ -322,24 +321,6 @@ def test_a_requeued_command_may_name_a_run_or_preset_and_take_the_values_of_the_
     assert contrast(*words, "--max-steps", "3").code == 0
     assert Run(Path("runs/job")).status().step == 3
     refused(contrast(*words, "--margin", "6"), 2, "a resumed run cannot change objective.margin", "leave that")
-
-
-@pytest.mark.slow
-def test_two_requeued_jobs_do_not_train_one_run(contrast: Contrast) -> None:
-    words = train(*LABELLED, *REQUEUED)
-    command = [*COMMAND, *words, "--max-steps", "0", "--epochs", "100000"]
-    jobs = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    try:
-        wait_until(lambda: any(job.poll() is not None for job in jobs))
-        loser, winner = sorted(jobs, key=lambda job: job.poll() is None)
-        what, hint = loser.communicate()[1].splitlines()
-        assert loser.returncode == 1 and hint.startswith("hint: ")
-        assert "runs/job exists" in what or "a process is training in runs/job already" in what
-        assert winner.poll() is None
-    finally:
-        for job in jobs:
-            job.kill()
-            job.communicate()
 
 
 def test_a_requeued_command_names_one_run_exactly(contrast: Contrast) -> None:
