@@ -15,7 +15,7 @@ import numpy as np
 from contrastcli.data.formats import Frame
 from contrastcli.data.lines import as_number
 from contrastcli.data.relevance import Retrieval
-from contrastcli.data.sources import data_files, open_frame, read_files, split_of, titled
+from contrastcli.data.sources import data_files, read_files, split_of, titled
 from contrastcli.errors import DataError, Use
 from contrastcli.settings.metrics import DOCUMENTS, QUERIES
 
@@ -46,27 +46,24 @@ def read_folder(name: str | Path, splits: Sequence[str] = ("test", "validation",
     folder, tables = Path(os.path.expanduser(name)), []
     for part in PARTS:
         path = next(_named(folder, part), None)
-        if path is None or (path.is_dir() and not data_files(path)):
+        files = data_files(path) if path and path.is_dir() else [path] if path else []
+        if not files:
             raise DataError(f"{folder} has no {part}", _HINT)
-        if not path.is_dir():
-            tables.append(open_frame(str(path), "train"))
-        else:
-            # Texts of all splits are one corpus.
-            is_judged = part == "qrels"
-            tables.append(_judgements(path, splits) if is_judged else read_files(data_files(path), str(path)))
+        # Texts of all splits are one corpus.
+        files = _of_one_split(files, splits) if part == "qrels" else files
+        tables.append(read_files(files, str(files[0].parent)))
     return read(str(folder), *tables)
 
 
-def _judgements(folder: Path, splits: Sequence[str]) -> Frame:
+def _of_one_split(files: Sequence[Path], splits: Sequence[str]) -> list[Path]:
     """Those of the first of the splits that is there. Raises DataError where none is known of several files."""
-    files = data_files(folder)
     found = {split_of(file) for file in files}
     split = next((split for split in splits if split in found), "")
     files = [file for file in files if split_of(file) == split]
     if files[1:] and not split:
-        names = ", ".join(file.name for file in files)
-        raise DataError(f"{folder} holds files of no known split: {names}", "name them test, dev or train, as test.tsv")
-    return read_files(files, str(folder))
+        what = f"{files[0].parent} holds files of no known split: {', '.join(file.name for file in files)}"
+        raise DataError(what, "name them test, dev or train, as test.tsv")
+    return files
 
 
 def read(source: str, corpus: Frame, queries: Frame, qrels: Frame) -> Retrieval:
