@@ -21,7 +21,7 @@ from contrastcli.commands.evaluate import check_measured, draw_sentences
 from contrastcli.commands.job import flag_layer
 from contrastcli.commands.sweep import check_cells, train_cells
 from contrastcli.data.downloads import OnProgress, Unreachable
-from contrastcli.data.sources import holds_stsb
+from contrastcli.data.sources import stsb_file
 from contrastcli.errors import DataError, InterruptedEarly, Remedy, UsageError, Use, nearest
 from contrastcli.evaluation import reproduction
 from contrastcli.evaluation.reproduction import RunsBySettings, Trial, Trials, runs_by_settings
@@ -136,7 +136,7 @@ def run(item: Item, request: Request, directory: Path) -> int:
     every = _every(find_trials(item, request, directory))
     missing = list({one.cell.name: one.cell for one in every if one.cell and not one.trained}.values())
     # The dev set is from there too.
-    if request.data_dir and holds_stsb(Path(request.data_dir)):
+    if request.data_dir and os.path.isfile(stsb_file(Path(request.data_dir), "validation")):
         os.environ.setdefault("CONTRAST_SENTEVAL", request.data_dir)
     try:
         check_cells(missing)

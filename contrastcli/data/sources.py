@@ -207,22 +207,18 @@ def senteval_places(folder: Path) -> list[Path]:
     return [*(folder / usual for usual in SENTEVAL_FOLDERS), *below]
 
 
-def holds_stsb(folder: Path) -> bool:
-    """Whether the dev split of STS-B is under SentEval's root, or under a folder above it."""
-    return any(map(os.path.isfile, _stsb_files(folder, "sts-dev.csv")))
-
-
-def _stsb_files(folder: Path, file: str) -> list[Path]:
-    return [place / "STS" / "STSBenchmark" / file for place in senteval_places(folder)]
+def stsb_file(folder: Path, split: Split) -> Path:
+    """The file of STS-B under SentEval's root or under a folder above it; where there is none, that of the root."""
+    file = "sts-train.csv" if split == "train" else "sts-dev.csv"
+    paths = [place / "STS" / "STSBenchmark" / file for place in senteval_places(folder)]
+    return next(filter(os.path.isfile, paths), paths[0])
 
 
 def _open_stsb(folder: Path, split: Split, limit: int = 0) -> Frame:
-    """STS-B under SentEval's root, or under a folder above it."""
-    paths = _stsb_files(folder, "sts-train.csv" if split == "train" else "sts-dev.csv")
-    for path in paths:
-        if os.path.isfile(path):
-            return read_file(path, str(path), limit)
-    raise DataError(f"there is no file {paths[0]}", "give the folder that SentEval's data was unpacked to")
+    path = stsb_file(folder, split)
+    if not os.path.isfile(path):
+        raise DataError(f"there is no file {path}", "give the folder that SentEval's data was unpacked to")
+    return read_file(path, str(path), limit)
 
 
 def _meant(name: str, split: Split) -> str:
