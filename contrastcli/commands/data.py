@@ -63,7 +63,7 @@ class Inspection:
     @cached_property
     def numbers(self) -> Indices:
         """The number in the frame, from 0, of each row that is complete."""
-        return np.arange(len(self.frame)) if self.rows.numbers is None else self.rows.numbers - 1
+        return self.rows.row_numbers - 1
 
     def add(self, kind: str, findings: Iterable[Finding]) -> None:
         """Add what was found among the complete rows."""
@@ -232,8 +232,7 @@ def _look(frame: Frame, columns: str, labels: str, source: str, dev: str) -> Ins
     seen_before = read_dev(dev, columns, labels, blank="drop", by_name=True).texts if dev else ()
     words = {view: Lengths.of((len(text.split()) for text in texts if text), 0) for view, texts in rows.views.items()}
     seen, keyed = Inspection(frame, rows, {}, words, {}), Keyed.of(rows)
-    complete = from_frame(frame, columns, labels, source, blank="drop", texts_only=True).numbers
-    has_texts = np.arange(len(frame)) if complete is None else complete - 1
+    has_texts = from_frame(frame, columns, labels, source, blank="drop", texts_only=True).row_numbers - 1
     seen.found["blank"] = [Finding(row) for row in np.setdiff1d(np.arange(len(frame)), has_texts).tolist()]
     if rows.labels is not None or rows.scores is not None or rows.candidate_scores is not None:
         kind = "unscored" if rows.labels is None else "unlabelled"

@@ -175,8 +175,8 @@ def _describe(judged: tuple[Any, ...], texts: Texts, pairs: Examples, documents:
         for text in [numbers[k]]
         for of_text in [as_id(documents.ids, int(np.argmax(among == text)))]
     ]
-    anchor, own = (column[row] for column in pairs.views.values())
-    return MinedRow(pairs.number(row), anchor, own, round(float(positive), 6), candidates, as_id(pairs.ids, row))
+    number, (anchor, own) = int(pairs.row_numbers[row]), (column[row] for column in pairs.views.values())
+    return MinedRow(number, anchor, own, round(float(positive), 6), candidates, as_id(pairs.ids, row))
 
 
 def _write(

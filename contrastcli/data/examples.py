@@ -50,9 +50,10 @@ class Examples:
     def __len__(self) -> int:
         return len(self.views["anchor"])
 
-    def number(self, row: int) -> int:
-        """The number of a row in its source, from 1."""
-        return int(row) + 1 if self.numbers is None else int(self.numbers[row])
+    @cached_property
+    def row_numbers(self) -> NDArray[np.int64]:
+        """The number of each row in its source, from 1: (N,)."""
+        return np.arange(1, len(self) + 1) if self.numbers is None else self.numbers
 
     def take(self, kept: NDArray[np.bool_], notes: tuple[str, ...] = ()) -> Self:
         """The rows under a mask, with more notes."""
@@ -66,7 +67,7 @@ class Examples:
             candidate_scores=None if self.candidate_scores is None else self.candidate_scores[kept],
             sets=sizes,
             ids=self.ids and self.ids.take(kept),
-            numbers=np.flatnonzero(kept) + 1 if self.numbers is None else self.numbers[kept],
+            numbers=self.row_numbers[kept],
         )
 
     @cached_property

@@ -84,7 +84,7 @@ def documents_of(examples: Examples) -> Examples:
     """The texts of rows that may be ranked, as sentences: the sentences, else all but the anchors."""
     views = [texts for view, texts in examples.views.items() if view != "anchor"] or [examples.views["anchor"]]
     texts, ids = Texts.join(views), examples.ids and Column.join([examples.ids] * len(views))
-    numbers = None if examples.numbers is None else np.tile(examples.numbers, len(views))
+    numbers = np.tile(examples.row_numbers, len(views))
     joined = Examples("sentences", {"anchor": texts}, None, examples.source, examples.notes, ids=ids, numbers=numbers)
     return joined.take(texts.sizes > 0)
 

@@ -78,7 +78,7 @@ class Index:
             self._compared.update(new)
         near = dequantise(self._vectors[nearest], len(vector))  # (k, d)
         neighbours = [
-            Neighbour(rows.number(n), self._texts[n], *_compare(vector, its), as_id(rows.ids, n))
+            Neighbour(int(rows.row_numbers[n]), self._texts[n], *_compare(vector, its), as_id(rows.ids, n))
             for n, its in zip(nearest, near, strict=True)
         ]
         return sorted(neighbours, key=lambda n: (n.angle_deg, n.row))
