@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from contrastcli.data import sources
+from contrastcli.data.forms import FORMS
 from contrastcli.data.sources import load_examples, open_dev
 from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError
@@ -49,32 +50,35 @@ def test_rows_that_an_objective_takes_stay_as_they_are(files: dict[str, str], fo
     rows = load(files[form], "simcse")
     assert (rows.form, rows.source) == (form, files[form])
     assert not any("became" in note for note in rows.notes)
+    if form == "sentences":
+        assert rows.views["anchor"] == ["a", "b", "a", "c"]
+        assert "1 of 4 rows repeat an earlier one" in rows.notes
 
 
-def test_repeated_rows_stay_and_are_counted(files: dict[str, str]) -> None:
-    rows = load(files["sentences"], "simcse")
-    assert rows.views["anchor"] == ["a", "b", "a", "c"]
-    assert "1 of 4 rows repeat an earlier one" in rows.notes
+CONVERTED: dict[tuple[str, Form], list[str]] = {
+    ("pairs", "sentences"): ["a", "b", "c", "d"],
+    ("triplets", "sentences"): ["a", "b", "c", "d", "e"],
+    ("labelled", "sentences"): ["p", "e1", "q", "e2", "c1", "e3", "n1", "c2", "e4", "r", "c3"],
+    ("triplets", "pairs"): ["a b", "d e"],
+    ("labelled", "pairs"): ["p e1", "q e2", "p e3", "p e4"],
+    ("triplets", "labelled"): ["a b", "a c", "d e", "d c"],
+    ("labelled", "triplets"): ["p e1 c1", "p e3 c2", "p e4 c1"],
+}
+"""The rows, with blanks between their texts."""
 
 
-def test_labelled_pairs_become_triplets_for_a_contrast_and_pairs_without_contradictions(
-    files: dict[str, str], tmp_path: Path
-) -> None:
-    rows = load(files["labelled"], "simcse")
-    assert rows.form == "triplets"
-    assert [*zip(*rows.views.values(), strict=True)] == [("p", "e1", "c1"), ("p", "e3", "c2"), ("p", "e4", "c1")]
-    assert any("became 3 triplets" in note for note in rows.notes)
+@pytest.mark.parametrize(("form", "needed"), CONVERTED)
+def test_rows_become_what_is_needed_with_a_note(files: dict[str, str], form: str, needed: Form) -> None:
+    rows, expected = load_examples(Data(train=files[form]), (needed,), ()), CONVERTED[form, needed]
+    assert rows.form == needed and [*map(" ".join, zip(*rows.views.values(), strict=True))] == expected
+    assert rows.labels == ([0, 2, 0, 2] if needed == "labelled" else None)
+    assert any(f"became {len(expected)} {FORMS[needed]}" in note for note in rows.notes)
+
+
+def test_labelled_pairs_without_contradictions_become_pairs_for_a_contrast(tmp_path: Path) -> None:
     entailed = [("p", "e1", "e"), ("p", "n1", "n"), ("q", "e2", "e")]
     rows = load(write(tmp_path / "a.tsv", "premise hypothesis label", entailed), "simcse")
     assert rows.form == "pairs" and rows.views == {"anchor": ["p", "q"], "positive": ["e1", "e2"]}
-
-
-def test_triplets_become_labelled_pairs_next_to_each_other(files: dict[str, str]) -> None:
-    rows = load(files["triplets"], "pairsupcon")
-    assert rows.form == "labelled"
-    assert rows.views == {"anchor": ["a", "a", "d", "d"], "positive": ["b", "c", "e", "c"]}
-    assert rows.labels == [0, 2, 0, 2]
-    assert any("2 triplets" in note and "became 4 labelled pairs" in note for note in rows.notes)
 
 
 def test_labels_that_the_objective_has_no_use_for_are_dropped_and_counted(files: dict[str, str]) -> None:
@@ -85,28 +89,6 @@ def test_labels_that_the_objective_has_no_use_for_are_dropped_and_counted(files:
     assert len(load(files["labelled"], "supcon")) == 8
     assert load(files["labelled"], "supcon", limit=3).views["positive"] == ["e1", "e2", "c1"]
     assert len(load(files["labelled"], "pairsupcon", limit=5)) == 4, "a limit counts rows of the file"
-
-
-@pytest.mark.parametrize(
-    ("form", "expected"),
-    [
-        ("pairs", ["a", "b", "c", "d"]),
-        ("triplets", ["a", "b", "c", "d", "e"]),
-        ("labelled", ["p", "e1", "q", "e2", "c1", "e3", "n1", "c2", "e4", "r", "c3"]),
-    ],
-)
-def test_every_distinct_text_is_a_sentence(files: dict[str, str], form: str, expected: list[str]) -> None:
-    rows = load_examples(Data(train=files[form]), ("sentences",), ())
-    assert (rows.form, [*rows.views["anchor"]], rows.labels) == ("sentences", expected, None)
-    assert any(f"became {len(expected)} sentences" in note for note in rows.notes)
-
-
-def test_triplets_and_labelled_pairs_become_pairs(files: dict[str, str]) -> None:
-    rows = load_examples(Data(train=files["triplets"]), ("pairs",), ())
-    assert rows.views == {"anchor": ["a", "d"], "positive": ["b", "e"]}
-    rows = load_examples(Data(train=files["labelled"]), ("pairs",), ())
-    assert rows.views == {"anchor": ["p", "q", "p", "p"], "positive": ["e1", "e2", "e3", "e4"]}
-    assert rows.labels is None
 
 
 @pytest.mark.parametrize(
