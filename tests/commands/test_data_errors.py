@@ -1,6 +1,5 @@
 """Bad data is an error of two lines on stderr, with nothing on stdout and exit code 3."""
 
-import codecs
 from pathlib import Path
 
 import pytest
@@ -8,8 +7,6 @@ import pytest
 from contrastcli.boundary import report
 from contrastcli.errors import DataError, Use
 from support.command import LABELLED, Contrast, refused, train
-
-TABLE = 'question;answer\r\n"what; now?";soon\r\nhow much?;it costs 5 €, or „free“\r\né;à\r\n'
 
 
 def test_bad_dev_data_is_named_by_file_and_line(contrast: Contrast) -> None:
@@ -67,24 +64,12 @@ def test_ids_in_place_of_texts_are_named(contrast: Contrast) -> None:
     assert "the texts in 'question' are numbers, as of ids" in contrast(*words).out
 
 
-SPREADSHEETS: dict[str, tuple[bytes, str]] = {
-    "Excel's CSV UTF-8": (codecs.BOM_UTF8 + TABLE.encode(), "fields separated by semicolons; UTF-8 with its mark"),
-    "two encodings": (
-        f"{TABLE}für;UTF-8\n".encode("cp1252") + TABLE.splitlines()[-1].encode(),
-        "fields separated by semicolons; UTF-8 and Windows-1252, as in line 3: ",
-    ),
-    "Excel's CSV": (TABLE.encode("cp1252"), "fields separated by semicolons; Windows-1252, as in line 3: "),
-    "Excel's Unicode": (TABLE.replace(";", "\t").encode("utf-16"), "fields separated by tabs; UTF-16"),
-    "bars": (TABLE.replace(";", "|").encode(), "fields separated by vertical bars"),
-}
-
-
-@pytest.mark.parametrize("case", SPREADSHEETS)
-def test_files_of_spreadsheets_are_read_and_one_note_says_how(contrast: Contrast, case: str) -> None:
-    content, note = SPREADSHEETS[case]
-    Path("faq.csv").write_bytes(content)
+def test_a_file_of_a_spreadsheet_is_read_and_one_note_says_how(contrast: Contrast) -> None:
+    table = 'question;answer\r\n"what; now?";soon\r\nhow much?;it costs 5 €, or „free“\r\né;à\r\n'
+    Path("faq.csv").write_bytes(table.encode("cp1252") + "für;UTF-8\n".encode())
     out = contrast(*train("--objective", "simcse", "--data", "faq.csv", "--batch-size", "2", "--dry-run")).out
-    assert f"faq.csv was read as: {note}" in " ".join(out.split())
+    note = "faq.csv was read as: fields separated by semicolons; UTF-8 and Windows-1252, as in line 3: "
+    assert note in " ".join(out.split())
     assert "it costs 5 €, or „free“" in out and "é" in out
 
 

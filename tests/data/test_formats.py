@@ -62,6 +62,13 @@ GOOD: dict[str, tuple[str, bytes, dict[str, list[object]]]] = {
     "UTF-32": ("a.tsv", "anchor\tpositive\none\teins\ntwo\tzwei\n".encode("utf-32"), PAIRS),
     "another of lines": ("a.ndjson", b'{"anchor": "one", "positive": "eins"}\n["two", "zwei"]\n', PAIRS),
     "a suffix in capitals": ("A.TSV", b"anchor\tpositive\none\teins\ntwo\tzwei\n", PAIRS),
+    "SICK": (
+        "a.txt",
+        b"sentence_A\tsentence_B\tn\r\nx\ty\t1\r\n",
+        {"sentence_A": ["x"], "sentence_B": ["y"], "n": ["1"]},
+    ),
+    "SNLI": ("a.txt", b"gold_label\tsentence1\tid\ne\tx\t1\n", {"gold_label": ["e"], "sentence1": ["x"], "id": ["1"]}),
+    "seven columns": ("a.tsv", b"a\tb\tc\td\te\tf\tg\n" * 2, {letter: [letter] for letter in "abcdefg"}),
 }
 
 
@@ -187,18 +194,7 @@ def test_a_row_is_named_by_the_line_in_which_it_starts(read: Read) -> None:
 
 
 def test_csv_gives_back_what_a_csv_writer_wrote(tmp_path: Path) -> None:
-    words = [
-        'a "quoted" word',
-        "a, comma",
-        "two\nlines",
-        '"',
-        '""',
-        ",",
-        "plain",
-        "'",
-        "tab\there",
-        "end \r\n of Windows",
-    ]
+    words = ['a "quoted" word', "a, comma", "two\nlines", '"', '""', ",", "plain", "'", "tab\there", "end \r\n of one"]
     rows = [[one, other] for one in words for other in words]
     with (tmp_path / "a.csv").open("w", encoding="utf-8", newline="") as stream:
         csv.writer(stream).writerows([["anchor", "positive"], *rows])
@@ -224,25 +220,6 @@ def test_the_published_form_of_stsb_is_known_by_its_content(read: Read, name: st
     }
     assert frame.where(19) == f"{name}, line 20"
     assert "published form" in frame.notes[0]
-
-
-def test_tabs_alone_do_not_make_it_stsb(read: Read) -> None:
-    header = "a\tb\tc\td\te\tf\tg\n"
-    assert list(read("a.tsv", (header + "1\t2\t3\t4\t5\t6\t7\n").encode()).columns) == list("abcdefg")
-
-
-@pytest.mark.parametrize(
-    ("name", "header", "row"),
-    [
-        ("SICK_train.txt", "pair_ID sentence_A sentence_B relatedness_score entailment_judgment", "1 a b 4.5 NEUTRAL"),
-        ("snli_1.0_dev.txt", "gold_label sentence1_parse sentence1 sentence2", "neutral (a) a b"),
-    ],
-)
-def test_the_published_forms_of_sick_and_nli_are_known_by_their_headers(
-    read: Read, name: str, header: str, row: str
-) -> None:
-    columns = read(name, f"{header}\r\n{row}\r\n".replace(" ", "\t").encode()).columns
-    assert columns == {key: [cell] for key, cell in zip(header.split(), row.split(), strict=True)}
 
 
 def test_a_sentence_with_a_tab_is_told(read: Read) -> None:
@@ -336,12 +313,22 @@ def test_blank_lines_without_end_are_refused(read: Read) -> None:
         read("a.txt.gz", gzip.compress(b"one\n" + b"\n" * 200_000))
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp1252"])
-def test_what_excel_writes_is_read_as_it_was_typed(read: Read, encoding: str) -> None:
-    text = 'Frage;Antwort\r\n"Was; kostet\nes?";„5 €“ – für’s Erste…\r\nplain;text\r\n'
-    table = read("a.csv", text.encode(encoding))
-    assert table.columns == {"Frage": ["Was; kostet\nes?", "plain"], "Antwort": ["„5 €“ – für’s Erste…", "text"]}
+@pytest.mark.parametrize(
+    ("encoding", "delimiter", "note"),
+    [
+        ("utf-8-sig", ";", "semicolons; UTF-8 with its mark"),
+        ("utf-16", "\t", "tabs; UTF-16 with its mark"),
+        ("utf-16-le", ";", "semicolons; UTF-16-LE without its mark"),
+        ("utf-16-be", ";", "semicolons; UTF-16-BE without its mark"),
+        ("cp1252", "|", "vertical bars; Windows-1252, as in line 3: 'es?\"|„5 €“ – für’s Erste…'"),
+    ],
+)
+def test_what_excel_writes_is_read_as_it_was_typed(read: Read, encoding: str, delimiter: str, note: str) -> None:
+    text = 'Frage;Antwort\r\n"Was; kostet\nes?";„5 €“ – für’s Erste…\r\nplain;text\r\n'.replace(";", delimiter)
+    table, question = read("a.csv", text.encode(encoding)), f"Was{delimiter} kostet\nes?"
+    assert table.columns == {"Frage": [question, "plain"], "Antwort": ["„5 €“ – für’s Erste…", "text"]}
     assert table.where(1) == "a.csv, line 4"
+    assert table.notes == (f"a.csv was read as: fields separated by {note}",)
 
 
 @pytest.mark.parametrize(
