@@ -54,13 +54,16 @@ def relevant(dev: Retrieval, grade: int = 1) -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("form", ["labelled", "triplets"])
-def test_what_is_held_out_shares_no_anchor_with_the_rest(form: Form) -> None:
+def test_what_is_held_out_shares_no_anchor_with_the_rest_and_labels_and_negatives_are_scored(form: Form) -> None:
     rows = many(form)
     rest, dev = scored("split:10%", rows, seed=3, metric="spearman")
     assert len(set(dev.first)) == 4 and len(rest) == 108
     assert not set(dev.first) & set(rest.views["anchor"])
     assert set(rest.views["positive"]) | {*dev.second} >= set(rows.views["positive"])
     assert "12 of 120 rows were held out as dev data" in rest.notes
+    gold = dict(zip(rows.views["positive"], rows.labels or [0] * 120, strict=True))
+    assert len(dev) == (12 if form == "labelled" else 24)
+    assert dev.scores == [1 - gold.get(text, 2) / 2 for text in dev.second]
 
 
 def test_spellings_of_an_anchor_are_on_one_side_and_leave_other_splits_alone() -> None:
@@ -75,24 +78,10 @@ def test_spellings_of_an_anchor_are_on_one_side_and_leave_other_splits_alone() -
         assert set(ranked("split:20%", rows, seed=seed)[1].queries) == set(by_hash[:8])
 
 
-def test_held_out_labels_become_scores_and_triplets_score_their_positive_above_their_negative() -> None:
-    rows = many("labelled")
-    _, dev = scored("split:20%", rows, seed=0)
-    gold = dict(zip(rows.views["positive"], rows.labels or [], strict=True))
-    assert len(dev) == 24
-    assert dev.scores == [{0: 1.0, 1: 0.5, 2: 0.0}[gold[text]] for text in dev.second]
-    _, dev = scored("split:20%", many("triplets"), seed=0, metric="spearman")
-    assert len(dev) == 48
-    assert dev.scores == [0.0 if text.startswith("not ") else 1.0 for text in dev.second]
-
-
 def test_what_is_held_out_depends_on_the_seed_and_not_on_the_order() -> None:
     rows = many("labelled")
-    turned = replace(
-        rows,
-        views=texts(**{view: column[::-1] for view, column in rows.views.items()}),
-        labels=(rows.labels or [])[::-1],
-    )
+    views = texts(**{view: column[::-1] for view, column in rows.views.items()})
+    turned = replace(rows, views=views, labels=(rows.labels or [])[::-1])
     held = [scored("split:10%", *words)[1] for words in [(rows, 1), (rows, 1), (turned, 1), (rows, 2)]]
     anchors = [set(dev.first) for dev in held if dev]
     assert anchors[0] == anchors[1] == anchors[2] != anchors[3]
