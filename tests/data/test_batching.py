@@ -20,13 +20,7 @@ def rows_of(batches: list[np.ndarray]) -> list[int]:
 
 @pytest.mark.parametrize(
     ("rows", "size", "sizes"),
-    [
-        (34, 16, [16, 16, 2]),
-        (32, 16, [16, 16]),
-        (33, 16, [16, 17]),
-        (17, 16, [17]),
-        (3, 1, [1] * 3),
-    ],
+    [(34, 16, [16, 16, 2]), (32, 16, [16, 16]), (33, 16, [16, 17]), (17, 16, [17]), (3, 1, [1, 1, 1])],
 )
 def test_the_last_batch_holds_the_rest_and_a_row_that_would_be_alone_joins_the_one_before(
     rows: int, size: int, sizes: list[int]

@@ -59,8 +59,6 @@ def test_a_file_of_the_hub_is_read_by_our_own_readers(tmp_path: Path, monkeypatc
 @pytest.fixture
 def hub_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A data set owner/name with class labels, prepared as `datasets` keeps it, offline."""
-    import datasets
-
     cache = tmp_path / "datasets"
     folder = cache / "owner___name" / "default" / "0.0.0" / ("0" * 40)
     names = datasets.ClassLabel(names=["entailment", "neutral", "contradiction"])

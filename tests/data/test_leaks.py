@@ -18,14 +18,8 @@ from contrastcli.settings.sections import Data, Dev, Metric
 from support.command import Contrast, refused, sentences, train
 from support.tables import texts
 
-ROWS = Examples(
-    "triplets",
-    texts(
-        anchor=["How do I pay?", "b", "c", "d"], positive=["p", "q", "By  card\t", "s"], negative=["", "x", "y", "z"]
-    ),
-    None,
-    "rows",
-)
+VIEWS = {"anchor": ["How do I pay?", "b", "c", "d"], "positive": ["p", "q", "By  card\t", "s"]}
+ROWS = Examples("triplets", texts(**VIEWS, negative=["", "x", "y", "z"]), None, "rows")
 DEV = ["how do i PAY?", "by card", "unseen", ""]
 
 
