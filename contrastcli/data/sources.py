@@ -39,9 +39,6 @@ STARTER = Path(__file__).parent.parent / "starter"
 
 Split = Literal["train", "validation"]
 
-SENTEVAL_FOLDERS = ("", "downstream", "data/downstream")
-"""Where SentEval's own checkout keeps its sets."""
-
 _NAMES: Mapping[Split, tuple[str, ...]] = {"train": ("starter",), "validation": ("stsb", "starter", "none")}
 SENTEVAL = "senteval:"
 SPLIT = "split:"
@@ -204,7 +201,7 @@ def named_senteval() -> Path | None:
 def senteval_places(folder: Path) -> list[Path]:
     """Where SentEval's sets may be: in the folder, where its own checkout has them, or in any folder in it."""
     below = sorted(folder.glob("*/")) if os.path.isdir(folder) else []
-    return [*(folder / usual for usual in SENTEVAL_FOLDERS), *below]
+    return [folder, folder / "downstream", folder / "data" / "downstream", *below]
 
 
 def stsb_file(folder: Path, split: Split) -> Path:
