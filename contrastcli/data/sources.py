@@ -242,19 +242,15 @@ def _near(name: str, split: Split) -> str:
     path = Path(os.path.expanduser(name))
     if not os.path.isdir(path.parent):
         return f"there is no folder {path.parent} either; a data set of the hub is written hf:owner/name"
-    names = sorted(name for name in os.listdir(path.parent) if format_of(Path(name)))
-    # Without the endings, which are alike where the names are not.
-    stems = [name.partition(".")[0].lower() for name in names]
-    near, nearer = (difflib.get_close_matches(path.name.partition(".")[0].lower(), stems, 9, at) for at in (0.6, 0.7))
-    # Of another ending only what is nearer.
-    alike = [(one, near if one.endswith(path.suffix) else nearer) for one in names]
-    close = [
-        os.path.join(os.path.dirname(name), one)
-        for (one, known), stem in zip(alike, stems, strict=True)
-        if stem in known
-    ]
+    folder, names = os.path.dirname(name), sorted(one for one in os.listdir(path.parent) if format_of(Path(one)))
     if "*" in path.name and (several := fnmatch.filter(names, path.name)):
-        return f"write them with commas: {','.join(os.path.join(os.path.dirname(name), one) for one in several[:20])}"
+        return f"write them with commas: {','.join(os.path.join(folder, one) for one in several[:20])}"
+    # Without the endings, which are alike where the names are not.
+    stem, *stems = (one.partition(".")[0].lower() for one in (path.name, *names))
+    near, nearer = (difflib.get_close_matches(stem, stems, 9, at) for at in (0.6, 0.7))
+    # Of another ending only what is nearer.
+    fitting = (near if one.endswith(path.suffix) else nearer for one in names)
+    close = [os.path.join(folder, one) for one, its, known in zip(names, stems, fitting, strict=True) if its in known]
     if not format_of(path):
         close = difflib.get_close_matches(name.lower(), _NAMES[split], 1) + close
     if close:
