@@ -183,19 +183,18 @@ def check_leaks(train: Examples, texts: Iterable[str], leaks: Literal["note", "d
     if not first_spelling:
         return train
     shown = ", ".join(map(_excerpt, list(first_spelling.values())[:_SHOWN_TEXTS]))
-    count = int((~is_clean).sum())
+    shown += f" and {len(first_spelling) - _SHOWN_TEXTS:,} more" if len(first_spelling) > _SHOWN_TEXTS else ""
     where = f", {only_negative.sum():,} of them in a negative alone" if only_negative.any() else ""
-    what = f"{count:,} of {len(train):,} training rows hold a text of the dev set{where}: {shown}"
-    more = f" and {len(first_spelling) - _SHOWN_TEXTS:,} more" if len(first_spelling) > _SHOWN_TEXTS else ""
+    what = f"{(~is_clean).sum():,} of {len(train):,} training rows hold a text of the dev set{where}: {shown}"
     if leaks == "note":
-        return replace(train, notes=(*train.notes, f"{what}{more}; --leaks drop leaves these rows out"))
+        return replace(train, notes=(*train.notes, f"{what}; --leaks drop leaves these rows out"))
     if leaks == "error":
         remedies = "name other dev data", Use("--leaks", "drop", "leave these rows out with")
-        raise DataError(what + more, remedies, key="data.leaks")
-    if len(train) - count < 2:
-        what = f"{what}{more}; without them too few are left to train on"
+        raise DataError(what, remedies, key="data.leaks")
+    if is_clean.sum() < 2:
+        what = f"{what}; without them too few are left to train on"
         raise DataError(what, ["name other dev data", Use("--leaks", "note", "train on these rows with")])
-    return train.take(is_clean, (f"{what}{more}; they were dropped",))
+    return train.take(is_clean, (f"{what}; they were dropped",))
 
 
 def _leaks(rows: Examples, texts: Iterable[str]) -> Iterator[tuple[str, int, str]]:
