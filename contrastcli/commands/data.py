@@ -218,9 +218,8 @@ def _read_words(words: str, rows: int) -> set[str | int]:
             read.add(int(word) if word.isdecimal() else word)
     for one in read:
         if isinstance(one, str) and one not in KINDS:
-            raise UsageError(
-                f"'{one}' is neither a kind of rows nor the number of one", nearest(our_name(one, "--drop"), KINDS)
-            )
+            hint = nearest(our_name(one, "--drop"), KINDS)
+            raise UsageError(f"'{one}' is neither a kind of rows nor the number of one", hint)
         if isinstance(one, int) and not 1 <= one <= rows:
             raise UsageError(f"there is no row {one:,}", f"the rows are 1 to {rows:,}")
     return read
@@ -278,13 +277,8 @@ def _ask(seen: Inspection, ref: ModelRef) -> None:
     if "positive" in rows.views and rows.form not in ("labelled", "scored"):
         with console.progress() as advance:
             seen.others = other_positives(rows, encoder, partial(advance, "encoding"), _NEIGHBOURS)
-        seen.add(
-            "false-negative",
-            (
-                Finding(row, f"another positive is nearer to both, by {by:.2f} in cosine", other, by)
-                for row, other, by in seen.others.false_negatives()
-            ),
-        )
+        nearer, why = seen.others.false_negatives(), "another positive is nearer to both, by {:.2f} in cosine"
+        seen.add("false-negative", (Finding(row, why.format(by), other, by) for row, other, by in nearer))
 
 
 def _write(output: Path, seen: Inspection, reasons: Mapping[int, Sequence[str]]) -> None:

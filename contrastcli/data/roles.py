@@ -402,9 +402,7 @@ def label_names(text: str) -> dict[str, int]:
 def labels(frame: Frame, column: str, names: Mapping[str, int], blank: Blank) -> list[int | None]:
     """A column of labels as 0, 1 and 2, None for a row without a gold label. `names` are added to the known words.
 
-    A blank one is none if `blank` is "drop".
-
-    Raises DataError for other words, and for numbers that `names` does not explain.
+    A blank one is none if `blank` is "drop". Raises DataError for other words and numbers than `names` explains.
     """
     no_gold = _NO_GOLD | _BLANK if blank == "drop" else _NO_GOLD
     # Parquet gives integers with gaps as floats.

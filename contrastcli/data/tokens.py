@@ -128,7 +128,6 @@ class Tokenizer:
     """The tokenizer of a model folder, with ids of special tokens, −1 without one.
 
     Without a pad token texts are padded with the one that ends them, as decoders have it, or else with the id 0.
-
     With `lowercase` it lowers the case of texts first. A `suffix`, in which [MASK] is its own mask token, comes after
     every text. A `bare` one adds no special tokens. Raises DataError where the folder has no readable tokenizer, or no
     mask token for the suffix.

@@ -67,9 +67,8 @@ def _our_options(ctx: click.Context, words: Sequence[str]) -> tuple[list[str], s
     ours = {word: meant for word, value in values.items() if (meant := _our_option(word, known, command, value))}
     options = " and ".join(meant for meant in ours.values() if meant.startswith("-"))
     parts = [word.partition("=") for word in words]
-    rest = [
-        *filter(None, (value if ours.get(name) == "VALUE" else name + equals + value for name, equals, value in parts))
-    ]
+    rest = [value if ours.get(name) == "VALUE" else name + equals + value for name, equals, value in parts]
+    rest = [word for word in rest if word]
     alone = _line(ctx, rest)
     if not _fits(ctx, rest):
         others, _ = _split(words, [option for option, to in ours.items() if to == "VALUE"])
