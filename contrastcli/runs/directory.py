@@ -134,14 +134,7 @@ class Run:
 
     def follow(self) -> Iterator[Event | None]:
         """Its events as they are written, until it ends; None whenever there is nothing new."""
-        ended = False
-        for event in event_file.follow(self.events_path):
-            if event is None and ended:
-                return
-            # Its last events may have been written after the read that found nothing.
-            ended = event is None and self.status().ended
-            if not ended:
-                yield event
+        return event_file.follow(self.events_path, lambda: self.status().ended)
 
     def status(self, events: Digest | None = None) -> Status:
         """Its state and latest numbers, from a digest of its events, which is read if it is not given."""

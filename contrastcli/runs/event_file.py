@@ -117,8 +117,7 @@ def read_from_end(path: Path, patterns: Callable[[], list[bytes]]) -> Iterator[E
     """
     if path.exists():
         check_regular(path)
-        events = map(decode, _lines_from_end(path, patterns))
-        yield from current_from_end(event for event in events if event is not None)
+        yield from current_from_end(filter(None, map(decode, _lines_from_end(path, patterns))))
 
 
 def _lines_from_end(path: Path, patterns: Callable[[], list[bytes]]) -> Iterator[bytes]:
@@ -154,18 +153,20 @@ def _lines_with(patterns: Callable[[], list[bytes]], data: bytes) -> Iterator[by
         end = start
 
 
-def follow(path: Path) -> Iterator[Event | None]:
-    """Events as they are written, from the first on; None whenever there is nothing new.
+def follow(path: Path, has_ended: Callable[[], bool]) -> Iterator[Event | None]:
+    """Events as they are written, from the first on, until the end of the run; None whenever there is nothing new.
 
     The file need not exist yet.
     """
-    position = 0
+    position, ended = 0, False
     while True:
         lines, position = read_lines(path, position, LONGEST_LINE_BYTES)
-        for line in lines:
-            if (event := decode(line)) is not None:
-                yield event
-        if not lines:
+        yield from filter(None, map(decode, lines))
+        if ended and not lines:
+            return
+        # The last events may have been written after the read that found nothing.
+        ended = not lines and has_ended()
+        if not lines and not ended:
             yield None
             time.sleep(POLL_SECONDS)
 

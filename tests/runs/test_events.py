@@ -114,7 +114,7 @@ def test_follow_yields_what_another_process_appends(path: Path) -> None:
         "    write(Note(step=step, text='from afar'))\n"
         "    time.sleep(0.02)\n"
     )
-    events = follow(path)
+    events = follow(path, lambda: False)
     assert next(events) is None  # the file does not exist yet
     with subprocess.Popen([sys.executable, "-c", program, str(path)]):
         seen = list(islice((event for event in events if event is not None), 5))
@@ -124,7 +124,7 @@ def test_follow_yields_what_another_process_appends(path: Path) -> None:
 
 def test_follow_waits_for_the_rest_of_a_line(path: Path) -> None:
     path.write_bytes(b'{"event":"note","step":1,"text":"a"}\n{"event":"note","st')
-    events = follow(path)
+    events = follow(path, lambda: False)
     assert next(events) == Note(step=1, text="a")
     assert next(events) is None
     with open(path, "ab") as file:
@@ -134,7 +134,7 @@ def test_follow_waits_for_the_rest_of_a_line(path: Path) -> None:
 
 def test_follow_continues_after_a_torn_line_was_cut(path: Path) -> None:
     path.write_bytes(b'{"event":"note","step":1,"text":"a"}\n{"event":"note","st')
-    events = follow(path)
+    events = follow(path, lambda: False)
     assert [next(events), next(events)] == [Note(step=1, text="a"), None]
     write(path, Note(step=7, time=9.0, text="resumed"))
     assert next(events) == Note(step=7, time=9.0, text="resumed")
@@ -187,7 +187,7 @@ def test_a_line_too_long_for_an_event_is_passed_over_from_either_end(path: Path,
         file.write(bytes(2 << 20) + end)
     assert read(path) == [first, second]
     assert list(read_from_end(path, lambda: [b"{"])) == [second, first]
-    assert [event for event in islice(follow(path), 3) if event] == [first, second]
+    assert [event for event in islice(follow(path, lambda: False), 3) if event] == [first, second]
 
 
 @pytest.mark.parametrize("length", [1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, 3 * BLOCK_BYTES])
