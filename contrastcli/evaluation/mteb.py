@@ -24,22 +24,13 @@ if TYPE_CHECKING:
     from mteb.models import ModelMeta
 
 
-def _find(tasks: Sequence[str], options: Options) -> dict[str, Callable[[], AbsTask]]:
-    """Tasks, which read their data and cache their results themselves.
+def find(names: Sequence[str], options: Options) -> dict[str, Callable[[], AbsTask]]:
+    """Tasks, also those of benchmarks, by their own names. They read their data and cache their results themselves.
 
-    Raises UsageError without the package, without the name of a task, or for one that it does not know.
+    Raises UsageError without the package, without names, for unknown ones, and for tasks of other data than texts.
     """
-    if not tasks:
+    if not names:
         raise UsageError("MTEB has hundreds of tasks", "say which: --task STS12,TwentyNewsgroupsClustering.v2")
-    by_name = find(tasks)
-    return {name: partial(by_name.__getitem__, name) for name in by_name}
-
-
-def find(names: Iterable[str]) -> dict[str, AbsTask]:
-    """The tasks with these names and those of benchmarks with these names, by their own names.
-
-    Raises UsageError for unknown names, and for tasks of other data than texts.
-    """
     try:
         import mteb
     except ImportError:
@@ -56,7 +47,7 @@ def find(names: Iterable[str]) -> dict[str, AbsTask]:
     for name, task in by_name.items():
         if set(task.metadata.modalities) != {"text"}:
             raise UsageError(f"the task '{name}' does not take texts", "leave it out")
-    return by_name
+    return {name: partial(by_name.__getitem__, name) for name in by_name}
 
 
 def _folder(context: SuiteContext) -> Path:
@@ -137,4 +128,4 @@ class Encoder:
         return torch.from_numpy(cosine(np.asarray(first), np.asarray(second)))
 
 
-PROCEDURE = Procedure(_find, _score, _protocol)
+PROCEDURE = Procedure(find, _score, _protocol)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,8 @@ Measure = Callable[..., SuiteResult]
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Measure:
     def measure_on(subject: Subject, *tasks: AbsTask, fresh: bool = False) -> SuiteResult:
-        monkeypatch.setattr(suite, "find", lambda names: {one.metadata.name: one for one in tasks})
+        readers = {one.metadata.name: (lambda task=one: task) for one in tasks}
+        monkeypatch.setattr(suite, "PROCEDURE", replace(suite.PROCEDURE, find=lambda names, options: readers))
         return measure(MTEB, subject, Options(tasks=("local",), out=tmp_path, fresh=fresh))
 
     return measure_on
@@ -112,9 +114,9 @@ def test_a_task_that_fails_is_named_and_the_others_are_run(measured: Measure) ->
 
 def test_tasks_and_benchmarks_are_found_by_mtebs_names_though_some_hold_a_comma() -> None:
     pytest.importorskip("mteb")
-    found = suite.find(["STS13", "Banking77Classification", "STS13"])
+    found = suite.find(["STS13", "Banking77Classification", "STS13"], Options())
     assert list(found) == ["STS13", "Banking77Classification"]
-    asked = suite.find(check_tasks("MTEB(eng, v1),STS22.v2", [MTEB]))
+    asked = suite.find(check_tasks("MTEB(eng, v1),STS22.v2", [MTEB]), Options())
     assert {"STS12", "SICK-R", "AmazonCounterfactualClassification", "STS22.v2"} <= asked.keys() and len(asked) == 57
 
 
