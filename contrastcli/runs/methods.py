@@ -58,18 +58,14 @@ def told_apart(members: Sequence[Member]) -> list[Member]:
     """The same runs; where some read other rows by the same name, read alike, the names of their data say which."""
     told = list(members)
     for key in ("data.train", "dev.data"):
-        read = [_read(one, key) for one in members]
-        names: dict[Identity, Value] = {}  # the first of several paths
-        rows: dict[Identity, set[str]] = {}
-        for one, how in zip(members, read, strict=True):
-            names.setdefault(how, one.settings.get(key, ""))
-            rows.setdefault(how, set()).add(one.rows.get(key, ""))
-        told = [
-            replace(one, settings={**one.settings, key: f"{names[how]} ({own[:8]})"})
-            if (own := one.rows.get(key)) and len(rows[how] - {""}) > 1
-            else one
-            for one, how in zip(told, read, strict=True)
-        ]
+        alike: dict[Identity, list[int]] = {}
+        for n, one in enumerate(members):
+            alike.setdefault(_read(one, key), []).append(n)
+        for numbers in alike.values():
+            rows = {n: own for n in numbers if (own := members[n].rows.get(key))}
+            name = members[numbers[0]].settings.get(key, "")  # the first of several paths
+            for n, own in rows.items() if len(set(rows.values())) > 1 else ():
+                told[n] = replace(told[n], settings={**told[n].settings, key: f"{name} ({own[:8]})"})
     return told
 
 
