@@ -66,24 +66,25 @@ def read(folder: Path, task: str) -> Labelled:
     path = _file(folder, task)
     if path is None:
         raise DataError(f"{folder} has no file of {task}", _HINT)
-    labels, texts = {}, {}
     lines = dict(read_lines(path, latin=True))
     gold = path.with_name(f"{path.stem}{_GOLD}{path.suffix}")
     if gold.is_file():
-        texts, labels = lines, dict(read_lines(gold, latin=True))
-        if texts.keys() != labels.keys():
-            line = min(texts.keys() ^ labels.keys())
-            raise DataError(f"{path} and {gold.name}: only one of them has a line {line} that is not blank", _HINT)
+        classes = dict(read_lines(gold, latin=True))
+        if lines.keys() != classes.keys():
+            number = min(lines.keys() ^ classes.keys())
+            raise DataError(f"{path} and {gold.name}: only one of them has a line {number} that is not blank", _HINT)
+        rows = [(classes[number], text) for number, text in lines.items()]
     else:
-        for number, line_text in lines.items():
-            label, tab, text = line_text.partition("\t")
-            if not tab or not text.strip():
-                raise DataError(f"{path}, line {number}: not a label, a tab and a text: {line_text!r:.60}", _HINT)
-            labels[number], texts[number] = label.strip(), text
-    names, numbers = np.unique(np.array([labels[line] for line in texts]), return_inverse=True)
+        rows = []
+        for number, line in lines.items():
+            label, _, text = line.partition("\t")
+            if not text.strip():
+                raise DataError(f"{path}, line {number}: not a label, a tab and a text: {line!r:.60}", _HINT)
+            rows.append((label.strip(), text))
+    names, numbers = np.unique([label for label, _ in rows], return_inverse=True)
     if len(names) < 2:
         raise DataError(f"{path} has fewer than two classes", _HINT)
-    return Labelled([" ".join(text.split()) for text in texts.values()], [], numbers.tolist())
+    return Labelled([" ".join(text.split()) for _, text in rows], [], numbers.tolist())
 
 
 def _score(context: SuiteContext, task: str, data: Labelled) -> TaskScores:
