@@ -1,7 +1,6 @@
 """Measure models by name, and write their scores to the directory of a run and to a folder."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -44,6 +43,11 @@ def evaluate(
     keep = partial(_keep, paths, path)
     keep(lambda place: make_folder(place.parent))
     keep(partial(forget_suites, vectors=subject.fingerprint))
+
+    def write(result: SuiteResult) -> None:
+        if result.tasks:
+            keep(partial(add_scores, more=Scores(model, (result,), dim).to_json()))
+
     for suite in suites:
         if suite.tasks and not suite.select(options.tasks):
             continue
@@ -51,7 +55,6 @@ def evaluate(
         adds = options.names(suite) and (suite.tasks or not suite.averages)
         known = read_scores(path).get("suites", {}).get(suite.name, {}) if adds else {}
         same = known.get("vectors") == subject.fingerprint
-        write = partial(_write, Scores(model, (), dim), keep)
         results.append(measure(suite, subject, options, write, known if same else {}))
     return Scores(model, tuple(results), dim)
 
@@ -66,12 +69,6 @@ def _keep(paths: list[Path], own: Path, change: Callable[[Path], None]) -> None:
                 raise
             paths.remove(own)
             narrate(f"note: {error.what}, so that no scores are kept there; --out DIR keeps them")
-
-
-def _write(scores: Scores, keep: Callable[[Callable[[Path], None]], None], result: SuiteResult) -> None:
-    """Put the result of a suite into files of scores. Raises RunError."""
-    if result.tasks:
-        keep(partial(add_scores, more=replace(scores, results=(result,)).to_json()))
 
 
 def check_model(name: str, runs_dir: Path | None = None) -> None:

@@ -8,7 +8,6 @@ MISSING = "–"
 """Shown for a missing value."""
 _LARGE = 1e6
 
-
 LENGTH = 200
 """Characters of a text in an event, at most."""
 
