@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
-from contrastcli.runs.event_file import BLOCK_BYTES, EventWriter, current_from_end, follow, read, read_from_end
+from contrastcli.runs.event_file import BLOCK_BYTES, EventWriter, follow, read, read_from_end
 from contrastcli.runs.events import Done, Note, Progress, Saved, Started, Verdict, decode, encode
 from contrastcli.runs.measured import Angles, Evaluated, Step
 from contrastcli.runs.verdict import Change
@@ -87,23 +87,6 @@ def test_unknown_fields_are_skipped_and_spaces_and_order_do_not_matter() -> None
     assert event == Note(step=2, text="x")
 
 
-def test_a_resume_makes_later_events_and_the_earlier_end_void(path: Path) -> None:
-    steps = [Note(step=step, text="first") for step in (100, 120, 130)]
-    resumed = started(step=120, resumed_from=120)
-    write(path, started(), *steps, Done(step=130, status="stopped", code=0), resumed, Note(step=130, text="second"))
-    kept = [(event.step, getattr(event, "text", "started")) for event in read(path)]
-    assert kept == [(0, "started"), (100, "first"), (120, "first"), (120, "started"), (130, "second")]
-
-
-def test_a_resume_takes_back_the_verdict(path: Path) -> None:
-    change = Change(before=0.5, after=0.7, low=0.1, high=0.3)
-    verdict = Verdict(step=120, time=9.0, base="starter", best_step=60, change=change)
-    write(path, started(), verdict)
-    assert verdict in read(path)
-    write(path, started(step=120, resumed_from=120))
-    assert verdict not in read(path)
-
-
 def test_follow_yields_what_another_process_appends(path: Path) -> None:
     program = (
         "import pathlib, sys, time\n"
@@ -122,22 +105,17 @@ def test_follow_yields_what_another_process_appends(path: Path) -> None:
     assert [event.step for event in seen] == list(range(5))
 
 
-def test_follow_waits_for_the_rest_of_a_line(path: Path) -> None:
-    path.write_bytes(b'{"event":"note","step":1,"text":"a"}\n{"event":"note","st')
-    events = follow(path, lambda: False)
-    assert next(events) == Note(step=1, text="a")
-    assert next(events) is None
-    with open(path, "ab") as file:
-        file.write(b'ep":2,"text":"b"}\n')
-    assert next(events) == Note(step=2, text="b")
-
-
-def test_follow_continues_after_a_torn_line_was_cut(path: Path) -> None:
+def test_follow_waits_for_the_rest_of_a_line_and_continues_after_a_torn_one_was_cut(path: Path) -> None:
     path.write_bytes(b'{"event":"note","step":1,"text":"a"}\n{"event":"note","st')
     events = follow(path, lambda: False)
     assert [next(events), next(events)] == [Note(step=1, text="a"), None]
-    write(path, Note(step=7, time=9.0, text="resumed"))
-    assert next(events) == Note(step=7, time=9.0, text="resumed")
+    with open(path, "ab") as file:
+        file.write(b'ep":2,"text":"b"}\n{"event":"no')
+    assert [next(events), next(events)] == [Note(step=2, text="b"), None]
+    assert write(path, Note(step=7, text="resumed")) == [next(events)]
+
+
+VERDICT = Verdict(step=0, base="starter", best_step=0, change=Change(before=0.5, after=0.7, low=0.1, high=0.3))
 
 
 def random_history(seed: int) -> list[Event]:
@@ -149,7 +127,7 @@ def random_history(seed: int) -> list[Event]:
         step += draw.randrange(3)
         if draw.random() < 0.2:
             if draw.random() < 0.5:
-                events.append(Done(step=step, status="stopped", code=0))
+                events += [VERDICT, Done(step=step, status="stopped", code=0)]
             step = draw.randrange(step + 1)
             events.append(started(step=step, resumed_from=step))
         else:
@@ -157,23 +135,17 @@ def random_history(seed: int) -> list[Event]:
     return events
 
 
-def test_a_run_reads_the_same_from_either_end(path: Path) -> None:
+def test_an_event_is_void_where_a_later_resume_began_before_it_and_with_it_ends_and_verdicts(path: Path) -> None:
     for seed in range(50):
         path.unlink(missing_ok=True)
-        write(path, *random_history(seed))
-        assert list(read_from_end(path, lambda: [b"{"]))[::-1] == read(path), seed
-
-
-def test_an_event_is_void_where_a_later_resume_began_before_it() -> None:
-    for seed in range(50):
-        events = random_history(seed)
+        events = write(path, *random_history(seed))
         resumes = [(n, e.resumed_from) for n, e in enumerate(events) if isinstance(e, Started) and n]
         valid = [
             event
             for n, event in enumerate(events)
-            if all(event.step <= (start or 0) and not isinstance(event, Done) for later, start in resumes if later > n)
+            if all(event.step <= (at or 0) and not isinstance(event, Done | Verdict) for m, at in resumes if m > n)
         ]
-        assert list(current_from_end(reversed(events)))[::-1] == valid, seed
+        assert read(path) == valid == list(read_from_end(path, lambda: [b"{"]))[::-1], seed
 
 
 @pytest.mark.parametrize("end", [b"\n", b""])
