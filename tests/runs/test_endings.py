@@ -1,7 +1,6 @@
 """How a run ends other than well: signals, divergence, errors; and what it leaves."""
 
 import contextlib
-import errno
 import json
 import math
 import os
@@ -27,6 +26,7 @@ from contrastcli.training import angles, loop, optim, setup
 from contrastcli.training.auxiliaries.auxiliary import AuxiliaryContext
 from support.command import LABELLED, Contrast, refused
 from support.command import train as train_command
+from support.disks import full_disk
 from support.tiny import Tiny, on_step, told, train
 from support.waiting import wait_until
 
@@ -287,11 +287,8 @@ def test_a_diverging_run_ends_before_the_negatives_of_its_batch_are_replaced(tin
 def test_a_run_that_diverges_on_a_full_disk_says_both_and_how_to_go_on(
     tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, data: bytes) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-
     run = tiny.run(place.parent / "my runs" / "one")
-    monkeypatch.setattr(loop, "atomic_write", full)
+    monkeypatch.setattr(loop, "atomic_write", full_disk)
     with pytest.raises(DivergedError, match="its batch could not be written: No space left") as raised:
         train(run)
     assert f"contrast train --config '{run.config_path}' --lr 0.0001" in raised.value.hint

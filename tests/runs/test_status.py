@@ -1,6 +1,5 @@
 """The state of a run, and the process that trains it: locks, stopping, waiting, launching."""
 
-import errno
 import os
 import socket
 import subprocess
@@ -21,6 +20,7 @@ from contrastcli.runs.events import Done, Note, Progress, decode
 from contrastcli.runs.measured import Angles, Evaluated, Step
 from contrastcli.runs.process import hold, launch, request_stop, wait_for_end
 from contrastcli.runs.status import Writer, read_writer, this_process
+from support.disks import full_disk
 from support.events import started
 from support.settings import config
 from support.signs import DEAD, ELSEWHERE, age, beat, evaluated, say, step_at
@@ -168,16 +168,6 @@ def test_a_torn_last_line_neither_counts_nor_hides_the_status(run: Run, end: str
     assert run.status().step == 10
 
 
-def test_who_trains_shows_signs_of_life_and_leaves_none_behind(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "HEARTBEAT", 0.01)
-    with hold(run) as me:
-        say(run, started(me))
-        os.utime(run.alive_path, (0, 0))
-        wait_until(lambda: run.alive_path.stat().st_mtime > 0)
-        assert run.status().state == "running"
-    assert not run.alive_path.exists()
-
-
 def test_each_heartbeat_tells_the_step_between_two_that_are_logged(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "HEARTBEAT", 0.01)
     with hold(run) as me:
@@ -238,7 +228,7 @@ def test_a_requested_stop_is_seen(run: Run) -> None:
         request_stop(run)
         assert run.stop_path.exists()
         say(run, Done(step=11, status="stopped", code=0))
-    assert not run.stop_path.exists()
+    assert not run.stop_path.exists() and not run.alive_path.exists()
     assert wait_for_end(run, timeout=0.0).state == "stopped"
     request_stop(run)
     assert not run.stop_path.exists(), "what has ended needs none"
@@ -324,10 +314,7 @@ def test_a_launched_process_that_still_loads_is_starting(run: Run) -> None:
 def test_a_process_that_was_launched_is_not_given_up_for_want_of_room(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, data: bytes) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-
-    monkeypatch.setattr(process, "atomic_write", full)
+    monkeypatch.setattr(process, "atomic_write", full_disk)
     pid = launch(run, [], command=[sys.executable, "-c", "import time; time.sleep(60)"])
     psutil.Process(pid).kill()
 
