@@ -2,7 +2,6 @@
 
 import json
 import statistics
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,6 +33,12 @@ from support.transfer_files import (
 )
 
 Floats = NDArray[np.floating]
+
+
+def vectors_of(encode: HalfKnowing, name: str, classes: int, count: int) -> tuple[Floats, Floats]:
+    """The vectors (N, d) of so many texts of each class of a file, and their classes (N,)."""
+    rows = [encode.vector(text) for label in range(classes) for text in texts(name, label, count)]
+    return np.stack(rows), np.repeat(range(classes), count)
 
 
 def exact(x: Floats, y: Floats, c: float) -> LogisticRegression:
@@ -73,8 +78,7 @@ def test_a_task_without_splits_has_folds_whose_c_is_chosen_by_folds_within(tmp_p
     write_polarity(tmp_path, "CR", 30)
     encode = HalfKnowing()
     result = measured(TRANSFER, encode, tmp_path, "CR").tasks["CR"]
-    x = np.stack([encode.vector(text) for label in (0, 1) for text in texts("CR", label, 30)])
-    y = np.repeat([0, 1], 30)
+    x, y = vectors_of(encode, "CR", 2, 30)
     scores = []
     for train, test in folds(y):
         c = best_c(x[train], y[train], range(-2, 4))
@@ -88,29 +92,24 @@ def test_a_task_with_a_test_set_has_its_c_chosen_by_folds_of_the_training_set(tm
     write_trec(tmp_path, (25, 20))
     encode = HalfKnowing()
     result = measured(TRANSFER, encode, tmp_path, "TREC").tasks["TREC"]
-    x, tests = (
-        np.stack([encode.vector(text) for label in range(6) for text in texts(name, label, count)])
-        for name, count in (("train_5500.label", 25), ("TREC_10.label", 20))
-    )
-    y = np.repeat(range(6), 25)
+    x, y = vectors_of(encode, "train_5500.label", 6, 25)
     several = [LogisticRegression(C=2.0**power, max_iter=5000, tol=1e-7) for power in range(-1, 6)]
     means = [round(np.mean([m.fit(x[a], y[a]).score(x[b], y[b]) for a, b in folds(y)]), 4) for m in several]
     best = several[means.index(max(means))].fit(x, y)
-    assert result["accuracy"] == pytest.approx(100 * best.score(tests, np.repeat(range(6), 20)), abs=1e-6)
+    tested = vectors_of(encode, "TREC_10.label", 6, 20)
+    assert result["accuracy"] == pytest.approx(100 * best.score(*tested), abs=1e-6)
 
 
 def test_sst_has_its_c_chosen_by_the_dev_set(tmp_path: Path) -> None:
     write_sst2(tmp_path, (30, 40, 50))
     encode = HalfKnowing(0.6)
     result = measured(TRANSFER, encode, tmp_path, "SST2").tasks["SST2"]
-    x, dev, tests = (
-        np.stack([encode.vector(text) for label in (0, 1) for text in texts(f"sst {split}", label, count)])
-        for split, count in (("train", 30), ("dev", 40), ("test", 50))
-    )
-    models = [exact(x, np.repeat([0, 1], 30), 2.0**power) for power in range(-2, 4)]
-    scores = [model.score(dev, np.repeat([0, 1], 40)) for model in models]
+    counts = {"train": 30, "dev": 40, "test": 50}
+    train, dev, test = (vectors_of(encode, f"sst {split}", 2, count) for split, count in counts.items())
+    models = [exact(*train, 2.0**power) for power in range(-2, 4)]
+    scores = [model.score(*dev) for model in models]
     best = models[scores.index(max(scores))]
-    assert result["accuracy"] == pytest.approx(100 * best.score(tests, np.repeat([0, 1], 50)), abs=1e-6)
+    assert result["accuracy"] == pytest.approx(100 * best.score(*test), abs=1e-6)
     assert (result["rows"], result["expected"], result["partial"]) == (240, 70042, True)
 
 
@@ -240,73 +239,28 @@ def test_a_bad_row_is_named_by_file_and_number(tmp_path: Path, content: bytes, n
     assert f"sentiment-test, {named}" in raised.value.what and raised.value.hint
 
 
-class Recorder:
-    """Stands in for the classifier: what it was trained and tested on."""
-
-    def __init__(self) -> None:
-        self.trained: list[Counter[int]] = []
-        self.tested: list[int] = []
-        self.rows: list[bytes] = []
-
-    def fit(self, x: Floats, y: list[int], c: float) -> "Recorder":
-        assert len(x) == len(y) and c == 1
-        self.trained.append(Counter(y))
-        self.rows.append(x.tobytes())
-        return self
-
-    def score(self, x: Floats, y: list[int]) -> float:
-        self.tested.append(len(y))
-        return (0.5, 0.6, 0.7, 0.8, 0.95)[len(self.tested) - 1]
-
-
-@pytest.fixture
-def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    recorder = Recorder()
-    monkeypatch.setattr(transfer, "fit", recorder.fit)
-    return recorder
-
-
-def test_five_different_sets_of_sixteen_rows_a_class_are_tested_on_the_rest(tmp_path: Path, recorder: Recorder) -> None:
-    write_polarity(tmp_path, "MR", 40)
-    measured(FEWSHOT, HalfKnowing(), tmp_path, "MR")
-    assert recorder.trained == [Counter({0: 16, 1: 16})] * 5
-    assert recorder.tested == [80 - 32] * 5
-    assert len(set(recorder.rows)) == 5
-
-
-def test_where_there_is_a_test_set_few_rows_are_tested_on_it(tmp_path: Path, recorder: Recorder) -> None:
+@pytest.mark.parametrize("task", ["CR", "TREC"])
+def test_five_sets_of_sixteen_rows_a_class_are_tested_on_the_rest_or_on_the_test_set(tmp_path: Path, task: str) -> None:
+    write_polarity(tmp_path, "CR", 40)
     write_trec(tmp_path, (40, 7))
     encode = HalfKnowing()
-    measured(FEWSHOT, encode, tmp_path, "TREC")
-    assert recorder.trained == [Counter(dict.fromkeys(range(6), 16))] * 5
-    assert recorder.tested == [42] * 5
-    seen = [text for call in encode.calls for text in call]
-    assert len(seen) == len(set(seen)) < 6 * (40 + 7)  # rows that are never drawn are not encoded
-
-
-def test_mean_and_standard_deviation_are_of_the_five_accuracies(tmp_path: Path, recorder: Recorder) -> None:
-    write_polarity(tmp_path, "SUBJ", 20)
-    result = measured(FEWSHOT, HalfKnowing(), tmp_path, "SUBJ")
-    score, five = result.tasks["SUBJ"], [50.0, 60.0, 70.0, 80.0, 95.0]
-    assert score["accuracies"] == pytest.approx(five)
-    assert (score["mean"], score["sd"]) == pytest.approx((statistics.mean(five), statistics.stdev(five)))
-    row = {"Task": "SUBJ", "Accuracy": "71.00", "SD": "17.46", "Rows": "40", "": "partial, of 10,000"}
-    assert cells(result)["SUBJ"] == row
-
-
-def test_the_classifier_of_few_rows_is_a_plain_logistic_regression(tmp_path: Path) -> None:
-    write_polarity(tmp_path, "CR", 30)
-    encode = HalfKnowing()
-    scores = measured(FEWSHOT, encode, tmp_path, "CR").tasks["CR"]
-    x = np.stack([encode.vector(f"CR {i} #{label}") for label in (0, 1) for i in range(30)])
-    y = np.repeat([0, 1], 30)
+    result = measured(FEWSHOT, encode, tmp_path, task)
+    x, y = vectors_of(encode, "CR", 2, 40) if task == "CR" else vectors_of(encode, "train_5500.label", 6, 40)
     accuracies = []
     for seed in range(5):
         generator = np.random.default_rng(seed)
-        drawn = np.concatenate([generator.choice(30, 16, replace=False) + 30 * label for label in (0, 1)])
-        rest = [row for row in range(60) if row not in drawn]
-        accuracies.append(100 * exact(x[drawn], y[drawn], 1.0).score(x[rest], y[rest]))
+        drawn = np.concatenate([generator.choice(40, 16, replace=False) + 40 * label for label in np.unique(y)])
+        rest = np.setdiff1d(np.arange(len(y)), drawn)
+        tested = (x[rest], y[rest]) if task == "CR" else vectors_of(encode, "TREC_10.label", 6, 7)
+        model = LogisticRegression(max_iter=5000, tol=1e-7).fit(x[drawn], y[drawn])
+        accuracies.append(100 * model.score(*tested))
+    scores, mean, sd = result.tasks[task], statistics.mean(accuracies), statistics.stdev(accuracies)
     assert scores["accuracies"] == pytest.approx(accuracies)
+    assert (scores["mean"], scores["sd"]) == pytest.approx((mean, sd))
+    row = cells(result)[task]
+    assert (row["Accuracy"], row["SD"]) == (f"{mean:.2f}", f"{sd:.2f}")
+    seen = [text for call in encode.calls for text in call]
+    assert len(seen) == len(set(seen)) and (len(seen) < 6 * (40 + 7) or task == "CR"), "only what is used is encoded"
 
 
 def test_few_rows_are_averaged_over_the_papers_seven_tasks(tmp_path: Path) -> None:
