@@ -36,6 +36,7 @@ HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 @pytest.mark.parametrize(
     ("code", "numbers"),
     [
+        (0, []),
         (0, [signal.SIGINT]),
         (75, [signal.SIGTERM]),
         (75, [signal.SIGUSR1]),
@@ -43,17 +44,19 @@ HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
         (75, [signal.SIGUSR1, signal.SIGTERM, signal.SIGTERM, signal.SIGINT]),
     ],
 )
-def test_a_signal_ends_the_step_saves_and_stops_and_watch_tells_a_preemption(
+def test_a_request_or_signal_ends_the_step_saves_and_stops_and_watch_tells_a_preemption(
     tiny: Tiny, tmp_path: Path, contrast: Contrast, code: int, numbers: list[signal.Signals]
 ) -> None:
-    def raise_signals() -> None:
+    def stop() -> None:
         for number in numbers:
             signal.raise_signal(number)
+        if not numbers:
+            run.stop_path.touch()
 
     before = [*map(signal.getsignal, HANDLED)]
     run = tiny.run(tmp_path / "one")
-    assert train(run, on_step(7, raise_signals)) == Done(step=7, status="stopped", code=code)
-    assert run.checkpoints()["last"] == "000007"
+    assert train(run, on_step(7, stop)) == Done(step=7, status="stopped", code=code)
+    assert run.checkpoints()["last"] == "000007" and not run.stop_path.exists()
     assert (run.status().state, run.status().code) == ("stopped", code)
     assert [*map(signal.getsignal, HANDLED)] == before
 
@@ -62,13 +65,6 @@ def test_a_signal_ends_the_step_saves_and_stops_and_watch_tells_a_preemption(
     assert len(re.findall("^step ", answer.err, re.M)) == 1  # the last, not all that was shown while it trained
     assert f"to continue: contrast train --resume {run.path}" in answer.err
     assert train(run) == Done(step=20, status="finished", code=0)
-
-
-def test_a_stop_request_does_the_same(tiny: Tiny, place: Path) -> None:
-    run = tiny.run(place)
-    assert train(run, on_step(5, run.stop_path.touch)) == Done(step=5, status="stopped", code=0)
-    assert not run.stop_path.exists()
-    assert run.checkpoints()["last"] == "000005"
 
 
 def test_the_command_line_outlives_its_terminal_and_stops_cleanly_on_a_signal(tiny: Tiny, tmp_path: Path) -> None:
@@ -119,40 +115,38 @@ def tried_again(*_: object) -> None:
     raise AttributeError("module 'numpy' has no attribute 'nonzero'")
 
 
+def interrupted_import(*_: object) -> None:
+    """What Python makes of a Ctrl-C while a class is made."""
+    raise RuntimeError("Error calling __set_name__ on 'cached_property' instance") from KeyboardInterrupt()
+
+
 @pytest.mark.parametrize(
-    ("function", "library"),
+    ("function", "library", "code", "what"),
     [
-        ("make_plan", lambda *_: signal.raise_signal(signal.SIGTERM)),
-        ("make_plan", swallowed),
-        ("make_plan", tried_again),
-        ("supervise", tried_again),
+        ("make_plan", lambda *_: signal.raise_signal(signal.SIGTERM), 75, "preempted"),
+        ("make_plan", swallowed, 75, "preempted"),
+        ("make_plan", tried_again, 75, "preempted"),
+        ("supervise", tried_again, 75, "preempted"),
+        ("supervise", interrupted_import, 130, "interrupted"),
     ],
 )
-def test_a_preemption_before_training_is_one_whatever_a_library_makes_of_it(
-    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, function: str, library: Callable[..., object]
+def test_a_signal_before_training_is_one_whatever_a_library_makes_of_it_and_leaves_no_run(
+    contrast: Contrast,
+    monkeypatch: pytest.MonkeyPatch,
+    function: str,
+    library: Callable[..., object],
+    code: int,
+    what: str,
 ) -> None:
     monkeypatch.setattr(start, function, library)
-    refused(contrast(*train_command(*LABELLED)), 75, "preempted", "nothing was changed")
-    assert not list(Path().glob("runs/*/config.toml"))
+    refused(contrast(*train_command(*LABELLED)), code, what, "nothing was changed")
+    assert set(os.listdir("runs") if Path("runs").exists() else ()) <= {".gitignore"}
 
 
 def test_a_signal_that_a_library_swallows_before_the_loop_stops_it_there(tiny: Tiny, place: Path) -> None:
     run = tiny.run(place)
     done = train(run, lambda event: swallowed() if isinstance(event, Started) else None)
     assert (done.status, done.code, run.checkpoints()["last"]) == ("stopped", 75, "000000")
-
-
-def interrupted_import(*_: object) -> None:
-    """What Python makes of a Ctrl-C while a class is made."""
-    raise RuntimeError("Error calling __set_name__ on 'cached_property' instance") from KeyboardInterrupt()
-
-
-def test_an_interrupt_while_libraries_load_is_one_too_and_leaves_no_run(
-    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(start, "supervise", interrupted_import)
-    refused(contrast(*train_command(*LABELLED)), 130, "interrupted", "nothing was changed")
-    assert os.listdir("runs") == [".gitignore"]
 
 
 def test_a_preemption_while_torch_loads_is_one(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
