@@ -150,10 +150,10 @@ def load_language_model_head(folder: Path, backbone: Backbone) -> MaskedLMHead:
     if not isinstance(backbone, BertBackbone) or not backbone.config.get("tie_word_embeddings", True):
         what = f"the language-model head of '{backbone.config.get('model_type')}' models is not supported"
         raise DataError(what, [_NO_HEAD, "use a BERT, RoBERTa, DistilBERT, MPNet or ModernBERT backbone"])
-    head, weights = MaskedLMHead(backbone.bert), read_weights(folder)
-    if head.published_names("dense.weight")[0] not in canonical(weights, head.family):
+    head, published = MaskedLMHead(backbone.bert), canonical(read_weights(folder), backbone.bert.family)
+    if head.published_names("dense.weight")[0] not in published:
         raise DataError("the backbone has no language-model head", _NO_HEAD)
-    head.load(weights)
+    head.load(published)
     return head
 
 
@@ -218,13 +218,14 @@ def _shape(folder: Path, config: Mapping[str, Any]) -> Shape:
 
 
 def _load_bert(folder: Path, config: dict[str, Any]) -> BertBackbone:
-    bert, weights = Bert(_shape(folder, config), FAMILIES[config["model_type"]]), read_weights(folder)
+    bert = Bert(_shape(folder, config), FAMILIES[config["model_type"]])
+    published = canonical(read_weights(folder), bert.family)
     try:
-        bert.load(weights)
+        bert.load(published)
     except DataError as error:
         raise DataError(f"{folder / WEIGHTS}: {error.what}", error.hint) from None
-    backbone, published = BertBackbone(config, bert), canonical(weights, bert.family)
     _tell_unused(folder, published, bert.published_state())
+    backbone = BertBackbone(config, bert)
     backbone.pooler = {name: published[name].float().clone() for name in POOLER if name in published}
     return backbone
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from contrastcli.errors import DataError
 from contrastcli.model.bert.cpu import Linear, Packing, add_dropped, attend_near, dropout, is_half, rotate
-from contrastcli.model.bert.families import ACTIVATIONS, Family, Shape, canonical
+from contrastcli.model.bert.families import ACTIVATIONS, Family, Shape
 
 _WEIGHTS_HINT = "use the model.safetensors that belongs to this config.json"
 
@@ -93,9 +93,9 @@ class EncoderLayer(nn.Module):
 class PublishedModule(nn.Module):
     """A module whose weights have other names in published files. They are uninitialised until `load`."""
 
-    def __init__(self, family: Family, published: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(self, published: Mapping[str, tuple[str, ...]]) -> None:
         super().__init__()
-        self.family, self._published = family, published
+        self._published = published
 
     def published_names(self, name: str) -> list[str]:
         """The published names of a parameter; several are rows of one fused matrix."""
@@ -104,12 +104,11 @@ class PublishedModule(nn.Module):
         index, template = (rest[0], f"{head}.{{}}.{rest[1]}") if rest else ("", module)
         return [f"{part.format(index)}.{kind}" for part in self._published[template]]
 
-    def load(self, weights: Mapping[str, Tensor]) -> None:
-        """Load published tensors, under any known spelling and in any float type, as fp32; ignore all others.
+    def load(self, published: Mapping[str, Tensor]) -> None:
+        """Load tensors by their `canonical` names, of any float type, as fp32; ignore all others.
 
         Raises DataError for a tensor that is missing or of another shape.
         """
-        published = canonical(weights, self.family)
         state = {}
         for name, parameter in self.named_parameters():
             names = self.published_names(name)
@@ -138,8 +137,8 @@ class Bert(PublishedModule):
     """The encoder of the BERT family."""
 
     def __init__(self, shape: Shape, family: Family) -> None:
-        super().__init__(family, family.modules)
-        self.shape = shape
+        super().__init__(family.modules)
+        self.shape, self.family = shape, family
         self.words = _Embedding(shape.vocab_size, shape.width, padding_idx=shape.padding)
         unused = shape.padding if family.count_from_padding else None
         has_places = "positions" in family.modules
@@ -220,10 +219,10 @@ class MaskedLMHead(PublishedModule):
     """The pretrained masked-language-model head: dense, activation, LayerNorm, and the tied word embeddings."""
 
     def __init__(self, encoder: Bert) -> None:
-        super().__init__(encoder.family, encoder.family.head)
-        shape = encoder.shape
-        self.activation = ACTIVATIONS[encoder.family.head_activation or shape.activation]
-        has_bias = not encoder.family.pre_norm
+        shape, family = encoder.shape, encoder.family
+        super().__init__(family.head)
+        self.activation = ACTIVATIONS[family.head_activation or shape.activation]
+        has_bias = not family.pre_norm
         self.dense = Linear(shape.width, shape.width, bias=has_bias)
         self.norm = nn.LayerNorm(shape.width, eps=shape.epsilon, bias=has_bias)
         self.bias = nn.Parameter(torch.empty(shape.vocab_size))
