@@ -117,8 +117,8 @@ class SentenceEncoder(nn.Module):
         self,
         ids: Tensor,
         mask: Tensor,
-        first_token: bool,
-        precision: Precision,
+        first_token: bool = False,
+        precision: Precision = "fp32",
         copy: Copy | None = None,
         skipped: Indices | None = None,
     ) -> Tensor:
@@ -126,11 +126,8 @@ class SentenceEncoder(nn.Module):
         with autocast(self.device, precision if copy is None else "fp32"):
             hidden = (copy or self.backbone)(ids, mask, first_token)
         with autocast(self.device, "fp32"):
-            return pool(hidden, self.pooled_tokens(ids, mask), self.contract.pooling, skipped)
-
-    def pooled_tokens(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Of real tokens, given by a mask, those that may be pooled: (B, T)."""
-        return mask & (ids == self.tokenizer.mask_id) if self.contract.pooling == "mask" else mask
+            mask = mask & (ids == self.tokenizer.mask_id) if self.contract.pooling == "mask" else mask
+            return pool(hidden, mask, self.contract.pooling, skipped)
 
     def tokenise(self, texts: Sequence[str], kind: Kind | None = None) -> TokenTable:
         """The table of texts, each after the model's prompt for their kind, cut at the model's limit."""

@@ -43,8 +43,8 @@ def in_words(module: nn.Module) -> str:
 def pool(hidden: Hidden, mask: Tensor, pooling: Pooling, skipped: NDArray[np.int64] | None = None) -> Tensor:
     """Pooled embeddings (B, d) in float32 of hidden states (B, T, d) under a mask (B, T) of real tokens.
 
-    For `mask` pooling it is a mask of mask tokens: `SentenceEncoder.pooled_tokens`. Of the first texts so many first
-    tokens are `skipped` (b,), those of prompts.
+    For `mask` pooling it is a mask of mask tokens. Of the first texts so many first tokens are `skipped` (b,), those of
+    prompts.
     """
     if skipped is not None:
         first = to_device(torch.from_numpy(skipped), mask.device)

@@ -18,7 +18,6 @@ from contrastcli.errors import UsageError
 from contrastcli.files import json_bytes
 from contrastcli.model.encoder import SentenceEncoder, padded
 from contrastcli.model.folder import load_encoder, save_encoder
-from contrastcli.model.pooling import pool
 from contrastcli.settings.sections import Format, Kind
 
 Encode = Callable[..., NDArray[np.float32]]
@@ -79,9 +78,7 @@ class _Graph(nn.Module):
         self.encoder = encoder
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        mask = attention_mask.bool()
-        hidden, pooled = self.encoder.backbone(input_ids, mask), self.encoder.pooled_tokens(input_ids, mask)
-        vectors: Tensor = self.encoder.after(pool(hidden, pooled, self.encoder.contract.pooling))
+        vectors: Tensor = self.encoder.after(self.encoder(input_ids, attention_mask.bool()))
         # Its width is a number in the graph then, which servers read.
         return vectors.reshape(-1, self.encoder.width)
 
