@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from contrastcli.boundary import narrate
 from contrastcli.data.batching import Indices, chunks, even_chunks
+from contrastcli.data.sources import load_examples
 from contrastcli.data.tokens import OnProgress, Tokenizer, TokenTable
 from contrastcli.errors import RunError, UsageError, Use
 from contrastcli.model.backbone import Backbone, BertBackbone
@@ -24,7 +25,7 @@ from contrastcli.model.pooling import pool
 from contrastcli.model.prompts import PROMPT_NAMES
 from contrastcli.model.workers import count_workers, side_by_side
 from contrastcli.objectives.functional import to_device
-from contrastcli.settings.sections import Kind, Precision
+from contrastcli.settings.sections import Data, Kind, Precision
 
 ENCODE_BUDGET = 16_384
 """Tokens at once without a graph: they fill a GPU, and need little memory next to the weights."""
@@ -59,8 +60,6 @@ class SentenceEncoder(nn.Module):
         """What errors call it."""
         self.precision: Precision = "fp32"
         """Of `encode`; training sets its own."""
-        self.usual_texts: Sequence[str] = ()
-        """Texts from which int8 takes the ranges of activations, so that no embedding depends on the others."""
         self.dim: int | None = None
         """What `set_dim` was asked for."""
         self.full = 0
@@ -190,7 +189,7 @@ class SentenceEncoder(nn.Module):
         source = (precision, [(weight.data_ptr(), weight._version) for weight in backbone.parameters()])
         if self._copy is None or self._copy[0] != source:
             self._copy = None  # frees its memory first
-            usual = self.usual_texts if precision == "int8" else ()
+            usual = usual_texts() if precision == "int8" else ()
             sample = [torch.tensor(ids) for ids in self.tokenizer.encode(usual, self.max_length)]
             self._copy = source, PackedBert(bert, precision, sample) if bert else deepcopy(backbone).bfloat16()
         return self._copy[1]
@@ -243,6 +242,12 @@ class SentenceEncoder(nn.Module):
             vectors = self.encode_table(table, on_chunk=advance).numpy()
             require_finite(vectors, some, self.name)
             yield vectors[own]
+
+
+def usual_texts() -> list[str]:
+    """Texts of the starter, short ones and one that is long, from which int8 takes the ranges of activations."""
+    texts = load_examples(Data(train="starter"), ("triplets",), ()).views["anchor"]
+    return [*texts[:: max(1, len(texts) // 64)], " ".join(texts[:32])]
 
 
 def padded(encoder: SentenceEncoder, table: TokenTable, texts: Indices) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from torch import nn
 
-from contrastcli.data.sources import load_examples
 from contrastcli.data.tokens import Tokenizer
 from contrastcli.errors import DataError, Use
 from contrastcli.model.adapters import base_folder, load_with_adapter, save_adapter
@@ -24,7 +23,7 @@ from contrastcli.model.prompts import MASK_SUFFIX
 from contrastcli.model.static import StaticEncoder, load_static
 from contrastcli.model.weights import DOWNLOAD, read_weights
 from contrastcli.runs import checksums
-from contrastcli.settings.sections import Data, Pooling, Precision
+from contrastcli.settings.sections import Pooling, Precision
 
 
 def load_model(
@@ -56,15 +55,7 @@ def load_model(
         encoder.set_dim(dim)
     if normalize:
         encoder.put_under(encoder.contract.normalized())
-    if precision == "int8":
-        encoder.usual_texts = usual_texts()
     return encoder
-
-
-def usual_texts() -> list[str]:
-    """Texts of the starter, short ones and one that is long."""
-    texts = load_examples(Data(train="starter"), ("triplets",), ()).views["anchor"]
-    return [*texts[:: max(1, len(texts) // 64)], " ".join(texts[:32])]
 
 
 def load_encoder(folder: Path, pooling: Pooling | None = None, *, merge: bool = True) -> SentenceEncoder:

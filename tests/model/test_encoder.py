@@ -133,17 +133,24 @@ def test_training_frees_the_copy_of_the_weights(encoder: SentenceEncoder) -> Non
 needs_int8 = pytest.mark.skipif(not has_products("int8"), reason="this CPU multiplies no matrices in int8")
 
 
+@pytest.fixture
+def of_usual_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts of words that the tiny model knows."""
+    monkeypatch.setattr("contrastcli.model.encoder.usual_texts", lambda: TEXTS[:60])
+
+
 @needs_int8
+@pytest.mark.usefixtures("of_usual_texts")
 def test_int8_stays_near(encoder: SentenceEncoder) -> None:
-    exact = encoder.encode(TEXTS)
-    encoder.precision, encoder.usual_texts = "int8", TEXTS[:60]
+    exact, encoder.precision = encoder.encode(TEXTS), "int8"
     cosines = cosine(encoder.encode(TEXTS), exact)
     assert 0.99 < cosines.mean() < 0.99999 and cosines.min() > 0.98
 
 
 @needs_int8
+@pytest.mark.usefixtures("of_usual_texts")
 def test_an_int8_embedding_does_not_depend_on_the_other_texts(encoder: SentenceEncoder) -> None:
-    encoder.precision, encoder.usual_texts = "int8", TEXTS[:60]
+    encoder.precision = "int8"
     together, alone = encoder.encode(TEXTS)[:20], np.stack([encoder.encode([text])[0] for text in TEXTS[:20]])
     assert cosine(together, alone).min() > 0.9999
 

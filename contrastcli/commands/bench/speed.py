@@ -27,7 +27,7 @@ from contrastcli.model.bert.families import Shape
 from contrastcli.model.bert.packed import ROWS, product
 from contrastcli.model.devices import choose_device, choose_precision, has_products
 from contrastcli.model.encoder import ENCODE_BUDGET, SentenceEncoder
-from contrastcli.model.folder import load_model, save_encoder, usual_texts
+from contrastcli.model.folder import load_model, save_encoder
 from contrastcli.model.locate import ModelRef, resolve
 from contrastcli.runs.event import Event
 from contrastcli.runs.measured import Step
@@ -149,7 +149,6 @@ class Bench:
 
     def __init__(self, model: ModelRef, folder: Path) -> None:
         self._encoder = load_model(model)
-        self._encoder.usual_texts = usual_texts()
         self._folder = folder
         save_encoder(self._encoder, folder / "model")
         self._rows = load_examples(Data(train="starter"), ("triplets",), ()).views
