@@ -81,36 +81,24 @@ def padding_of(backbone: Backbone) -> int:
 
 
 def test_hidden_states_equal_transformers(published: Path) -> None:
-    backbone, model = load_backbone(published), reference(published)
-    ids, mask = batch(padding_of(backbone))
-    with torch.no_grad():
-        ours, of_first = backbone(ids, mask), backbone(ids, mask, first_token=True)
-        without_padding = [backbone(ids[:1], no_mask).last for no_mask in (None, mask[:1])]
-        theirs = model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True)
-    for alone in without_padding:
-        assert_near(alone, theirs.last_hidden_state[:1])
-    assert of_first.last.shape == (4, 1, 32)
-    assert_near(of_first.last[mask[:, :1]], theirs.last_hidden_state[:, :1][mask[:, :1]])
-    assert_near(ours.first[mask], theirs.hidden_states[0][mask])
-    assert_near(ours.penultimate[mask], theirs.hidden_states[-2][mask])
-    assert_near(ours.last[mask], theirs.last_hidden_state[mask])
-    assert ours.last[mask].std() > 0.1
-
-
-@needs_packing
-def test_texts_packed_without_padding_equal_transformers(published: Path) -> None:
+    """By the network of training, and by the packed copy of it for encoding."""
     backbone, model = load_backbone(published), reference(published)
     assert isinstance(backbone, BertBackbone)
     mask = torch.arange(20) < torch.tensor([20, 16, 16, 16, 9, 9, 6, 2, 2, 2, 2, 1])[:, None]
     ids = torch.randint(1, 60, mask.shape)  # padding inside a text too
-    packed = PackedBert(backbone.bert, "fp32")
+    networks: list[Backbone | PackedBert] = [backbone]
+    networks += [PackedBert(backbone.bert, "fp32")] if has_products("fp32") else []
     with torch.no_grad():
-        ours, of_first = packed(ids, mask), packed(ids, mask, first_token=True)
         theirs = model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True)
-    assert_near(ours.first[mask], theirs.hidden_states[0][mask])
-    assert_near(ours.penultimate[mask], theirs.hidden_states[-2][mask])
-    assert_near(ours.last[mask], theirs.last_hidden_state[mask])
-    assert_near(of_first.last[mask[:, :1]], theirs.last_hidden_state[:, :1][mask[:, :1]])
+        for network in networks:
+            ours, of_first = network(ids, mask), network(ids, mask, first_token=True)
+            assert_near(ours.first[mask], theirs.hidden_states[0][mask])
+            assert_near(ours.penultimate[mask], theirs.hidden_states[-2][mask])
+            assert_near(ours.last[mask], theirs.last_hidden_state[mask])
+            assert_near(of_first.last, theirs.last_hidden_state[:, :1])
+        for no_mask in (None, mask[:1]):
+            assert_near(backbone(ids[:1], no_mask).last, theirs.last_hidden_state[:1])
+    assert theirs.last_hidden_state[mask].std() > 0.1
 
 
 @needs_packing
@@ -183,10 +171,7 @@ def test_language_model_head_trains_the_word_embeddings_it_is_tied_to(published:
     head = load_language_model_head(published, backbone)
     head(torch.ones(1, 32)).square().sum().backward()
     assert [name for name, p in backbone.named_parameters() if p.grad is not None] == ["bert.words.weight"]
-    biases = [] if backbone.config["model_type"] == "modernbert" else ["dense.bias", "norm.bias"]
-    assert sorted(name for name, _ in head.named_parameters()) == sorted(
-        ["bias", "dense.weight", "norm.weight", *biases]
-    )
+    assert (60, 32) not in {parameter.shape for parameter in head.parameters()}, "it has no matrix of its own"
 
 
 def test_longest_text_counts_usable_positions_only(published: Path) -> None:
