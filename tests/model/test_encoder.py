@@ -14,8 +14,6 @@ from contrastcli.model.devices import has_products
 from contrastcli.model.encoder import SentenceEncoder, padded
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.metrics import cosine
-from contrastcli.model.pooling import Normalize
-from contrastcli.model.vectors import fingerprint
 from contrastcli.settings.sections import Pooling
 from support.contracts import under
 from support.rounding import assert_near
@@ -170,18 +168,6 @@ def test_of_an_encoder_that_is_frozen_there_are_no_cuda_graphs(encoder: Sentence
     graphs = Graphs(encoder.requires_grad_(False))
     inputs = padded(encoder, encoder.tokenise(TEXTS[:4]), np.arange(4))
     assert [graphs.embed(*inputs, False, "fp32") for _ in range(SEEN + 2)] == [None] * (SEEN + 2)
-
-
-@pytest.mark.parametrize("normalize", [False, True])
-def test_a_shorter_embedding_is_the_beginning_of_the_whole_one(normalize: bool, encoder: SentenceEncoder) -> None:
-    whole = encoder.encode(TEXTS[:9])
-    under(encoder, *[Normalize()] * normalize)
-    before = fingerprint(encoder)
-    encoder.set_dim(12)
-    assert fingerprint(encoder) != before, "caches do not confuse the two"
-    lengths = np.linalg.norm(whole[:, :12], axis=1, keepdims=True) if normalize else 1
-    assert encoder.width == 12
-    assert_near(encoder.encode(TEXTS[:9]), whole[:, :12] / lengths)
 
 
 @pytest.mark.parametrize(
