@@ -115,14 +115,6 @@ def test_a_cache_with_part_of_a_model_is_not_taken_for_the_model(hub: Path) -> N
         resolve("owner/name").folder()
 
 
-def test_offline_mode_is_named(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(DataError, match="HF_HUB_OFFLINE is set"):
-        resolve("owner/name").folder()
-
-
 @pytest.mark.parametrize("name", ["./x", "/nowhere/x", "~/x-that-is-not-there", "~nobody/x", "a/b/c", "", " "])
 def test_a_path_that_does_not_exist_never_asks_the_hub(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)  # importing it would fail
