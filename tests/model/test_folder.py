@@ -179,6 +179,8 @@ FOREIGN: dict[str, tuple[Change, str]] = {
     "no pooling": (chain("Transformer"), "chain"),
     "nothing at all": (chain(), "chain"),
     "dense before pooling": (chain("Transformer", "Dense", "Pooling"), "chain"),
+    "pooling after a static model": (chain("StaticEmbedding", "Pooling"), "chain"),
+    "pooling of a static model's vectors": (chain("Transformer", "StaticEmbedding", "Pooling"), "chain"),
     "max pooling": (settings(POOL, pooling_mode_mean_tokens=False, pooling_mode_max_tokens=True), "max"),
     "two poolings": (settings(POOL, pooling_mode_cls_token=True), "cls and mean"),
     "pooling of a later version": (settings(POOL, pooling_mode="weightedmean"), "weightedmean"),

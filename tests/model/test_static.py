@@ -155,14 +155,6 @@ def test_a_folder_without_the_matrix_says_so(folder: Path, tmp_path: Path, names
         load_encoder(tmp_path)
 
 
-@pytest.mark.parametrize("kinds", [["StaticEmbedding", "Pooling"], ["Transformer", "StaticEmbedding", "Pooling"]])
-def test_a_chain_with_a_pooling_after_it_is_refused(folder: Path, tmp_path: Path, kinds: list[str]) -> None:
-    modules = [{"type": f"sentence_transformers.models.{kind}", "path": ""} for kind in kinds]
-    (tmp_path / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(DataError, match="a chain of"):
-        load_encoder(tmp_path)
-
-
 def test_gradients_reach_the_matrix_and_nothing_is_padded_into_a_mean(folder: Path) -> None:
     encoder = load_encoder(folder)
     table = encoder.tokenise(TEXTS)
