@@ -23,7 +23,7 @@ from support.contracts import dense, under, write_embedder
 from support.disks import full_disk
 from support.kills import contents
 from support.rounding import assert_near
-from support.tiny import Tiny, train
+from support.tiny import Tiny
 from support.writing import write_by
 
 pytestmark = pytest.mark.usefixtures("quick_exports")
@@ -280,9 +280,6 @@ def test_onnx_computes_the_same_for_batches_of_any_size(tiny: Tiny, tmp_path: Pa
     assert "`model.onnx`" in (dest / "README.md").read_text() and (dest / "config.json").is_file()
 
 
-A, B = "bada boo", "foum den gir"
-
-
 def test_a_run_is_exported_by_its_best_checkpoint_without_what_a_resume_needs(contrast: Contrast, run: Run) -> None:
     answer = contrast("export", "simple", "out/mine")
     assert (answer.code, answer.out) == (0, "out/mine\n")
@@ -294,12 +291,3 @@ def test_a_run_is_exported_by_its_best_checkpoint_without_what_a_resume_needs(co
     assert not list(Path("out/mine").rglob("*training*"))
     assert contrast("export", "simple", "out/mine").code == 2
     assert contrast("export", "simple", "out/mine", "--overwrite").code == 0
-
-
-def test_an_export_keeps_the_pooling_of_the_run(contrast: Contrast, tiny: Tiny) -> None:
-    run = tiny.run(Path("runs") / "cls", train__max_steps=1, model__pooling="cls", model__head="keep")
-    train(run)
-    assert contrast("export", "cls", "out").code == 0
-    encoder = contrastcli.load("out")
-    assert encoder.contract.steps() == ["cls pooling", "dense 32 to 32 with Tanh"]
-    assert np.array_equal(encoder.encode([A, B]), contrastcli.load("runs/cls").encode([A, B]))
