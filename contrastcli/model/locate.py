@@ -212,11 +212,10 @@ def _run(word: str, runs_dir: Path | None) -> Run | None:
 
 
 def _backbone(run: Run) -> str:
-    try:
+    # An unreadable run is an error only if it is the one that is named.
+    with suppress(ContrastError):
         return run.config().model.backbone
-    except ContrastError:
-        # An unreadable run is an error only if it is the one that is named.
-        return ""
+    return ""
 
 
 def revision(folder: Path) -> str | None:
