@@ -153,9 +153,7 @@ def test_prompts_by_role_are_names_or_texts(embedder: Path) -> None:
     [
         ("anchor=a", "without a prompt for the positives"),
         ("positive=a", "without a prompt for the anchors"),
-        ("positive=a,negative=b", "without a prompt for the anchors"),
         ("question=a", "there is no role 'question'"),
-        ("question=a,answer=b", "there is no role 'question'"),
         ("anchor=a,positive=b,passage=c", "there is no role 'passage'"),
     ],
 )
