@@ -26,7 +26,7 @@ from contrastcli.errors import DataError, UsageError, Use, error_text
 from contrastcli.files import json_bytes, read_json
 from contrastcli.model.backbone import attention_of, is_classifier, read_config
 from contrastcli.model.pooling import Dense, Normalize, in_words
-from contrastcli.model.prompts import MASK_PROMPT, MASK_SUFFIX, PROMPT_NAMES, prompts_by, prompts_in_words, read_prompts
+from contrastcli.model.prompts import MASK_PROMPT, MASK_SUFFIX, PROMPT_NAMES, prompts_in_words, read_prompts
 from contrastcli.model.weights import DOWNLOAD, config_file, read_weights
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Attention, Kind, Model, Pooling
@@ -137,10 +137,6 @@ class Contract:
         after = nn.Sequential(*self.after).insert(len(self.after) - (rescale and self.normalizes), layer)
         return replace(self, after=after, dims=tuple(less for less in self.dims if less < dim), truncate_dim=None)
 
-    def normalized(self) -> "Contract":
-        """The contract of the same embeddings at unit length."""
-        return self if self.normalizes else replace(self, after=nn.Sequential(*self.after, Normalize()))
-
     def truncate(self, vectors: Tensor, dim: int) -> Tensor:
         """Embeddings as `shortened` makes them: (B, d) → (B, dim)."""
         return nn.functional.normalize(vectors[:, :dim], dim=1) if self.normalizes else vectors[:, :dim]
@@ -197,10 +193,15 @@ def _with_words(contract: Contract, own: Mapping[str, str], settings: Model) -> 
     if settings.suffix:
         # What follows a text is pooled, and so is its prompt.
         contract = replace(contract, suffix=settings.suffix, include_prompt=True)
-    prompts, default = prompts_by(settings.prompts, own, contract.prompts, contract.default)
-    # Texts of no kind would lack the words that the suffix continues.
-    default = "query" if contract.suffix and read_prompts(settings.prompts) else default
-    return replace(contract, prompts=prompts, default=default)
+    if typed := read_prompts(settings.prompts):
+        query, document = (own.get(typed[role], typed[role]) for role in ("anchor", "positive"))
+        # Texts of no kind would lack the words that the suffix continues.
+        default = "query" if contract.suffix else contract.default
+        return replace(contract, prompts={**contract.prompts, "query": query, "document": document}, default=default)
+    if settings.prompts in ("auto", "none"):
+        return contract if settings.prompts == "auto" else replace(contract, prompts={}, default=None)
+    prompts = dict.fromkeys(("default", "query", "document"), own.get(settings.prompts, settings.prompts))
+    return replace(contract, prompts=prompts, default="default")
 
 
 def _opened(contract: Contract) -> Contract:
@@ -257,12 +258,11 @@ def _read_chain(folder: Path, modules: Sequence[_Module]) -> Contract:
         raise LookupError(f"there is no prompt '{default}'")
     backbone = folder / modules[0].path
     longest, lowercase = _reading(backbone)
-    similarity = settings.get("similarity_fn_name") or "cosine"
     contract = Contract(
         backbone,
         prompts=prompts,
         default=default,
-        similarity=similarity,
+        similarity=settings.get("similarity_fn_name") or "cosine",
         dims=_dims(backbone),
         max_length=longest,
         lowercase=lowercase,

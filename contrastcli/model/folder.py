@@ -18,7 +18,7 @@ from contrastcli.model.contract import CLASSIFIER, Contract, read_contract, writ
 from contrastcli.model.devices import choose_device
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.locate import ModelRef
-from contrastcli.model.pooling import Dense
+from contrastcli.model.pooling import Dense, Normalize
 from contrastcli.model.prompts import MASK_SUFFIX
 from contrastcli.model.static import StaticEncoder, load_static
 from contrastcli.model.weights import DOWNLOAD, read_weights
@@ -53,8 +53,8 @@ def load_model(
         encoder.note(f"note: {what}; it scores pairs: contrast mine PAIRS --score-with {shlex.quote(encoder.name)}")
     if dim is not None:
         encoder.set_dim(dim)
-    if normalize:
-        encoder.put_under(encoder.contract.normalized())
+    if normalize and not encoder.contract.normalizes:
+        encoder.put_under(replace(encoder.contract, after=nn.Sequential(*encoder.after, Normalize())))
     return encoder
 
 

@@ -55,15 +55,3 @@ def prompts_in_words(prompts: Mapping[str, str]) -> list[str]:
         first, *others = [name for name in names if name in prompts] or [""]
         unused |= {name: f" (unused: a {kind} gets {prompts[first]!r})" for name in others}
     return [f"{name} prompt {text!r}{unused.get(name, '')}" for name, text in prompts.items() if text]
-
-
-def prompts_by(
-    words: str, own: Mapping[str, str], prompts: Mapping[str, str], default: str | None
-) -> tuple[Mapping[str, str], str | None]:
-    """Prompts and the name of the default one, once model.prompts has changed them, by text or by name among `own`."""
-    if typed := read_prompts(words):
-        query, document = (own.get(typed[role], typed[role]) for role in ("anchor", "positive"))
-        return {**prompts, "query": query, "document": document}, default
-    if words in ("auto", "none"):
-        return (prompts, default) if words == "auto" else ({}, None)
-    return dict.fromkeys(("default", "query", "document"), own.get(words, words)), "default"
