@@ -55,14 +55,6 @@ def test_a_vector_is_the_mean_of_its_tokens_vectors(folder: Path) -> None:
         assert_near(vector, mean / (np.linalg.norm(mean) or 1))
 
 
-@pytest.mark.filterwarnings("ignore")  # of the other library
-def test_sentence_transformers_computes_the_same(folder: Path) -> None:
-    library = pytest.importorskip("sentence_transformers")
-    model = library.SentenceTransformer(str(folder), device="cpu")
-    assert type(model[0]).__name__ == "StaticEmbedding"
-    assert_near(model.encode(TEXTS), load_encoder(folder).eval().encode(TEXTS))
-
-
 def test_token_vectors_are_weighted_principal_components_of_what_the_model_makes_of_each(
     teacher: SentenceEncoder, folder: Path
 ) -> None:
