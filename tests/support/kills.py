@@ -43,7 +43,7 @@ def drafts() -> list[Path]:
 def observe(command: Sequence[str]) -> Course:
     """Run a command undisturbed."""
     began, count = time.monotonic(), ctypes.c_long.from_buffer(mmap.mmap(-1, 8))  # shared with its process
-    outcome = wait(start(command, before=lambda: _on_change(count, lambda: None)))
+    outcome = wait(start(command, before=lambda: _count_changes(count)))
     return Course(outcome, time.monotonic() - began, count.value)
 
 
@@ -53,7 +53,7 @@ def kill_somewhere(draw: random.Random, command: Sequence[str], course: Course) 
         case 0 | 1:
             change, count = draw.randint(1, course.changes), ctypes.c_long()
             where = f"before change {change} of {course.changes}"
-            return where, wait(start(command, before=lambda: _on_change(count, lambda: _end(count, change))))
+            return where, wait(start(command, before=lambda: _count_changes(count, fatal=change)))
         case 2 | 3:
             seconds = draw.uniform(0, 1.1 * course.seconds)
             return f"after {seconds:.3f} s of {course.seconds:.3f}", _kill_when(start(command), lambda: True, seconds)
@@ -63,18 +63,14 @@ def kill_somewhere(draw: random.Random, command: Sequence[str], course: Course) 
             return f"{seconds:.3f} s after a draft was begun", outcome
 
 
-def _end(count: ctypes.c_long, change: int) -> None:
-    if count.value == change:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _on_change(count: ctypes.c_long, act: Callable[[], None]) -> None:
-    """Count each change of the disk that this process is about to make, and act on it; other libraries' are unknown."""
+def _count_changes(count: ctypes.c_long, fatal: int = 0) -> None:
+    """Count the changes of the disk that this process is about to make, but other libraries', and die before one."""
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
         if event in _CHANGES or (event == "open" and int(str(arguments[2] or 0)) & (os.O_WRONLY | os.O_RDWR)):
             count.value += 1
-            act()
+            if count.value == fatal:
+                os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(hook)
 
