@@ -1,9 +1,6 @@
 """Runs in every state without training: run directories as training would leave them, the same each time."""
 
 import math
-import os
-import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -21,6 +18,7 @@ from contrastcli.runs.measured import HISTOGRAM_BINS, Angles, DevPair, Evaluated
 from contrastcli.runs.status import Writer
 from support import events
 from support.settings import preset
+from support.signs import DEAD, beat
 
 Kind = Literal[
     "finished", "running", "starting", "stopped", "resumed", "diverged", "failed", "killed", "silent", "empty"
@@ -38,7 +36,6 @@ _SENTENCES = (
 )
 _STEPS, _EVERY, _LOGGED = 600, 100, 10
 _BATCH = 64
-_DEAD = 2**30  # no system gives out a pid as large
 _ENDS: dict[Kind, int] = {"finished": _STEPS, "resumed": _STEPS, "stopped": 350, "diverged": 350, "failed": 350}
 _HALF = 350  # the step of runs that have not ended
 
@@ -53,9 +50,8 @@ def recorded(directory: Path, kind: Kind, name: str = "", **settings: object) ->
     if kind != "empty":
         append(run, *_events(kind, run, writer))
     if kind in ("running", "starting", "killed", "silent"):
-        run.alive_path.write_bytes(msgspec.json.encode(writer))
-        age = 90 if kind == "silent" else -3600  # seconds; a live run has a fresh heartbeat, however slow the test is
-        os.utime(run.alive_path, (time.time() - age, time.time() - age))
+        # A live run has a fresh heartbeat, however slow the test is.
+        beat(run, writer, seconds_ago=90 if kind == "silent" else -3600)
     if kind in ("killed", "failed"):
         run.log_path.write_text("tokenising  4,096/4,096\nTraceback (most recent call last):\nMemoryError\n")
     if kind not in ("starting", "empty", "diverged", "failed"):
@@ -93,10 +89,8 @@ def training(first: int, last: int) -> Iterator[Event]:
 
 def stepped(step: int) -> Step:
     """A step as logged."""
-    contrast, classification = (
-        0.6 + 2.4 * _left(step) + _noise(step, 0.12),
-        0.4 + 0.3 * _left(step) + _noise(step, 0.02),
-    )
+    contrast = 0.6 + 2.4 * _left(step) + _noise(step, 0.12)
+    classification = 0.4 + 0.3 * _left(step) + _noise(step, 0.02)
     return Step(
         step=step,
         time=_at(step),
@@ -189,7 +183,8 @@ def _events(kind: Kind, run: Run, writer: Writer) -> Iterator[Event]:
         yield from training(401, _STEPS)
     else:
         yield from training(1, _ENDS.get(kind, _HALF))
-    yield from _done(kind, run)
+    if kind in _ENDS:
+        yield _done(kind, run, _ENDS[kind])
 
 
 def started(writer: Writer, resumed_from: int | None = None) -> Started:
@@ -199,21 +194,16 @@ def started(writer: Writer, resumed_from: int | None = None) -> Started:
     return events.started(writer, **when, steps=_STEPS, batch_size=_BATCH, objective="pairsupcon")
 
 
-def _done(kind: Kind, run: Run) -> Iterator[Done]:
-    step = _ENDS.get(kind, _HALF)
-    at = _at(step)
-    match kind:
-        case "finished" | "resumed":
-            yield Done(step=step, time=at, status="finished", code=0)
-        case "stopped":
-            yield Done(step=step, time=at, status="stopped", code=0)
-        case "diverged":
-            what = f"the loss or its gradient is not a finite number at step {step}"
-            hint = "lower --lr, raise --tau or set --clip 1; the last good checkpoint is kept"
-            yield Done(step=step, time=at, status="diverged", code=4, message=what, hint=hint)
-        case "failed":
-            hint = f"contrast --debug train --resume {run.name}"
-            yield Done(step=step, time=at, status="failed", code=1, message="MemoryError: no message", hint=hint)
+def _done(kind: Kind, run: Run, step: int) -> Done:
+    end = Done(step=step, time=_at(step), status="finished" if kind == "resumed" else kind, code=0)
+    if kind == "diverged":
+        what = f"the loss or its gradient is not a finite number at step {step}"
+        hint = "lower --lr, raise --tau or set --clip 1; the last good checkpoint is kept"
+        return replace(end, code=4, message=what, hint=hint)
+    if kind == "failed":
+        hint = f"contrast --debug train --resume {run.name}"
+        return replace(end, code=1, message="MemoryError: no message", hint=hint)
+    return end
 
 
 def _writer(kind: Kind) -> Writer:
@@ -221,7 +211,7 @@ def _writer(kind: Kind) -> Writer:
         return Writer("elsewhere", 4242, BEGIN)
     if kind in ("running", "starting"):
         return status.this_process()
-    return Writer(socket.gethostname(), _DEAD, BEGIN)
+    return replace(DEAD, process_start=BEGIN)
 
 
 def _save(run: Run, *, best: int, last: int) -> None:
