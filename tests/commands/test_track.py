@@ -25,8 +25,8 @@ from contrastcli.runs.measured import Step
 from contrastcli.runs.process import hold
 from contrastcli.training import process
 from support.command import COMMAND, Contrast, refused
-from support.events import started
 from support.kills import contents
+from support.signs import started
 from support.tiny import Tiny, train
 from support.waiting import wait_until
 

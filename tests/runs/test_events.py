@@ -18,7 +18,7 @@ from contrastcli.runs.event_file import BLOCK_BYTES, EventWriter, follow, read, 
 from contrastcli.runs.events import Done, Note, Progress, Saved, Started, Verdict, decode, encode
 from contrastcli.runs.measured import Angles, Evaluated, Step
 from contrastcli.runs.verdict import Change
-from support.events import started
+from support.signs import started
 
 EVERY_KIND: list[Event] = [
     started(),

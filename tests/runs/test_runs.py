@@ -18,9 +18,8 @@ from contrastcli.runs.measured import Angles
 from contrastcli.runs.process import hold
 from contrastcli.settings.config import Config
 from support.disks import full_disk
-from support.events import started
 from support.settings import config
-from support.signs import DEAD, ELSEWHERE, age, beat, evaluated, say, step_at
+from support.signs import DEAD, ELSEWHERE, age, beat, evaluated, say, started, step_at
 
 
 def config_of(changes: Mapping[str, object] = {}) -> Config:

@@ -21,9 +21,8 @@ from contrastcli.runs.measured import Angles, Evaluated, Step
 from contrastcli.runs.process import hold, launch, request_stop, wait_for_end
 from contrastcli.runs.status import Writer, read_writer, this_process
 from support.disks import full_disk
-from support.events import started
 from support.settings import config
-from support.signs import DEAD, ELSEWHERE, age, beat, evaluated, say, step_at
+from support.signs import DEAD, ELSEWHERE, age, beat, evaluated, say, started, step_at
 from support.waiting import wait_until
 
 

@@ -18,7 +18,7 @@ from contrastcli.runs.events import Done, Note, Progress, Saved, encode
 from contrastcli.runs.measured import Angles, Evaluated, HardNegative, Step
 from contrastcli.runs.text import duration, fixed
 from contrastcli.show.console import Bars, Console, IgnoreClosedStream, Json, Lines, console, notification
-from support.events import started
+from support.signs import started
 
 STARTED = started(steps=5698, steps_per_epoch=5698, objective="pairsupcon", precision="bf16")
 STEP = Step(

@@ -13,7 +13,7 @@ from contrastcli.runs.events import training_seconds
 from contrastcli.runs.measured import Angles, Evaluated, Step
 from contrastcli.show import chart
 from contrastcli.show.pictures import Picture, Series, labels, of_geometry, of_models, of_runs, of_sentences
-from support.events import started
+from support.signs import started
 from support.tiny import told
 
 

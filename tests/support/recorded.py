@@ -16,7 +16,7 @@ from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Done, Note, Progress, Saved, Started, encode
 from contrastcli.runs.measured import HISTOGRAM_BINS, Angles, DevPair, Evaluated, HardNegative, Step
 from contrastcli.runs.status import Writer
-from support import events
+from support import signs
 from support.settings import preset
 from support.signs import DEAD, beat
 
@@ -191,7 +191,7 @@ def started(writer: Writer, resumed_from: int | None = None) -> Started:
     """The start or resume of a run of 600 steps."""
     step = resumed_from or 0
     when = {"step": step, "time": _at(step), "resumed_from": resumed_from}
-    return events.started(writer, **when, steps=_STEPS, batch_size=_BATCH, objective="pairsupcon")
+    return signs.started(writer, **when, steps=_STEPS, batch_size=_BATCH, objective="pairsupcon")
 
 
 def _done(kind: Kind, run: Run, step: int) -> Done:

@@ -3,18 +3,39 @@
 import os
 import socket
 import time
+from typing import Any
 
 import msgspec
 
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import EventWriter
+from contrastcli.runs.events import Started
 from contrastcli.runs.measured import Evaluated, Step
 from contrastcli.runs.status import Writer
 
+HERE = Writer("here", 1, 1.0)
 ELSEWHERE = Writer("another-host.example", 1, 1.0)
 DEAD = Writer(socket.gethostname(), 1 << 30, 1.0)
 """A process that has ended: no system gives such a pid."""
+
+
+def started(writer: Writer = HERE, **changes: Any) -> Started:
+    """The start of a run of 500 steps by a process, with changes."""
+    usual: dict[str, Any] = {
+        "step": 0,
+        "steps": 500,
+        "steps_per_epoch": 100,
+        "batch_size": 64,
+        "sentences_per_step": 128,
+        "negatives_per_anchor": 126,
+        "objective": "simcse",
+        "backbone": "starter",
+        "device": "cpu",
+        "precision": "fp32",
+    }
+    usual |= {"host": writer.host, "pid": writer.pid, "process_start": writer.process_start}
+    return Started(**(usual | changes))
 
 
 def step_at(step: int, loss: float = 1.0) -> Step:
