@@ -52,25 +52,25 @@ def rows_apart(ids: Ids, i: int, mask: bool) -> list[int]:
     return [j for j in rows if not mask or all(ids[view][j] != ids[view][i] for view in ("anchor", "positive"))]
 
 
+def negatives_of(views: Views, ids: Ids, i: int, mask: bool) -> list[tuple[int, Vector]]:
+    """The other rows' positives and all hard negatives, with their rows; with `mask` but for the texts of row i."""
+    taken = {ids["anchor"][i], ids["positive"][i]} if mask else set()
+    others = [(j, ids["positive"][j], views["positive"][j]) for j in rows_apart(ids, i, mask)]
+    return [(j, y) for j, text, y in [*others, *hard_negatives(views, ids)] if text not in taken]
+
+
 def infonce_by_loops(
     views: Views, ids: Ids, kind: str, margin: float, tau: float, weight: float = 0.0, mask: bool = False
 ) -> float:
     """`weight` is added to the logits of a row's own hard negatives. A negative without a text has the id −1."""
-    anchors, positives = views["anchor"], views["positive"]
-    negatives = hard_negatives(views, ids)
     total = 0.0
-    for i, anchor in enumerate(anchors):
-        own = math.exp(similarity_of(anchor, positives[i], kind, margin) / tau)
+    for i, (anchor, positive) in enumerate(zip(views["anchor"], views["positive"], strict=True)):
+        own = math.exp(similarity_of(anchor, positive, kind, margin) / tau)
         below = own
-        taken = {ids["anchor"][i], ids["positive"][i]} if mask else set()
-        for j in rows_apart(ids, i, mask):
-            if ids["positive"][j] not in taken:
-                below += math.exp(similarity_of(anchor, positives[j], kind) / tau)
-        for j, text, other in negatives:
-            if text not in taken:
-                below += math.exp(similarity_of(anchor, other, kind) / tau + (weight if i == j else 0.0))
+        for j, other in negatives_of(views, ids, i, mask):
+            below += math.exp(similarity_of(anchor, other, kind) / tau + (weight if i == j else 0.0))
         total -= math.log(own / below)
-    return total / len(anchors)
+    return total / len(views["anchor"])
 
 
 def linears(module: nn.Module) -> list[nn.Linear]:
@@ -140,6 +140,14 @@ def discrimination_by_loops(
     return sum(losses) / len(losses)
 
 
+def entailed_and_others(ids: Ids, label: Sequence[int], i: int, mask: bool) -> tuple[list[int], list[int]]:
+    """The rows of the hypotheses that the premise of row i entails, and with `mask` of those that no such row has."""
+    rows = range(len(label))
+    entailed = [j for j in rows if label[j] == 0 and ids["anchor"][j] == ids["anchor"][i]]
+    taken = {ids["anchor"][i], *(ids["positive"][j] for j in entailed)} if mask else set()
+    return entailed, [j for j in rows if j not in entailed and ids["positive"][j] not in taken]
+
+
 def supervised_contrast_by_loops(
     views: Views,
     ids: Ids,
@@ -156,10 +164,7 @@ def supervised_contrast_by_loops(
     for i in range(len(label)):
         if label[i] != 0:
             continue
-        entailed = [j for j in range(len(label)) if label[j] == 0 and ids["anchor"][j] == ids["anchor"][i]]
-        taken = {ids["anchor"][i], *(ids["positive"][j] for j in entailed)} if mask else set()
-        rest = [j for j in range(len(label)) if j not in entailed and ids["positive"][j] not in taken]
-        positives, negatives = choose(entailed, rest)
+        positives, negatives = choose(*entailed_and_others(ids, label, i, mask))
         logit = {}
         for j in [*positives, *negatives]:
             if kind is None:
@@ -172,16 +177,12 @@ def supervised_contrast_by_loops(
 
 
 def decoupled_by_loops(views: Views, ids: Ids, kind: str, margin: float, tau: float, mask: bool = False) -> float:
-    anchors, positives = views["anchor"], views["positive"]
     total = 0.0
-    for i, anchor in enumerate(anchors):
-        taken = {ids["anchor"][i], ids["positive"][i]} if mask else set()
-        others = [positives[j] for j in rows_apart(ids, i, mask) if ids["positive"][j] not in taken]
-        others += [y for _, text, y in hard_negatives(views, ids) if text not in taken]
-        if others:
-            total -= similarity_of(anchor, positives[i], kind, margin) / tau
-            total += math.log(sum(math.exp(similarity_of(anchor, y, kind) / tau) for y in others))
-    return total / len(anchors)
+    for i, (anchor, positive) in enumerate(zip(views["anchor"], views["positive"], strict=True)):
+        if others := negatives_of(views, ids, i, mask):
+            total -= similarity_of(anchor, positive, kind, margin) / tau
+            total += math.log(sum(math.exp(similarity_of(anchor, y, kind) / tau) for _, y in others))
+    return total / len(views["anchor"])
 
 
 def distance(a: Vector, b: Vector, measure: str) -> float:
@@ -216,9 +217,7 @@ def augmented_by_loops(
     for i in rows:
         if label[i] != 0:
             continue
-        entailed = [j for j in rows if label[j] == 0 and ids["anchor"][j] == ids["anchor"][i]]
-        taken = {ids["anchor"][i], *(ids["positive"][j] for j in entailed)} if mask else set()
-        others = [j for j in rows if j not in entailed and ids["positive"][j] not in taken]
+        entailed, others = entailed_and_others(ids, label, i, mask)
         pairs += [(i, j, 0) for j in entailed]
         pairs += [(i, j, label[j] if ids["anchor"][j] == ids["anchor"][i] else 2) for j in others]
     by_pair = {
