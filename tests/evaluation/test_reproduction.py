@@ -115,7 +115,7 @@ def test_sets_of_data_are_counted_as_the_papers_tables_of_them_do(tmp_path: Path
     agnews, tweet = (counted("pairsupcon", "table-2", task) for task in ("AgNews", "Tweet"))
     assert ours(agnews) == {"N": 4, "W": 3.2, "C": 3, "L": 2, "S": 1} and agnews["N"].difference == 4 - 8000
     assert ours(tweet) == {} and tweet["N"].printed == Score(5000)
-    write_year(tmp_path, "STS12", 6)
+    write_year(tmp_path, "STS12")
     assert ours(counted("simace", "table-5", "STS12")) == {"test": 6 + 7 + 8 + 9 + 10}
     write_trec(tmp_path, (24, 8))
     assert ours(counted("simace", "table-6", "TREC")) == {"train": 24 * 6, "test": 8 * 6}

@@ -70,9 +70,9 @@ def write_lines(path: Path, lines: Sequence[str], end: str = "\n", encoding: str
     path.write_bytes("".join(line + end for line in lines).encode(encoding))
 
 
-def write_year(folder: Path, task: str, count: int = 6) -> dict[str, list[Row]]:
+def write_year(folder: Path, task: str) -> dict[str, list[Row]]:
     parts = SUBSETS[task]
-    rows = {subset: some_rows(f"{task} {subset}", count + i) for i, subset in enumerate(parts)}
+    rows = {subset: some_rows(f"{task} {subset}", 6 + i) for i, subset in enumerate(parts)}
     for subset in parts:
         write_subset(folder, task, subset, rows[subset])
     return rows

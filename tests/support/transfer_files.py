@@ -107,5 +107,5 @@ def measured(suite: Suite, encode: HalfKnowing, folder: Path, *tasks: str) -> Su
     return measure(suite, subject(encode), Options(data_dir=folder, tasks=tasks))
 
 
-def write_one_file(path: Path, classes: int = 3, count: int = 20, first: int = 0) -> None:
-    write_lines(path, [f"{label + first}\t{text}" for label in range(classes) for text in texts("c", label, count)])
+def write_one_file(path: Path, classes: int = 3, first: int = 0) -> None:
+    write_lines(path, [f"{label + first}\t{text}" for label in range(classes) for text in texts("c", label, 20)])
