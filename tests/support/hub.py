@@ -188,11 +188,10 @@ class _Handler(BaseHTTPRequestHandler):
     hub: Hub
     protocol_version = "HTTP/1.1"
 
-    def do_HEAD(self) -> None:
-        self._answer()
-
     def do_GET(self) -> None:
         self._answer()
+
+    do_HEAD = do_GET
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
@@ -266,14 +265,13 @@ class _Handler(BaseHTTPRequestHandler):
             return
         repo, lines = self.hub.models[match["repo"]], [json.loads(line) for line in body.splitlines()]
         self.hub.commits.append(lines)
-        gone = {line["value"]["path"] for line in lines if line["key"] == "deletedFile"}
-        small = {
-            one["value"]["path"]: base64.b64decode(one["value"]["content"]) for one in lines if one["key"] == "file"
-        }
-        large = {
-            one["value"]["path"]: self.hub.uploaded[one["value"]["oid"]] for one in lines if one["key"] == "lfsFile"
-        }
-        files_now = {path: content for path, content in repo.files.items() if path not in gone} | small | large
+        files_now = dict(repo.files)
+        for key, value in ((line["key"], line["value"]) for line in lines):
+            if key == "deletedFile":
+                files_now.pop(value["path"], None)
+            elif key != "header":
+                content = base64.b64decode(value["content"]) if key == "file" else self.hub.uploaded[value["oid"]]
+                files_now[value["path"]] = content
         self.hub.models[match["repo"]] = replace(repo, files=files_now)
         url = f"{self.hub.url}/{match['repo']}/commit/{repo.commit}"
         self._send_json({"commitUrl": url, "commitOid": repo.commit, "success": True})
