@@ -27,20 +27,8 @@ def gradients(kind: str, margin: float, degrees: float) -> tuple[float, float, f
 
 
 @pytest.mark.parametrize(("kind", "margin"), CASES)
-def test_each_point_is_what_training_computes(kind: str, margin: float) -> None:
-    shown = curve.curve(SIMILARITIES[kind], margin, 1.0, DEGREES)
+def test_each_point_is_what_training_computes_over_the_temperature(kind: str, margin: float) -> None:
+    shown = curve.curve(SIMILARITIES[kind], margin, 0.05, DEGREES)
     for degrees, *point in zip(DEGREES, shown.value, shown.gradient, shown.by_cosine, strict=True):
-        assert point == pytest.approx(gradients(kind, margin, degrees), rel=1e-6, abs=1e-9), degrees
-
-
-def test_the_temperature_divides_all_of_it() -> None:
-    sharp, plain = curve.curve(SIMILARITIES["angle"], 10.0, 0.05), curve.curve(SIMILARITIES["angle"], 10.0, 1.0)
-    for name in ("value", "gradient", "by_cosine"):
-        inner = slice(1, -1)  # the slope by the cosine has no value at either end
-        assert getattr(sharp, name)[inner] == pytest.approx([20 * y for y in getattr(plain, name)[inner]])
-
-
-def test_the_angle_pulls_alike_everywhere_and_the_cosine_not_at_all_at_the_ends() -> None:
-    assert set(curve.curve(SIMILARITIES["angle"], 10.0, 1.0).gradient) == {1.0}
-    gradient = curve.curve(SIMILARITIES["cosine"], 0.0, 1.0).gradient
-    assert gradient[0] == pytest.approx(0) and gradient[180] == pytest.approx(0, abs=1e-12) and gradient[90] == 1.0
+        computed = [20 * value for value in gradients(kind, margin, degrees)]
+        assert point == pytest.approx(computed, rel=1e-6, abs=1e-9), degrees
