@@ -175,7 +175,7 @@ def test_labels_of_equal_names_differ() -> None:
 @pytest.mark.parametrize(("scores", "lengths"), [((0, 0), (0, 0)), ((-30, -5), (0, 0)), ((80, 40), (8, 4))])
 def test_bars_fit_for_any_scores(scores: tuple[float, float], lengths: tuple[int, int]) -> None:
     series = tuple(Series(name, (0.0,), (float(score),)) for name, score in zip("ab", scores, strict=True))
-    lines = chart.text(Picture("bars", "scores", "bars", "%", "", series), 60, 10).splitlines()
+    lines = chart.text(Picture("bars", "scores", "bars", "points", "", series), 60, 10).splitlines()
     bars = [next(line for line in lines if line.startswith(f"{name} ")).count("█") for name in "ab"]
     assert tuple(round(8 * bar / max(*bars, 1)) for bar in bars) == lengths
-    assert max(map(len, lines)) <= 60
+    assert max(map(len, lines)) <= 60 and lines[1].endswith(f" {scores[0]} points")

@@ -120,12 +120,6 @@ def test_the_best_point_is_marked_in_the_ranges_that_are_given() -> None:
         assert draw(one, 60, 20, Face()).x == (0, 200)
 
 
-def test_bars_are_as_long_as_their_values_in_text() -> None:
-    quick, slow = text(BARS, 60, 10).split("\n")[1:]
-    assert quick.endswith(" 30 across") and slow.endswith(" 60 across")
-    assert slow.count("█") == pytest.approx(2 * quick.count("█"), abs=1)
-
-
 @pytest.mark.parametrize("x", [(1.0,), (2.0, 2.0)])
 def test_a_picture_of_one_place_is_drawn(x: tuple[float, ...]) -> None:
     assert text(picture("points", Series("only", x, x)), 40, 12).count("●") == 2  # in the legend and in the plane
