@@ -93,9 +93,7 @@ def test_an_entry_point_that_is_no_objective_is_refused(
         catalogue.find_objective("decoupled")
 
 
-def test_objectives_have_names_of_their_own_a_paper_and_a_description() -> None:
-    names = [spec.name for spec in catalogue.built_in()]
-    assert len(names) == len(set(names))
+def test_objectives_have_a_paper_and_a_description() -> None:
     assert [spec.name for spec in catalogue.built_in() if not spec.paper or len(spec.about) <= 20] == []
 
 
