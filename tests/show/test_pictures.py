@@ -130,12 +130,6 @@ def test_models_of_other_pairs_are_not_in_one_picture() -> None:
     assert list(drawn(pictures, "plane-sts-b")) == ["a"] and list(drawn(pictures, "plane-starter")) == ["b"]
 
 
-def test_a_model_that_has_no_uniformity_has_no_place_in_the_plane() -> None:
-    collapsed = model(0)
-    collapsed["STS-B"]["alignment"] = None
-    assert "plane-sts-b" not in {picture.name for picture in of_models({"a": {"geometry": collapsed}})}
-
-
 def test_tsne_is_a_picture_a_model_with_a_colour_a_class() -> None:
     task = {"texts": 4, "tsne": [[1, 2], [3, 4], [5, 6], [7, 8]], "labels": [10, 2, 10, 0]}
     pictures = of_models({"runs/my run": {"geometry": {"StackOverflow": task}}})
