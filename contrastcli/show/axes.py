@@ -86,11 +86,10 @@ def _scales(rough: float, rows: int) -> list[tuple[float, int]]:
 
 def labels(values: Sequence[float]) -> list[str]:
     """Numbers with as many decimals as show each of them exactly, if those are few."""
-    for decimals in range(5):
-        if all(math.isclose(value, round(value, decimals), rel_tol=1e-9, abs_tol=1e-12) for value in values):
-            if max(map(abs, values), default=0.0) < 10_000:
+    if max(map(abs, values), default=0.0) < 10_000:
+        for decimals in range(5):
+            if all(math.isclose(value, round(value, decimals), rel_tol=1e-9, abs_tol=1e-12) for value in values):
                 return [f"{value:.{decimals}f}" for value in values]
-            break
     return [number(value) for value in values]
 
 
