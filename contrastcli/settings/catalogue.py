@@ -2,8 +2,6 @@
 
 Adding an objective is one file in objectives/, its settings in losses.py and an entry in objectives.toml. Another
 package adds its own under the entry point group `contrast.objectives`, each naming a `Spec`.
-
-Nothing here imports torch.
 """
 
 import tomllib

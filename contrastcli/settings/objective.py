@@ -1,7 +1,4 @@
-"""What an objective is: a `Spec`, with the rows that it needs, its settings, its loss and its paper.
-
-Nothing here imports torch.
-"""
+"""What an objective is: a `Spec`, with the rows that it needs, its settings, its loss and its paper."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
