@@ -4,14 +4,13 @@ import csv
 import io
 import json
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from textwrap import TextWrapper
 from typing import Any
 
 import msgspec
 
-from contrastcli.boundary import printable
+from contrastcli.boundary import is_utf8, printable
 from contrastcli.runs.text import MISSING, Numeral
 
 Fields = Sequence[tuple[str, str]]
@@ -41,7 +40,7 @@ def as_json(value: object, schema: int = SCHEMA) -> str:
     built = _finite(value)
     if schema and isinstance(built, dict):
         built = {"schema": schema, **built}
-    return json.dumps(built, indent=2, ensure_ascii=_ascii())
+    return json.dumps(built, indent=2, ensure_ascii=not is_utf8())
 
 
 def _finite(value: object) -> Any:
@@ -51,7 +50,7 @@ def _finite(value: object) -> Any:
 
 def as_json_lines(values: Iterable[object]) -> str:
     """Results as JSON, a line each."""
-    return "\n".join(json.dumps(_finite(value), ensure_ascii=_ascii()) for value in values)
+    return "\n".join(json.dumps(_finite(value), ensure_ascii=not is_utf8()) for value in values)
 
 
 def as_csv(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
@@ -60,11 +59,6 @@ def as_csv(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     body = ([value.strip() if isinstance(value, _Padded) else value for value in row] for row in rows)
     csv.writer(stream, lineterminator="\n").writerows([header, *body])
     return stream.getvalue().rstrip("\n")
-
-
-def _ascii() -> bool:
-    """Whether stdout lacks characters that JSON may have, so that it needs escapes."""
-    return "utf" not in (sys.stdout.encoding or "utf").lower()
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
