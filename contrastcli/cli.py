@@ -327,12 +327,12 @@ def list_papers(directory: Path, json: bool) -> None:
 def show_item(directory: Path, /, **words: Any) -> None:
     """Show the numbers of an item and what it takes, or list a paper."""
     from contrastcli.commands.papers import find_trials, item_and_request, overview
-    from contrastcli.show.papers import details, listing
+    from contrastcli.show.papers import listing, plan
 
     if not words["key"]:
         return print_text(listing(overview(directory, words["paper"].lower()), False))
     item, request = item_and_request(directory, **words)
-    print_text(details(item, request, find_trials(item, request, directory)))
+    print_text(plan(item, request, find_trials(item, request, directory), with_numbers=True))
 
 
 @papers_group.command("run", params=[*options.MAKING])

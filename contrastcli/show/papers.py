@@ -53,14 +53,9 @@ def needs(item: Item) -> str:
     return f"{len(made)} rows{seeds}; needs weights from the hub: {', '.join(hub)}" if made else "runs here"
 
 
-def details(item: Item, request: Request, made: Trials) -> str:
-    """The printed numbers of an item, if it has some, and what each row takes. Raises DataError."""
-    printed = f"{numbers(item, request, made, 'text')}\n\n\n" if item.tables else ""
-    return printed + plan(item, request, made, with_notes=not item.tables)
-
-
-def plan(item: Item, request: Request, made: Trials, with_notes: bool = True) -> str:
-    """What each row of an item takes, and what is there of it; without notes below its numbers, which have them."""
+def plan(item: Item, request: Request, made: Trials, with_numbers: bool = False) -> str:
+    """What each row of an item takes, and what is there of it, perhaps below its printed numbers. Raises DataError."""
+    printed = f"{numbers(item, request, made, 'text')}\n\n\n" if with_numbers and item.tables else ""
     lines, total = [], 0.0
     for system, trials in made.items():
         recipe, cell = papers.recipe(system), trials[0].cell if trials else None
@@ -69,13 +64,14 @@ def plan(item: Item, request: Request, made: Trials, with_notes: bool = True) ->
         model = f"{trials[0].model}, {trials[0].pooling or 'averaged'}" if trials else recipe.why_not
         done = f"{sum(trial.done(item) for trial in trials)} of {len(trials)}"
         lines.append((*system, f"preset {recipe.preset}" if cell else model, done, fixed(hours, 2)))
-    facts = [f"{item.name}: {item.title}; {needs(item)}", *(_notes(item, request) if with_notes else ())]
+    # The numbers have the notes.
+    facts = [f"{item.name}: {item.title}; {needs(item)}", *(() if printed else _notes(item, request))]
     facts += [table(("backbone", "row", "made of", "done", "GPU hours each"), lines)] if lines else []
     facts += [f"Training takes about {total:.1f} GPU hours (at 50 TFLOP/s, an A100 on short texts)."] if total else []
     verb = "run" if item.systems else "table" if item.tables else "figure"
     words = request.words or (["--data-dir", "DIR"] if verb == "table" else [])
     hint = to_copy(f"next: contrast papers {shlex.join([verb, item.paper, item.key, *words])}")
-    return "\n\n".join([*facts, *([] if item.why_not else [hint])])
+    return printed + "\n\n".join([*facts, *([] if item.why_not else [hint])])
 
 
 def _notes(item: Item, request: Request) -> Iterator[str]:
