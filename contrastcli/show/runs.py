@@ -213,10 +213,9 @@ def _title(name: ScoreName) -> str:
 def _cells(method: Method, keys: Iterable[str], names: Sequence[ScoreName]) -> list[str]:
     """The values of some settings, the number of seeds, and the mean ± standard deviation of some scores."""
     total = len({run.seed for run in method.runs})
-    cells = [*(value_text(method.settings[key]) for key in keys), Numeral(f"{method.n} of {total}")]
-    if method.n == total:
-        cells[-1] = Numeral(total)
-    return [*cells, *(Numeral(method.scores.get(name, MISSING)) for name in names)]
+    seeds = Numeral(total if method.n == total else f"{method.n} of {total}")
+    scores = (Numeral(method.scores.get(name, MISSING)) for name in names)
+    return [*(value_text(method.settings[key]) for key in keys), seeds, *scores]
 
 
 def _p(value: float | None) -> str:
