@@ -10,7 +10,7 @@ from contrastcli.runs import directory as runs
 from contrastcli.settings import catalogue, sections
 from contrastcli.settings.objective import Spec
 from contrastcli.settings.suggestions import Suggestion
-from contrastcli.tui.setup.draft import Draft, draft_of, fill_in, next_draft, with_error
+from contrastcli.tui.setup.draft import Draft, fill_in, next_draft, with_error
 from support.command import Contrast
 from support.recorded import recorded
 
@@ -291,7 +291,7 @@ def test_what_the_command_line_refuses_stands_at_its_field_in_the_words_of_the_f
 def test_a_run_that_diverged_is_set_up_with_half_its_rate_if_that_is_a_usual_one(rate: float, taken: float) -> None:
     run = recorded(runs.runs_dir(None), "diverged")
     run.write_config(run.config().with_values({"train.lr": rate}))
-    assert draft_of(run).config.train.lr == taken
+    assert next_draft(("", {}), run).config.train.lr == taken
 
 
 def test_a_run_is_set_up_with_what_was_left_out_of_it_and_the_last_probes() -> None:

@@ -296,12 +296,15 @@ def with_error(fields: Mapping[str, Field], error: ErrorRecord) -> Mapping[str, 
     return fields if field is None or field.off else {**fields, error.key: replace(field, wrong=_in_form(error))}
 
 
-def draft_of(run: Run) -> Draft:
-    """The settings of a run to train again, as changes of the preset that is closest, or of nothing.
+def next_draft(last: tuple[str, dict[str, str]], run: Run | None) -> Draft:
+    """The last draft, or the settings of a run to train again, as changes of the preset that is closest, or of nothing.
 
-    The pairs that were left out of its negatives are left out again. If the run has diverged, half the learning rate,
-    or the default where that is no usual one. Raises ContrastError where its settings cannot be read.
+    The pairs that were left out of the run's negatives are left out again, and the last probes are for the next
+    training, whichever it is. If the run has diverged, half the learning rate, or the default where that is no usual
+    one. Raises ContrastError where its settings cannot be read.
     """
+    if run is None:
+        return Draft(*last)
     config = run.config()
     typed = dict(config.flat())
     if not config.data.false_negatives and run.false_negatives_path.exists():
@@ -316,19 +319,8 @@ def draft_of(run: Run) -> Draft:
 
     draft = Draft(min(["", *presets.names()], key=distance), {})
     draft.type_all(typed)
-    return draft
-
-
-def next_draft(last: tuple[str, dict[str, str]], run: Run | None) -> Draft:
-    """The last draft, or that of a run with the last one's probes, which are for the next training, whichever it is.
-
-    Raises ContrastError where the run's settings cannot be read.
-    """
-    if run is None:
-        return Draft(*last)
-    draft = draft_of(run)
-    if (probes := last[1].get("dev.probes", "")) and not draft.config.dev.probes:
-        draft.type("dev.probes", probes)
+    if not config.dev.probes:
+        draft.type("dev.probes", last[1].get("dev.probes", ""))
     return draft
 
 
