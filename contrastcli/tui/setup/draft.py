@@ -175,13 +175,12 @@ class Draft:
     def _read(self) -> None:
         """Take the layers below what is typed, as the command line stacks them."""
         self._named = presets.find(self.preset).layers if self.preset else ()
-        standing, variables, self._unread = list[Layer](), list[Layer](), ""
+        self._layers, self._unread = [*self._named], ""
         try:
-            standing = config.user_layers()
-            variables = [config.environment_layer(os.environ)]
+            self._layers = [*config.user_layers(), *self._named]
+            self._layers.append(config.environment_layer(os.environ))
         except ContrastError as error:
             self._unread = _in_form(error)
-        self._layers = [*standing, *self._named, *variables]
         self._inherited = _resolve_valid(self._layers, {})[0].spec.name
         self._update()
 
