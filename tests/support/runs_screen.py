@@ -25,6 +25,13 @@ def at(table: RunsTable, name: str) -> None:
     table.move_cursor(row=names(table).index(name))
 
 
+async def select(pilot: Pilot[None], table: RunsTable, *chosen: str) -> None:
+    """Select these runs, one after the other."""
+    for name in chosen:
+        at(table, name)
+        await pilot.press("space")
+
+
 def names(table: RunsTable) -> list[str]:
     """The names in the table, from the top."""
     return [str(row[1]) for row in map(table.get_row_at, range(table.row_count))]
