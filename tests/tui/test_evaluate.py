@@ -143,16 +143,17 @@ async def test_suites_folder_and_pooling_are_passed_on_and_remembered(place: Pat
         await pilot.press("up")
         assert pilot.app.focused is pilot.app.screen.query_one("#mteb"), "and round"
         pilot.app.screen.query_one("#geometry", Checkbox).value = True
-        await choose(pilot, "d", "/data dir")
+        # Of a user who is not known: such a path is passed on as it is.
+        await choose(pilot, "d", "~nobody-here/data dir")
         await pilot.press("escape")
         await choose(pilot, "p", "cls")
         await until(pilot, lambda: says(pilot, "Pooling cls ▾"))
         await pilot.press("s")
         await until(pilot, lambda: commands.calls)
-    expected = ("eval", "one-run", "--suite", "transfer,geometry", "--data-dir", "/data dir")
+    expected = ("eval", "one-run", "--suite", "transfer,geometry", "--data-dir", "~nobody-here/data dir")
     assert commands.calls == [(*expected, "--pooling", "cls", "--json")]
     assert state.load().project(place).suites == ("transfer", "geometry")
-    assert state.load().project(place).data_dir == "/data dir"
+    assert state.load().project(place).data_dir == "~nobody-here/data dir"
 
 
 async def test_a_file_of_ones_own_is_chosen_with_its_columns(place: Path, commands: Commands) -> None:
@@ -166,35 +167,16 @@ async def test_a_file_of_ones_own_is_chosen_with_its_columns(place: Path, comman
         await pilot.press("s")
         await until(pilot, lambda: "Choose your own data first: f" in texts(pilot))
         own.value = False  # a choice ticks it
-        app.project.keep_roles("/faq.csv", roles)
-        await choose(pilot, "f", "/faq.csv")
+        app.project.keep_roles("~nobody-here/faq.csv", roles)
+        await choose(pilot, "f", "~nobody-here/faq.csv")
         await until(pilot, lambda: "/faq.csv ▾" in screen_text(pilot.app) and f"{roles} ▾" in screen_text(pilot.app))
         assert "Choose your own data" not in texts(pilot)
         await pilot.press("escape", "s")
         await until(pilot, lambda: commands.calls)
-    expected = ("eval", "one-run", "--suite", "sts,own", "--data", "/faq.csv", "--columns", roles, "--json")
-    assert commands.calls == [expected]
+    expected = ("eval", "one-run", "--suite", "sts,own", "--data", "~nobody-here/faq.csv")
+    assert commands.calls == [(*expected, "--columns", roles, "--json")]
     remembered = state.load().project(place)
-    assert (remembered.own_data, remembered.roles_of("/faq.csv")) == ("/faq.csv", roles)
-
-
-async def test_a_path_of_a_user_who_is_not_known_is_passed_on_as_it_is(place: Path, commands: Commands) -> None:
-    app = ContrastApp(place)
-    app.project.data_dir, app.project.own_data, app.project.suites = "~nobody-here/x", "~nobody-here/y", ("own",)
-    async with opened(app) as pilot:
-        await pilot.press("s")
-        await until(pilot, lambda: commands.calls)
-    paths = ("--data-dir", "~nobody-here/x", "--data", "~nobody-here/y")
-    assert commands.calls == [("eval", "one-run", "--suite", "own", *paths, "--json")]
-
-
-async def test_the_model_is_chosen_from_a_list_or_typed(place: Path, commands: Commands) -> None:
-    write(recorded(place, "stopped", "a-simace-run").path, sts=STS)
-    async with opened(ContrastApp(place)) as pilot:
-        for typed, chosen in (("simace", "a-simace-run"), ("some/encoder", "some/encoder"), ("starter", "starter")):
-            await choose(pilot, "m", typed)
-            await until(pilot, lambda: f"Model     {chosen} ▾" in screen_text(pilot.app))  # noqa: B023
-            await until(pilot, lambda: ("63.81" in texts(pilot)) == (chosen == "a-simace-run"))  # noqa: B023
+    assert (remembered.own_data, remembered.roles_of(remembered.own_data)) == ("~nobody-here/faq.csv", roles)
 
 
 async def test_rows_appear_as_they_are_measured_also_by_another_process_and_stay_after_a_stop(
@@ -251,26 +233,16 @@ async def test_scores_of_a_folder_and_of_another_pooling_are_kept_apart(place: P
         assert "63.81" in texts(pilot)
 
 
-@pytest.mark.parametrize(
-    ("error", "suites", "shown"),
-    [
-        (
-            "not measured: STS13\nhint: unpack the archive",
-            {"sts": STS},
-            ("63.81", "Not measured: STS13, STS14. To get what is missing: unpack the archive"),
-        ),
-        ("the package mteb is missing\npip install it", {}, ()),
-    ],
-)
 async def test_an_error_is_shown_next_to_what_was_measured_and_one_can_start_again(
-    place: Path, monkeypatch: pytest.MonkeyPatch, error: str, suites: dict[str, Any], shown: tuple[str, ...]
+    place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commands = answer_commands(monkeypatch, measuring(error, **suites))
+    error, missing = "not measured: STS13\nhint: unpack the archive", "Not measured: STS13, STS14. To get what is"
+    commands = answer_commands(monkeypatch, measuring(error, sts=STS))
     async with opened(ContrastApp(place)) as pilot:
         for count in (1, 2):
             await pilot.press("s")
             await until(pilot, lambda: len(commands.calls) == count)  # noqa: B023
-            await until(pilot, lambda: all(text in texts(pilot) for text in (error, *shown)))
+            await until(pilot, lambda: all(text in texts(pilot) for text in (error, "63.81", missing)))
 
 
 @SIZES

@@ -29,7 +29,7 @@ from contrastcli.tui.runs.tree import Groupings
 from contrastcli.tui.widgets import PlainText
 from support.commands import answer_commands
 from support.recorded import Kind, append, end, evaluated, recorded, stepped
-from support.runs_screen import at, names, opened
+from support.runs_screen import at, names, opened, select
 from support.screens import NARROW, SIZES, WIDE, check_golden, paste, press, says, screen_text, settled, show, until
 
 KINDS: tuple[Kind, ...] = ("finished", "running", "stopped", "diverged", "killed", "silent")
@@ -77,10 +77,7 @@ async def test_selected_runs_are_overlaid_and_compared(tmp_path: Path, size: tup
     recorded(tmp_path, "finished", "one", train__lr=1e-4)
     recorded(tmp_path, "stopped", "two", train__lr=3e-4)
     async with opened(ContrastApp(tmp_path), size) as (pilot, table):
-        at(table, "one")
-        await pilot.press("space")
-        at(table, "two")
-        await pilot.press("space")
+        await select(pilot, table, "one", "two")
         await until(pilot, lambda: "━━ A one 72.71  ╍╍ B two 72.85" in screen_text(pilot.app))
         text = pilot.app.screen.query_one("#details-text", PlainText)
         await until(pilot, lambda: "train.lr" in str(text.content))
@@ -330,34 +327,20 @@ async def test_a_broken_run_is_a_row_that_says_so(place: Path) -> None:
         assert "▣ broken" in screen_text(pilot.app)
         at(table, "starter-stopped")
         await until(pilot, lambda: "nonsense" in screen_text(pilot.app))
-        at(table, "starter-killed")
-        await pilot.press("space")
-        at(table, "starter-stopped")
-        await pilot.press("space")
+        await select(pilot, table, "starter-killed", "starter-stopped")
         await until(pilot, lambda: screen_text(pilot.app).count("no objective 'nonsense'") == 2)
-
-
-async def test_a_run_whose_settings_cannot_be_read_is_not_set_up_again(place: Path) -> None:
-    (place / "starter-stopped" / "config.toml").write_text("[objective]\nname = 'nonsense'\n")
-    async with opened(ContrastApp(place)) as (pilot, table):
-        at(table, "starter-stopped")
         await pilot.press("t")
         await until(pilot, lambda: pilot.app._notifications)
-        assert pilot.app.current_mode == "runs"
+        assert pilot.app.current_mode == "runs", "what cannot be read is not set up again"
 
 
-async def test_an_empty_directory_says_how_to_make_the_first_run(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("read_often")
+async def test_an_empty_directory_says_how_to_make_the_first_run_on_which_keys_act_at_once(tmp_path: Path) -> None:
     async with show(ContrastApp(tmp_path / "nothing"), NARROW) as pilot:
         await press(pilot, "3", shows="There is no run")
         assert "Press 1" in screen_text(pilot.app)
         assert "open" not in screen_text(pilot.app).splitlines()[-1], "there is nothing to do with no run"
-
-
-@pytest.mark.usefixtures("read_often")
-async def test_the_keys_of_the_table_act_on_the_first_run_of_a_directory(tmp_path: Path) -> None:
-    async with show(ContrastApp(tmp_path)) as pilot:
-        await press(pilot, "3", shows="There is no run")
-        recorded(tmp_path, "finished")
+        recorded(tmp_path / "nothing", "finished")
         await until(pilot, lambda: "starter-finished" in screen_text(pilot.app))
         await pilot.press("enter")
         await until(pilot, lambda: pilot.app.current_mode == "live")
@@ -429,9 +412,7 @@ async def test_m_in_capitals_merges_what_is_selected_with_its_backbone(
     monkeypatch.setattr(app, "notify", lambda text, **how: told.append(text))
     commands.held.clear()
     async with opened(app) as (pilot, table):
-        for name in ("starter-stopped", "starter-finished"):
-            at(table, name)
-            await pilot.press("space")
+        await select(pilot, table, "starter-stopped", "starter-finished")
         await pilot.press("M")
         await until(pilot, lambda: "between starter and 2 runs" in " ".join(screen_text(pilot.app).split()))
         assert says(pilot, "merged/starter-stopped+1"), "not the name that one of them alone has"
@@ -447,23 +428,15 @@ async def test_m_in_capitals_merges_what_is_selected_with_its_backbone(
     assert commands.calls == [("merge", "starter", *paths, "--out", "out")]
 
 
-async def test_what_is_selected_is_exported_and_deleted_together(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_selected_is_exported_together(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands = answer_commands(monkeypatch, Finished("out\n"))
     async with opened(ContrastApp(place)) as (pilot, table):
-        for name in ("starter-stopped", "starter-finished"):
-            at(table, name)
-            await pilot.press("space")
+        await select(pilot, table, "starter-stopped", "starter-finished")
         await press(pilot, "x", shows="Write the best model of 2 runs")
         await press(pilot, "enter", shows="In which format?")
         await pilot.press("enter")
         await until(pilot, lambda: len(commands.calls) == 2)
-        await press(pilot, "D", shows="Delete 2 runs (starter-stopped, starter-finished)?")
-        await pilot.press("d")
-        await until(pilot, lambda: len(commands.calls) == 3)
-    *exports, deletion = commands.calls
-    assert {call[2] for call in exports} == {"exported/starter-stopped", "exported/starter-finished"}
-    both = [str((place / name).resolve()) for name in ("starter-stopped", "starter-finished")]
-    assert deletion == ("runs", "rm", "--yes", "--", *both)
+    assert {call[2] for call in commands.calls} == {"exported/starter-stopped", "exported/starter-finished"}
 
 
 async def test_a_screenshot_says_where_it_is_or_why_it_is_not(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

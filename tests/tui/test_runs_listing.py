@@ -50,14 +50,13 @@ def test_details_name_the_run_that_is_gone(tmp_path: Path) -> None:
     assert "cannot be read" in details([gone, gone])
 
 
-def test_the_details_of_one_run_are_its_status_and_settings(tmp_path: Path) -> None:
+def test_the_details_of_one_run_are_its_status_and_settings_without_a_step_where_it_has_not_begun(
+    tmp_path: Path,
+) -> None:
     lines = [line.split() for line in details([recorded(tmp_path, "stopped")]).splitlines()]
     best = "best dev Spearman · starter 72.85 at step 300"
     for row in ("step 350 of 600", "loss 1.1714", best, "last checkpoint checkpoints/000350", "train.lr 5e-05"):
         assert row.split() in lines
-
-
-def test_a_run_that_has_not_begun_has_no_step(tmp_path: Path) -> None:
     assert "of 0" not in details([recorded(tmp_path, "starting")])
 
 
