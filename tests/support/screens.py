@@ -3,7 +3,7 @@
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -12,9 +12,11 @@ from textual.app import App
 from textual.events import Paste
 from textual.pilot import Pilot
 
+from contrastcli.runs.directory import runs_dir
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.fields.choice_field import ChoiceList
 from contrastcli.tui.setup.form import SettingRow
+from contrastcli.tui.setup.screen import SetupScreen
 
 Page = Pilot[None]
 NARROW, WIDE = (80, 24), (140, 45)
@@ -36,6 +38,21 @@ async def show(app: App[None], size: tuple[int, int] = WIDE) -> AsyncIterator[Pi
         app.exit()  # what leaving does before it closes the screens
         # Their processes end with them, not in a later test.
         await asyncio.gather(*working, return_exceptions=True)
+
+
+@asynccontextmanager
+async def setting_up(
+    size: tuple[int, int] = WIDE, typed: Mapping[str, str] | None = None
+) -> AsyncIterator[tuple[Page, SetupScreen]]:
+    """Show Setup, with these settings or those that it remembers, once it says whether it can start."""
+    app = ContrastApp(runs_dir(None))
+    if typed:
+        app.project.draft = "starter", dict(typed)
+    async with show(app, size) as pilot:
+        screen = app.screen
+        assert isinstance(screen, SetupScreen)
+        await until(pilot, lambda: says(pilot, "ready:") or says(pilot, "cannot start"))
+        yield pilot, screen
 
 
 async def until(pilot: Pilot[None], condition: Callable[[], object], seconds: float = 60.0) -> None:
