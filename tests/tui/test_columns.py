@@ -1,8 +1,7 @@
 """Columns of one's own: an error about them leads to a table in which each gets its role."""
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from contrastcli.tui.setup.form import SettingRow
 from contrastcli.tui.setup.screen import SetupScreen
 from support.command import Contrast
 from support.commands import Commands, answer_commands
-from support.screens import NARROW, SIZES, Page, press, row, says, screen_text, settled, show, until
+from support.screens import NARROW, SIZES, Page, press, row, says, screen_text, setting_up, settled, show, until
 
 ODD = ["Frage, lang", "[b]=a", "", 'say "x"', "Antwort", *(f"c{n}" for n in range(195))]
 """Names of columns that a value such as a=1,b=2, or a terminal, may take for something else."""
@@ -42,18 +41,12 @@ def commands(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> Commands:
     return answer_commands(monkeypatch, answer)
 
 
-@asynccontextmanager
-async def setting_up(size: tuple[int, int] = NARROW, **typed: str) -> AsyncIterator[tuple[Page, SetupScreen]]:
+def reading(
+    data: str = "faq.csv", size: tuple[int, int] = NARROW, objective: str = "simcse", batch: int = 4
+) -> AbstractAsyncContextManager[tuple[Page, SetupScreen]]:
     """Setup with data of one's own and a batch that they fill, once the command line has seen them."""
-    app = ContrastApp(runs.runs_dir(None))
-    settings = {"objective.name": "simcse", "data.train": "faq.csv", "train.batch_size": "4", "dev.data": "none"}
-    typed = settings | {key.replace("__", "."): text for key, text in typed.items()}
-    app.project.draft = "starter", typed
-    async with show(app, size) as pilot:
-        screen = app.screen
-        assert isinstance(screen, SetupScreen)
-        await until(pilot, lambda: says(pilot, "ready:") or says(pilot, "cannot start"))
-        yield pilot, screen
+    typed = {"objective.name": objective, "data.train": data, "train.batch_size": str(batch), "dev.data": "none"}
+    return setting_up(size, typed)
 
 
 def note(pilot: Page, key: str) -> str:
@@ -71,7 +64,7 @@ async def opened(pilot: Page) -> None:
 async def test_an_error_about_columns_leads_to_their_table_and_to_a_run(
     commands: Commands, size: tuple[int, int]
 ) -> None:
-    async with setting_up(size) as (pilot, screen):
+    async with reading(size=size) as (pilot, screen):
         await until(pilot, lambda: screen.focused is row(pilot, "data.columns").value)
         wrong = "faq.csv: its columns 'Frage', 'Antwort', 'Quelle' make neither sentences nor pairs"
         assert note(pilot, "data.columns") == f"Enter chooses them: {wrong}"
@@ -91,13 +84,13 @@ async def test_an_error_about_columns_leads_to_their_table_and_to_a_run(
 
 async def test_the_remedy_of_an_error_is_whole_at_80_columns(commands: Commands) -> None:
     Path("tidy.csv").rename("questions and answers.csv")
-    async with setting_up(data__train="questions and answers.csv", objective__name="pairsupcon") as (pilot, _):
+    async with reading("questions and answers.csv", objective="pairsupcon") as (pilot, _):
         assert note(pilot, "objective.name").endswith("-o triplets.jsonl; then --data triplets.jsonl")
         assert (await settled(pilot)).count("triplets.jsonl") == 2
 
 
 async def test_what_columns_hold_is_known_on_every_screen_and_for_their_file_alone(commands: Commands) -> None:
-    async with setting_up() as (pilot, screen):
+    async with reading() as (pilot, screen):
         await opened(pilot)
         await pilot.press("a", "down", "p", "enter")
         await until(pilot, lambda: screen.draft.typed.get("data.columns") == "anchor=Frage,positive=Antwort")
@@ -121,7 +114,7 @@ async def test_what_columns_hold_is_known_on_every_screen_and_for_their_file_alo
 async def test_the_command_says_what_the_table_was_given_whatever_the_columns_are_called(commands: Commands) -> None:
     lines = [{name: f"{name} {n} \x1b[1m" for name in ODD} for n in range(9)]
     Path("odd.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    async with setting_up(data__train="odd.jsonl") as (pilot, screen):
+    async with reading("odd.jsonl") as (pilot, screen):
         assert "'c14' and 180 more make neither" in note(pilot, "data.columns")
         await opened(pilot)
         assert says(pilot, "Frage, lang", "[b]=a", "column 3", 'say "x"')
@@ -138,7 +131,7 @@ async def test_the_command_says_what_the_table_was_given_whatever_the_columns_ar
 
 async def test_a_role_is_taken_from_the_column_that_had_it(commands: Commands) -> None:
     Path("two.csv").write_text("question,query,answer\na,b,c\nd,e,f\n")
-    async with setting_up(data__train="two.csv", train__batch_size="2") as (pilot, screen):
+    async with reading("two.csv", batch=2) as (pilot, screen):
         assert says(pilot, "cannot start: columns")
         await opened(pilot)
         assert says(pilot, "question anchor", "query anchor", "answer positive")
@@ -147,7 +140,7 @@ async def test_a_role_is_taken_from_the_column_that_had_it(commands: Commands) -
 
 
 async def test_the_table_opens_without_an_error_too_and_changes_nothing_by_itself(commands: Commands) -> None:
-    async with setting_up(data__train="tidy.csv") as (pilot, screen):
+    async with reading("tidy.csv") as (pilot, screen):
         assert screen.focused is None and not screen.query(SettingRow).filter("#data-columns")
         await pilot.press("slash", *"roles of columns", "enter")
         await opened(pilot)
@@ -158,7 +151,7 @@ async def test_the_table_opens_without_an_error_too_and_changes_nothing_by_itsel
 
 
 async def test_a_suggestion_that_fails_for_the_columns_says_no_more_than_their_field(commands: Commands) -> None:
-    async with setting_up() as (pilot, _):
+    async with reading() as (pilot, _):
         await until(pilot, lambda: pilot.app.focused is row(pilot, "data.columns").value)
         await pilot.press("e")
         await until(pilot, lambda: commands.calls[-1][0] == "suggest" and says(pilot, "cannot start: columns"))
@@ -166,7 +159,7 @@ async def test_a_suggestion_that_fails_for_the_columns_says_no_more_than_their_f
 
 
 async def test_nobody_is_taken_away_from_a_text_that_is_being_typed(commands: Commands) -> None:
-    async with setting_up(data__train="tidy.csv") as (pilot, screen):
+    async with reading("tidy.csv") as (pilot, screen):
         commands.held.clear()
         screen.draft.type("data.train", "faq.csv")
         screen._show()
@@ -181,7 +174,7 @@ async def test_nobody_is_taken_away_from_a_text_that_is_being_typed(commands: Co
 
 
 async def test_other_data_leave_nothing_of_an_error(commands: Commands) -> None:
-    async with setting_up() as (pilot, screen):
+    async with reading() as (pilot, screen):
         commands.held.clear()
         screen.draft.type("data.train", "tidy.csv")
         screen._show()
@@ -199,7 +192,7 @@ async def test_other_data_leave_nothing_of_an_error(commands: Commands) -> None:
 
 
 async def test_keys_that_are_typed_while_the_table_opens_reach_it(commands: Commands) -> None:
-    async with setting_up() as (pilot, screen):
+    async with reading() as (pilot, screen):
         commands.held.clear()
         await pilot.press("enter")
         for key in ("a", "down", "p", "enter"):

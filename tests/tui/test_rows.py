@@ -9,15 +9,13 @@ import pytest
 from click.testing import CliRunner
 
 from contrastcli.cli import cli
-from contrastcli.runs import directory as runs
-from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.setup.draft import Draft
 from contrastcli.tui.setup.rows import Rows
 from contrastcli.tui.setup.screen import SetupScreen
 from support.command import Contrast
 from support.commands import answer_commands
-from support.screens import NARROW, SIZES, Page, check_golden, press, says, screen_text, show, until
+from support.screens import NARROW, SIZES, Page, check_golden, press, says, screen_text, setting_up, until
 
 ROWS = [
     ("where is the tram", "at the harbour"),
@@ -31,18 +29,12 @@ ROWS = [
 @asynccontextmanager
 async def inspecting(size: tuple[int, int] = NARROW, *, data: str = "rows.csv") -> AsyncIterator[tuple[Page, Rows]]:
     """Setup with data of one's own, and the unusual rows of them once they are there."""
-    app = ContrastApp(runs.runs_dir(None))
-    async with show(app, size) as pilot:
-        await until(pilot, lambda: says(pilot, "backbone"))
-        screen = app.screen
-        assert isinstance(screen, SetupScreen)
-        screen.draft.type_all(
-            {"data.train": data, "data.columns": "anchor=q,positive=a", "model.backbone": "tiny/backbone"}
-        )
+    typed = {"data.train": data, "data.columns": "anchor=q,positive=a", "model.backbone": "tiny/backbone"}
+    async with setting_up(size, typed) as (pilot, _):
         await pilot.press("i")
-        await until(pilot, lambda: isinstance(app.screen, Rows) and says(pilot, "pairs"))
-        assert isinstance(app.screen, Rows)
-        yield pilot, app.screen
+        await until(pilot, lambda: isinstance(pilot.app.screen, Rows) and says(pilot, "pairs"))
+        assert isinstance(pilot.app.screen, Rows)
+        yield pilot, pilot.app.screen
 
 
 @pytest.fixture(autouse=True)
@@ -140,16 +132,12 @@ async def test_the_backbone_is_not_asked_while_the_file_is_written(monkeypatch: 
 
 
 async def test_without_data_there_is_nothing_to_inspect_and_an_error_stands_where_the_counts_are() -> None:
-    app = ContrastApp(runs.runs_dir(None))
-    async with show(app, NARROW) as pilot:
-        await until(pilot, lambda: says(pilot, "backbone"))
-        screen = app.screen
-        assert isinstance(screen, SetupScreen)
+    async with setting_up(NARROW) as (pilot, screen):
         screen.draft.choose_preset("")
         await pilot.press("i")
         await until(pilot, lambda: says(pilot, "there are no data", "choose some: d"))
-        assert app.screen is screen
-        app.push_screen(Rows(app.directory, Draft("", {"data.train": "gone.csv"})))
+        assert pilot.app.screen is screen
+        pilot.app.push_screen(Rows(screen.contrast.directory, Draft("", {"data.train": "gone.csv"})))
         await until(pilot, lambda: says(pilot, "there is no file or folder gone.csv"))
         await pilot.press("space", "k", "escape")
-        assert app.screen is screen
+        assert pilot.app.screen is screen

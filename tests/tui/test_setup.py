@@ -3,8 +3,6 @@
 import json
 import math
 import shlex
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +41,7 @@ from support.screens import (
     row,
     says,
     screen_text,
+    setting_up,
     show,
     until,
 )
@@ -90,21 +89,6 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
     return answer_commands(monkeypatch, answer)
 
 
-@asynccontextmanager
-async def shown(
-    size: tuple[int, int] = WIDE, typed: dict[str, str] | None = None
-) -> AsyncIterator[tuple[Pilot[None], SetupScreen]]:
-    """Show Setup, with these settings or those that it remembers, once the form and the summary are filled."""
-    app = ContrastApp(runs.runs_dir(None))
-    if typed:
-        app.project.draft = "starter", typed
-    async with show(app, size) as pilot:
-        screen = pilot.app.screen
-        assert isinstance(screen, SetupScreen)
-        await until(pilot, lambda: "backbone" in screen_text(pilot.app) and "reading" not in words_of(screen, "#ready"))
-        yield pilot, screen
-
-
 def words_of(screen: SetupScreen, where: str) -> str:
     """What a text says."""
     return str(screen.query_one(where).render())
@@ -127,7 +111,7 @@ async def write(pilot: Pilot[None], key: str, text: str) -> None:
 async def test_a_newcomer_sees_a_run_that_is_ready_and_starts_it_with_one_key(
     commands: Commands, name: str, size: tuple[int, int]
 ) -> None:
-    async with shown(size) as (pilot, screen):
+    async with setting_up(size) as (pilot, screen):
         assert screen.focused is None
         await pilot.pause()  # for the length of the scroll bar
         check_golden(f"setup-{name}", screen_text(pilot.app))
@@ -142,7 +126,7 @@ async def test_a_start_shows_what_is_downloaded_starts_once_and_leaving_asks_wha
 ) -> None:
     monkeypatch.setattr("contrastcli.tui.dialogs.LATE_SECONDS", 0.0)
     commands.progress = [Progress(step=0, what="downloading bert-base-uncased (MB)", done=120, total=440)]
-    async with shown() as (pilot, _):
+    async with setting_up() as (pilot, _):
         commands.held.clear()
         await pilot.click("#start")
         await until(pilot, lambda: says(pilot, "downloading bert-base-uncased (MB) 120 of 440"))
@@ -158,7 +142,7 @@ async def test_leaving_again_asks_also_where_a_field_has_the_focus(
     commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("contrastcli.tui.dialogs.LATE_SECONDS", 0.0)
-    async with shown() as (pilot, _):
+    async with setting_up() as (pilot, _):
         commands.held.clear()
         await pilot.press("s", "5")
         await until(pilot, lambda: pilot.app.current_mode == "query")
@@ -174,7 +158,7 @@ async def test_a_start_leaves_a_dialog_as_it_is_and_leaving_asks_about_its_run(
     commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("contrastcli.tui.dialogs.LATE_SECONDS", 60.0)
-    async with shown() as (pilot, _):
+    async with setting_up() as (pilot, _):
         commands.held.clear()
         await pilot.press("s", "3")
         await until(pilot, lambda: pilot.app.current_mode == "runs")
@@ -193,7 +177,7 @@ async def test_a_start_leaves_a_dialog_as_it_is_and_leaving_asks_about_its_run(
 
 
 async def test_a_start_leaves_one_in_setup_who_works_on_there(commands: Commands) -> None:
-    async with shown() as (pilot, _):
+    async with setting_up() as (pilot, _):
         commands.held.clear()
         await press(pilot, "s", "down", shows="starting…")
         commands.held.set()
@@ -202,7 +186,7 @@ async def test_a_start_leaves_one_in_setup_who_works_on_there(commands: Commands
 
 
 async def test_what_a_start_says_is_of_its_own_draft_and_keeps_one_from_leaving(commands: Commands) -> None:
-    async with shown() as (pilot, screen):
+    async with setting_up() as (pilot, screen):
         fail(commands, "the disk is full")
         commands.held.clear()
         await press(pilot, "s", shows="starting…")
@@ -218,7 +202,7 @@ async def test_errors_of_the_dry_run_and_of_the_start_and_a_missing_model_are_sh
     commands: Commands,
 ) -> None:
     fail(commands, "texts.txt is missing")
-    async with shown() as (pilot, screen):
+    async with setting_up() as (pilot, screen):
         assert "cannot start: texts.txt is missing" in screen_text(pilot.app)
         assert screen.query_one("#start", Button).disabled
         missing = "the model 'no/such' is not on this machine; it will be downloaded"
@@ -236,7 +220,7 @@ async def test_errors_of_the_dry_run_and_of_the_start_and_a_missing_model_are_sh
 
 
 async def test_choosing_simace_changes_the_form_the_curve_and_the_command_that_is_copied(commands: Commands) -> None:
-    async with shown() as (pilot, _):
+    async with setting_up() as (pilot, _):
         await choose(pilot, "o", "simace")
         await write(pilot, "objective.margin", "15")
         await pilot.press("escape")
@@ -266,7 +250,7 @@ def test_the_curve_and_its_gradient_are_those_of_the_margin_and_the_temperature(
 
 
 async def test_where_there_is_no_curve_one_line_says_why_and_what_brings_it(commands: Commands) -> None:
-    async with shown(NARROW) as (pilot, screen):
+    async with setting_up(NARROW) as (pilot, screen):
         for objective, why in (
             ("softmax", "softmax has no similarity: simcse, simace, … do"),
             ("supcon", "no effect while normalize is false; true compares angles, not raw dot products"),
@@ -288,7 +272,7 @@ async def test_where_there_is_no_curve_one_line_says_why_and_what_brings_it(comm
 async def test_where_it_is_narrow_the_summary_is_below_the_curve_and_g_shows_the_gradient_in_place(
     commands: Commands,
 ) -> None:
-    async with shown(NARROW) as (pilot, screen):
+    async with setting_up(NARROW) as (pilot, screen):
         assert says(pilot, "contrast train --preset", "Summary")
         await pilot.press("pagedown", "pagedown")
         await until(pilot, lambda: says(pilot, "positive", "a puppy", "[sprints]"))
@@ -302,7 +286,7 @@ async def test_where_it_is_narrow_the_summary_is_below_the_curve_and_g_shows_the
 
 
 async def test_a_bad_value_is_shown_next_to_its_field_and_nothing_starts(commands: Commands) -> None:
-    async with shown(NARROW) as (pilot, screen):
+    async with setting_up(NARROW) as (pilot, screen):
         await write(pilot, "objective.tau", "0")
         await pilot.press("escape", "s")
         await pilot.pause()
@@ -314,7 +298,7 @@ async def test_a_bad_value_is_shown_next_to_its_field_and_nothing_starts(command
 
 async def test_what_is_erased_undone_or_reset_is_inherited_again(commands: Commands) -> None:
     """`u` undoes the field that has the focus, or the last one."""
-    async with shown() as (pilot, screen):
+    async with setting_up() as (pilot, screen):
 
         async def command_ends(words: str) -> None:
             await until(pilot, lambda: words_of(screen, "#command").endswith(words))
@@ -348,7 +332,7 @@ async def test_names_are_offered_completed_and_checked_as_they_are_typed(
     monkeypatch.chdir(tmp_path)
     config = recorded(runs.runs_dir(None), "finished", "an-earlier-run").config_path
     config.write_text(config.read_text().replace('train = "starter"', 'train = "older.csv"'))
-    async with shown() as (pilot, screen):
+    async with setting_up() as (pilot, screen):
         row(pilot, "data.train").value.focus()
         await open_list(pilot, "enter")
         await until(pilot, lambda: "older.csv  used in an-earlier-run" in screen_text(pilot.app))
@@ -363,7 +347,7 @@ async def test_names_are_offered_completed_and_checked_as_they_are_typed(
 
 
 async def test_a_tall_screen_shows_every_setting_and_a_short_one_says_how_many_it_hides(commands: Commands) -> None:
-    async with shown((200, 93)) as (pilot, _):
+    async with setting_up((200, 93)) as (pilot, _):
         await until(pilot, lambda: says(pilot, "webhook") and not says(pilot, "m shows them"))
         await pilot.resize_terminal(200, 130)
         await until(pilot, lambda: says(pilot, "webhook") and not says(pilot, "m hides most"))
@@ -379,7 +363,7 @@ async def test_one_key_fills_in_what_suits_the_data_with_a_reason_beside_each_fi
     made = msgspec.json.decode(printed, type=Suggested)
     commands.answer = lambda folder, words: Finished(printed) if words == asked else answer(folder, words)
     typed = {"data.train": "tiny/pairs.jsonl", "model.backbone": "tiny/backbone", "data.blank": "drop"}
-    async with shown(typed=typed) as (pilot, screen):
+    async with setting_up(typed=typed) as (pilot, screen):
         await pilot.press("e")
         await until(pilot, lambda: screen.draft.fields["train.warmup"].text == "0.1")
         fields = screen.draft.fields
@@ -404,7 +388,7 @@ async def test_what_was_suggested_for_other_data_is_not_filled_in(commands: Comm
     suggested = msgspec.json.encode(Suggested("starter", [Suggestion("train.epochs", 9, "few rows", "a paper")], ""))
     done = Finished(suggested.decode())
     commands.answer = lambda folder, words: done if "suggest" in words else answer(folder, words)
-    async with shown() as (pilot, screen):
+    async with setting_up() as (pilot, screen):
         commands.held.clear()
         await pilot.press("e")
         await until(pilot, lambda: "suggest" in commands.calls[-1])
@@ -415,7 +399,7 @@ async def test_what_was_suggested_for_other_data_is_not_filled_in(commands: Comm
 
 
 async def test_without_data_or_where_they_cannot_be_read_it_says_what_to_do(commands: Commands) -> None:
-    async with shown() as (pilot, screen):
+    async with setting_up() as (pilot, screen):
         await write(pilot, "data.train", "")
         await pilot.press("escape")
         await choose(pilot, "p", "nothing")
@@ -428,7 +412,7 @@ async def test_without_data_or_where_they_cannot_be_read_it_says_what_to_do(comm
 
 
 async def test_a_choice_is_stepped_through_or_taken_from_its_list(commands: Commands) -> None:
-    async with shown() as (pilot, screen):
+    async with setting_up() as (pilot, screen):
         similarity = row(pilot, "objective.similarity").value
         assert isinstance(similarity, ChoiceField)
         similarity.focus()
@@ -443,7 +427,7 @@ async def test_a_choice_is_stepped_through_or_taken_from_its_list(commands: Comm
 
 
 async def test_presets_are_listed_with_what_they_are_and_nothing_is_one_of_them(commands: Commands) -> None:
-    async with shown(NARROW) as (pilot, screen):
+    async with setting_up(NARROW) as (pilot, screen):
         await open_list(pilot, "p")
         await pilot.press(*"simace-b", "down")
         await pilot.pause()
@@ -455,7 +439,7 @@ async def test_presets_are_listed_with_what_they_are_and_nothing_is_one_of_them(
 
 
 async def test_more_shows_every_setting_of_the_objective(commands: Commands) -> None:
-    async with shown() as (pilot, screen):
+    async with setting_up() as (pilot, screen):
         await press(pilot, "m", shows="mask duplicates")
         assert "hard negatives" in screen_text(pilot.app)
         headings = [str(heading.content) for heading in screen.query(".section .heading").results(PlainText)]
@@ -468,7 +452,7 @@ async def test_more_shows_every_setting_of_the_objective(commands: Commands) -> 
 
 
 async def test_a_setting_is_found_by_its_name(commands: Commands) -> None:
-    async with shown() as (pilot, screen):
+    async with setting_up() as (pilot, screen):
         await pilot.press("slash", *"warm", "enter")
         await pilot.pause()
         assert screen.focused is row(pilot, "train.warmup").value
@@ -485,7 +469,7 @@ async def test_a_setting_is_found_by_its_name(commands: Commands) -> None:
 async def test_what_was_typed_is_there_again_the_next_time_in_its_runs_directory(
     commands: Commands, tmp_path: Path
 ) -> None:
-    async with shown() as (pilot, screen):
+    async with setting_up() as (pilot, screen):
         await write(pilot, "data.train", "my texts.txt")
         await pilot.press("escape", "m")
     # It may hold a webhook.
@@ -494,7 +478,7 @@ async def test_what_was_typed_is_there_again_the_next_time_in_its_runs_directory
         other = pilot.app.screen
         assert isinstance(other, SetupScreen)
         await until(pilot, lambda: words_of(other, "#command").endswith("/other train --preset starter"))
-    async with shown() as (pilot, screen):
+    async with setting_up() as (pilot, screen):
         assert words_of(screen, "#command") == "contrast train --preset starter --data 'my texts.txt'"
         await until(pilot, lambda: "mask duplicates" in screen_text(pilot.app))
 
@@ -502,7 +486,7 @@ async def test_what_was_typed_is_there_again_the_next_time_in_its_runs_directory
 async def test_the_data_is_read_again_for_what_changes_it_alone_and_a_stale_reading_is_ended(
     commands: Commands,
 ) -> None:
-    async with shown() as (pilot, screen):
+    async with setting_up() as (pilot, screen):
         await write(pilot, "objective.tau", "0.2")
         assert len(commands.calls) == 1
         commands.held.clear()
@@ -518,7 +502,7 @@ async def test_the_data_is_read_again_for_what_changes_it_alone_and_a_stale_read
 
 async def test_the_summary_has_the_notes_on_the_settings_as_they_are(commands: Commands) -> None:
     notes = ["train.lr is 0.5 (--lr)", *PREVIEW["notes"]]
-    async with shown() as (pilot, _):
+    async with setting_up() as (pilot, _):
         await write(pilot, "train.lr", "0.5")
         assert says(pilot, "train.lr is 0.5, outside", "720 of 2,160") and len(commands.calls) == 1
         commands.answer = lambda directory, words: Finished(json.dumps({"settings": {}, **PREVIEW, "notes": notes}))
@@ -530,7 +514,7 @@ async def test_the_summary_has_the_notes_on_the_settings_as_they_are(commands: C
 
 async def test_what_another_screen_adds_to_the_draft_is_kept_and_goes_with_a_run(commands: Commands) -> None:
     run, added = recorded(runs.runs_dir(None), "finished", train__lr=1e-3), ("starter", {"dev.probes": "a | b"})
-    async with shown() as (pilot, screen):
+    async with setting_up() as (pilot, screen):
         commands.held.clear()
         await write(pilot, "train.batch_size", "8")
         await until(pilot, lambda: "8" in commands.calls[-1])
@@ -556,7 +540,7 @@ async def test_the_app_ends_while_the_data_is_read(commands: Commands) -> None:
 
 
 async def test_arrows_go_through_the_fields_and_the_footer_keeps_within_eight_keys(commands: Commands) -> None:
-    async with shown(NARROW) as (pilot, screen):
+    async with setting_up(NARROW) as (pilot, screen):
         await until(pilot, lambda: "s start" in screen_text(pilot.app).splitlines()[-1])
         assert screen_text(pilot.app).splitlines()[-1].endswith("? help")
         preset = screen.query_one(SettingsForm).preset
