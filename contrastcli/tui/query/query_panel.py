@@ -73,7 +73,11 @@ class QueryPanel(Vertical):
         error = asyncio.create_task(read_error(process, self._show_progress))
         try:
             while answer := await _exchange(process, await self._lines.get()):
-                self._receive(answer)
+                self.waiting = False
+                try:
+                    self.show_answer(answer.decode())
+                except msgspec.DecodeError:
+                    self.show_message("This model returns no numbers: its training may have diverged.")
             reason, _ = await error
         finally:
             await end_process(process)
@@ -82,13 +86,6 @@ class QueryPanel(Vertical):
 
     def process_failed(self, reason: str) -> None:
         self.show_message(reason)
-
-    def _receive(self, answer: bytes) -> None:
-        self.waiting = False
-        try:
-            self.show_answer(answer.decode())
-        except msgspec.DecodeError:
-            self.show_message("This model returns no numbers: its training may have diverged.")
 
     def _show_progress(self, text: str) -> None:
         if self.waiting:
