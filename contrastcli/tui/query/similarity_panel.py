@@ -20,10 +20,10 @@ _ARC_RADIUS = 0.35
 _MUTED = "$foreground-muted"
 
 
-def draw_dial(angle_deg: float, height: int = 8) -> str:
+def draw_dial(angle_deg: float) -> str:
     """Two vectors from one point, over half a circle: 0° lies to the right, 180° to the left."""
-    width = 4 * (height - 1)  # characters are twice as high
-    canvas = Canvas(width, height - 1, (-1.0, 1.0), (0.0, 1.0))
+    width, height = 28, 7  # characters are twice as high
+    canvas = Canvas(width, height, (-1.0, 1.0), (0.0, 1.0))
     canvas.line(*_arc(1.0, 180.0), 1, "100")
     canvas.line(*_arc(_ARC_RADIUS, angle_deg), 1)
     for angle in (0.0, math.radians(angle_deg)):
