@@ -77,15 +77,11 @@ class EvaluateScreen(ModeScreen):
 
     measuring: reactive[tuple[str, str] | None] = reactive(None, init=False, repaint=False, bindings=True)
     """The model and the pooling that are being measured."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._status, self._nothing = PlainText(id="status"), PlainText(id="nothing")
-        self._measured = Measured()
-        self._is_due = asyncio.Event()  # to look for scores
+    _measured = Measured()
 
     def body(self) -> ComposeResult:
         last = self.contrast.project
+        self._status, self._nothing = PlainText(id="status"), PlainText(id="nothing")
         last.suites = tuple(name for name in last.suites if name in all_suites())
         self._model = ModelField(self.contrast.directory, "", id="model")
         self._pooling = ChoiceField(
@@ -124,6 +120,7 @@ class EvaluateScreen(ModeScreen):
                     yield ChartView("measured by the suite geometry", "Sentences in a plane", id="plane")
 
     def on_mount(self) -> None:
+        self._is_due = asyncio.Event()  # to look for scores
         self.set_interval(_POLL_SECONDS, self._is_due.set)
         self._follow_scores()
 
