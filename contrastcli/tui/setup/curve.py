@@ -46,7 +46,6 @@ class SimilarityCurves(Vertical):
             chart.show(similarity_picture(draft, view))
 
     def show_next(self, draft: Draft, with_value: bool) -> None:
-        """Show the next of value, gradient and slope."""
         views = [view for view in VIEWS if with_value or view != "value"]
         self.view = after(self.view if self.view in views else "gradient", views)
         self.show(draft)

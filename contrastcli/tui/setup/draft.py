@@ -17,7 +17,6 @@ from contrastcli.tui.processes import label
 COLUMNS = "data.columns"
 _TYPED = "typed"
 _READING = (COLUMNS, "data.labels", "data.blank")
-"""How the data are read."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,6 @@ class Field:
     doubt: str = ""
     """Why the value may be a mistake."""
     meaning: str = ""
-    """What the value means."""
     reason: str = ""
     """Why this value was suggested."""
 

@@ -44,7 +44,6 @@ _HEADED = ("model", "objective", "data", "train")
 _WIDTH_OF_NOTES = 70
 _VALUE_WIDTH = 20  # a longer one takes the row
 _COMPLETED = {"data.train": completion.complete_sets, "dev.data": completion.complete_path}
-"""How a name of data that is typed is completed."""
 _STARTER = ("starter", "texts that come with contrast")
 _KNOWN: Mapping[str, Choices] = {
     "data.train": [_STARTER],
@@ -100,7 +99,6 @@ class SettingRow(Horizontal):
                 self.value.value = field.text
 
     def describe(self, *, briefly: bool) -> None:
-        """Show the note, or of it what the row has room for."""
         self._note.update(self.field.brief if briefly else self.field.note)
 
     def _options(self) -> Choices:
@@ -159,7 +157,6 @@ class SettingsForm(VerticalScroll, can_focus=False):
 
     @property
     def focused_key(self) -> str:
-        """The setting whose field has the focus."""
         return next((key for key, row in self._rows.items() if row.has_focus_within), "")
 
     def find(self) -> None:

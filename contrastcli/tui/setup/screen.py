@@ -56,7 +56,6 @@ class SetupScreen(ModeScreen):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 - so that a note has a line
 
     draft: Draft
-    """What is being set up."""
     is_ready = False
     _is_starting = False
 
