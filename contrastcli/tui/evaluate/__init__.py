@@ -1,6 +1,5 @@
 """The screen Evaluate: suites to run on a model, and their results.
 
 screen.py  the choice of model and suites, the progress, the tables and pictures
-fields.py  the fields of the suites, and of data of one's own
 viewer.py  pictures as files, opened by the system's viewer
 """

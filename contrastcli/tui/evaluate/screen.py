@@ -28,11 +28,12 @@ from contrastcli.show.scores import suite_tables
 from contrastcli.tui import processes
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.evaluate import viewer
-from contrastcli.tui.evaluate.fields import OwnData, SuiteBox
 from contrastcli.tui.fields.choice_field import ChoiceField
-from contrastcli.tui.fields.completion import complete_path
+from contrastcli.tui.fields.columns import ColumnsField
+from contrastcli.tui.fields.completion import complete_path, data_files
 from contrastcli.tui.fields.model_field import NO_MODEL, ModelField
 from contrastcli.tui.screen import ModeScreen
+from contrastcli.tui.state import Project
 from contrastcli.tui.widgets import FormRow, PlainText, hidden_key
 
 _POLL_SECONDS = 1.0
@@ -49,6 +50,33 @@ class Measured:
     pooling: str = ""
     scores: Mapping[str, Any] = field(default_factory=dict)
     config: Config | None = None
+
+
+class SuiteBox(Checkbox):
+    """A checkbox whose state is seen without colour too; arrow keys go from one to the next."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        hidden_key("down", "step(1)", "next suite", "to the next suite"),
+        hidden_key("up", "step(-1)", "previous suite", "to the previous suite"),
+    ]
+
+    @property
+    def BUTTON_INNER(self) -> str:  # type: ignore[override]
+        return "X" if self.value else " "
+
+    def action_step(self, by: int) -> None:
+        (self.screen.focus_next if by > 0 else self.screen.focus_previous)(SuiteBox)
+
+
+class OwnData(Vertical):
+    """The file that the suite own measures, and what its columns hold."""
+
+    def __init__(self, directory: Path, project: Project) -> None:
+        what, blank = "A file of pairs, scored or not, or of triplets", "none chosen"
+        file = ChoiceField(what, data_files, project.own_data, blank=blank, complete=complete_path, id="own_data")
+        self.columns = ColumnsField(directory, project, lambda: project.own_data)
+        super().__init__(FormRow("Own data", file), FormRow("Columns", self.columns))
+        self.display = OWN.name in project.suites
 
 
 class EvaluateScreen(ModeScreen):
