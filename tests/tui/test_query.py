@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,29 +46,26 @@ class Model:
         return not psutil.pid_exists(self.pid)
 
 
-class Models:
-    """The processes that were started, read from what they have logged."""
+Models = Callable[[], list[Model]]
 
-    def __init__(self, log: Path) -> None:
-        self._log = log
 
-    def list(self) -> list[Model]:
-        """All of them, in the order in which they started."""
+@pytest.fixture(autouse=True)
+def models(without_setup: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Models:
+    """The processes that the screen has started, in that order, read from what they have logged."""
+    log = tmp_path / "asked.jsonl"
+    monkeypatch.setenv(fake_query.LOG, str(log))
+    monkeypatch.setattr(processes, "CONTRAST", (sys.executable, fake_query.__file__))
+
+    def read() -> list[Model]:
         models: dict[int, Model] = {}
-        for entry in map(json.loads, self._log.read_text().splitlines() if self._log.exists() else ()):
+        for entry in map(json.loads, log.read_text().splitlines() if log.exists() else ()):
             if "words" in entry:
                 models[entry["pid"]] = Model(entry["pid"], entry["words"])
             else:
                 models[entry["pid"]].asked.append(entry["asked"])
         return list(models.values())
 
-
-@pytest.fixture(autouse=True)
-def models(without_setup: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Models:
-    """The processes that the screen has started."""
-    monkeypatch.setenv(fake_query.LOG, str(tmp_path / "asked.jsonl"))
-    monkeypatch.setattr(processes, "CONTRAST", (sys.executable, fake_query.__file__))
-    return Models(tmp_path / "asked.jsonl")
+    return read
 
 
 @pytest.fixture
@@ -91,8 +89,8 @@ async def test_a_run_that_has_saved_again_is_another_model(place: Path, models: 
         await until(pilot, lambda: "best, step 300" in screen_text(pilot.app) and "0.3333" in screen_text(pilot.app))
         (place / "one-run" / "checkpoints.json").write_text('{"last": "000400", "best": "000400"}')
         await press(pilot, "1", "5", shows="best, step 400")
-        await until(pilot, lambda: len(models.list()) == 2 and bool(models.list()[1].asked))
-        assert models.list()[0].closed
+        await until(pilot, lambda: len(models()) == 2 and bool(models()[1].asked))
+        assert models()[0].closed
 
 
 @SIZES
@@ -104,7 +102,7 @@ async def test_the_remembered_sentences_are_answered_by_the_newest_run(
         assert "70.5°" in screen_text(pilot.app)
         if size == NARROW:
             check_golden("query-narrow", await settled(pilot))
-    [model] = models.list()
+    [model] = models()
     assert model.words == ["query", "-", "--json", "--model", "one-run"]
     assert model.asked == ["a dog runs\ta puppy sprints"]
     wait_until(lambda: model.closed)
@@ -114,7 +112,7 @@ async def test_the_log_has_the_commands_that_run_and_copies_one(place: Path, mod
     app = ContrastApp(place)
     async with show(app, NARROW) as pilot:
         await pilot.press("5")
-        await until(pilot, lambda: models.list() and models.list()[0].asked)
+        await until(pilot, lambda: models() and models()[0].asked)
         await press(pilot, "semicolon", shows="Commands that the app ran")
         assert "● running" in screen_text(pilot.app)
         await pilot.press("enter")
@@ -133,7 +131,7 @@ async def test_an_answer_follows_the_typing(place: Path, models: Models) -> None
         await write(pilot, "first", "")
         await until(pilot, lambda: "type two sentences" in screen_text(pilot.app))
         assert "1.0000" not in screen_text(pilot.app)
-    [model] = models.list()
+    [model] = models()
     assert len(model.asked) < 6, "a pause in the typing is waited for"
 
 
@@ -141,18 +139,18 @@ async def test_a_second_model_answers_next_to_the_first_while_it_is_shown(place:
     app = ContrastApp(place)
     async with show(app, NARROW) as pilot:
         await pilot.press("5", "b")
-        await until(pilot, lambda: len(models.list()) == 2 and models.list()[1].asked)
+        await until(pilot, lambda: len(models()) == 2 and models()[1].asked)
         await until(pilot, lambda: "Second model" in screen_text(pilot.app))
         change = math.degrees(math.acos(1 / 3 + 1 / 16) - math.acos(1 / 3))
         for text in ("0.3958", "second − first", "+0.0625", f"{change:+.1f}°"):
             await until(pilot, lambda: text in screen_text(pilot.app))  # noqa: B023
         await pilot.press("b")
-        await until(pilot, lambda: any(model.closed for model in models.list()))
+        await until(pilot, lambda: any(model.closed for model in models()))
         await until(pilot, lambda: "Second model" not in screen_text(pilot.app))
         app.screen.query_one("#other-model", ModelField).choose("one-run")
         await until(pilot, lambda: app.project.second_model == "one-run")
         assert app.screen.query_one("#other", SimilarityPanel).asked is None, "it is hidden"
-    assert sorted(model.name for model in models.list()) == ["one-run", "starter"]
+    assert sorted(model.name for model in models()) == ["one-run", "starter"]
 
 
 async def test_another_default_of_both_models_is_told_once(place: Path, models: Models) -> None:
@@ -160,10 +158,10 @@ async def test_another_default_of_both_models_is_told_once(place: Path, models: 
     app.project.second_model, app.project.show_second_model = "", True
     async with show(app) as pilot:
         await pilot.press("5")
-        await until(pilot, lambda: len(models.list()) == 2)
+        await until(pilot, lambda: len(models()) == 2)
         recorded(place, "finished", "two-run")
         await pilot.press("4", "5")
-        await until(pilot, lambda: len(models.list()) == 4)
+        await until(pilot, lambda: len(models()) == 4)
         assert [one.message for one in app._notifications] == ["the default model is two-run by now"]
 
 
@@ -180,15 +178,15 @@ async def test_another_model_is_chosen_or_typed_and_replaces_the_one_before(plac
     recorded(place, "stopped", "a-simace-run")
     async with show(ContrastApp(place)) as pilot:
         await pilot.press("5")
-        await until(pilot, lambda: models.list() and models.list()[0].asked)
+        await until(pilot, lambda: models() and models()[0].asked)
         await choose(pilot, "m", "simace")
-        await until(pilot, lambda: models.list()[-1].name == "a-simace-run" and models.list()[-1].asked)
-        await until(pilot, lambda: models.list()[0].closed)
+        await until(pilot, lambda: models()[-1].name == "a-simace-run" and models()[-1].asked)
+        await until(pilot, lambda: models()[0].closed)
         await choose(pilot, "m", "some/encode")
-        await until(pilot, lambda: models.list()[-1].name == "some/encode")
+        await until(pilot, lambda: models()[-1].name == "some/encode")
         await press(pilot, "m", shows="not on this machine")
         await pilot.press("end", "r", "enter")
-        await until(pilot, lambda: models.list()[-1].name == "some/encoder")
+        await until(pilot, lambda: models()[-1].name == "some/encoder")
     assert state.load().project(place).model == "some/encoder"
 
 
@@ -197,12 +195,12 @@ async def test_a_model_that_cannot_be_loaded_says_why_and_is_asked_again_by_ente
         await pilot.press("5")
         await choose(pilot, "m", "none")
         await until(pilot, lambda: says(pilot, "no model is called none", "check the spelling"))
-        failed = len(models.list())
+        failed = len(models())
         await write(pilot, "first", "a cat")
         await pilot.pause(0.4)
-        assert len(models.list()) == failed, "a model that has failed is not loaded at each key"
+        assert len(models()) == failed, "a model that has failed is not loaded at each key"
         await pilot.press("enter")
-        await until(pilot, lambda: len(models.list()) == failed + 1)
+        await until(pilot, lambda: len(models()) == failed + 1)
 
 
 async def test_without_any_model_it_says_how_to_get_one(tmp_path: Path, models: Models) -> None:
@@ -211,7 +209,7 @@ async def test_without_any_model_it_says_how_to_get_one(tmp_path: Path, models: 
         assert "none yet" in screen_text(pilot.app) and "Press 1, then s" in screen_text(pilot.app)
         await choose(pilot, "m", "starter")
         await until(pilot, lambda: "0.3958" in screen_text(pilot.app))
-    assert [model.name for model in models.list()] == ["starter"]
+    assert [model.name for model in models()] == ["starter"]
 
 
 async def test_a_field_takes_letters_and_lines_enter_goes_to_the_second_and_escape_leaves(
@@ -229,7 +227,7 @@ async def test_a_field_takes_letters_and_lines_enter_goes_to_the_second_and_esca
         await pilot.press("enter")
         await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#second"))
         asked = "a cat sleeps\ta puppy sprints"
-        await until(pilot, lambda: any(model.asked[-1:] == [asked] for model in models.list()))
+        await until(pilot, lambda: any(model.asked[-1:] == [asked] for model in models()))
         await pilot.press("escape")
         await until(pilot, lambda: pilot.app.focused is None and "esc back" not in screen_text(pilot.app))
 
@@ -248,10 +246,10 @@ async def test_the_nearest_sentences_of_a_corpus(place: Path, models: Models) ->
         await pilot.press("escape")
         check_golden("query-wide", await settled(pilot))
         await pilot.press("n", "enter")
-        await until(pilot, lambda: any(model.asked == ["a puppy", "a puppy"] for model in models.list()))
+        await until(pilot, lambda: any(model.asked == ["a puppy", "a puppy"] for model in models()))
         await pilot.press("escape", "y")
-    assert len(models.list()) == 2, "a second question goes to the process that has the corpus"
-    [model] = [model for model in models.list() if "--corpus" in model.words]
+    assert len(models()) == 2, "a second question goes to the process that has the corpus"
+    [model] = [model for model in models() if "--corpus" in model.words]
     corpus = ["--corpus", "texts.txt", "-k", "2", "--model", "one-run", "--blank", "drop"]
     assert model.words == ["query", "-", "--json", *corpus]
     assert app.clipboard.splitlines() == [
@@ -281,13 +279,13 @@ async def test_a_long_sentence_of_a_corpus_goes_on_in_the_next_line_and_one_that
 async def test_a_corpus_without_a_file_says_what_to_type(place: Path, models: Models) -> None:
     async with show(ContrastApp(place)) as pilot:
         await pilot.press("5")
-        await until(pilot, lambda: models.list() and models.list()[0].asked)
+        await until(pilot, lambda: models() and models()[0].asked)
         await pilot.press("n", "enter")
         await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#file"))
         assert says(pilot, "Choose a file of sentences with c")
         await choose(pilot, "enter", "a.txt")
         await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#question"))
-    assert len(models.list()) == 1
+    assert len(models()) == 1
 
 
 async def test_every_project_has_its_own_choices_whichever_app_ends_last(tmp_path: Path) -> None:
@@ -321,26 +319,24 @@ async def test_with_a_run_come_the_data_that_it_was_trained_on(place: Path, mode
         assert app.project.corpus == str(data), "what was chosen before stays"
 
 
-async def test_a_second_question_is_typed_over_the_first_and_x_stops_a_search(
-    place: Path, models: Models, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_second_question_is_typed_over_the_first_and_x_stops_a_search(place: Path, models: Models) -> None:
     async with show(ContrastApp(place)) as pilot:
         await pilot.press("5")
         await choose(pilot, "c", "texts.txt")
         await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#question"))
         await press(pilot, *"a puppy", "enter", shows="over the grass")
         await pilot.press(*"interest rates", "enter")
-        await until(pilot, lambda: any("interest rates" in model.asked for model in models.list()))
+        await until(pilot, lambda: any("interest rates" in model.asked for model in models()))
         await until(pilot, lambda: "rates rose" in screen_text(pilot.app).split("rank")[-1].splitlines()[1])
         assert "x stop" not in screen_text(pilot.app)
         assert says(pilot, "Nearest in a corpus")
         await write(pilot, "question", "slow")
         await until(pilot, lambda: says(pilot, "Nearest to 'interest rates'"))
         await pilot.press("enter")
-        await until(pilot, lambda: any("slow" in model.asked for model in models.list()))
+        await until(pilot, lambda: any("slow" in model.asked for model in models()))
         await press(pilot, "escape", shows="x stop")
         await pilot.press("x")
-        await until(pilot, lambda: models.list()[-1].closed)
+        await until(pilot, lambda: models()[-1].closed)
         await until(pilot, lambda: "x stop" not in screen_text(pilot.app))
 
 
@@ -355,9 +351,9 @@ async def test_another_file_ends_the_search_of_the_one_before_and_takes_its_answ
         await press(pilot, "enter", shows="over the grass")
         await write(pilot, "question", "slow")
         await pilot.press("enter")
-        await until(pilot, lambda: any("slow" in model.asked for model in models.list()))
+        await until(pilot, lambda: any("slow" in model.asked for model in models()))
         app.screen.query_one("#file", ChoiceField).choose("other.txt")
-        await until(pilot, lambda: any(model.closed for model in models.list() if "--corpus" in model.words))
+        await until(pilot, lambda: any(model.closed for model in models() if "--corpus" in model.words))
         await pilot.press("escape", "y")
         assert "over the grass" not in screen_text(app) + app.clipboard
 
@@ -378,8 +374,8 @@ async def test_of_lines_that_wait_only_the_newest_is_asked(tmp_path: Path, model
             panel.ask_process(f"a\t{word}", "--model", "any")
         await until(pilot, lambda: len(answers) == 2)
         panel.close_process()
-        await until(pilot, lambda: models.list()[0].closed)
-    [model] = models.list()
+        await until(pilot, lambda: models()[0].closed)
+    [model] = models()
     assert model.asked == ["a\ta", "a\td"]
 
 
