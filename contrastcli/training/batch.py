@@ -41,7 +41,7 @@ class Batch:
         columns = (corpus.labels, corpus.scores, corpus.candidate_scores)
         label, score, taught = (None if column is None else torch.from_numpy(column[rows]) for column in columns)
         ids = {view: torch.from_numpy(column) for view, column in texts.items()}
-        read = {view: inputs.rows_of(view, column) for view, column in texts.items()}
+        read = {view: inputs.rows[view][column] for view, column in texts.items()}
         lengths = {view: torch.from_numpy(inputs.table.lengths[column]) for view, column in read.items()}
         known = Rows(ids, label, mask_duplicates, score, lengths, candidate_score=taught)
         return cls(step, inputs.table, np.concatenate(list(read.values())), tuple(texts), known)

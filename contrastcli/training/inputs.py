@@ -20,38 +20,32 @@ MOST_CHARACTERS = 1 << 17
 
 @dataclass(frozen=True)
 class Inputs:
-    """A row of the `table` for each text under each of its prompts; `read` are the rows as text.
+    """A row of the `table`, of at most `max_length` tokens, for each text under each of its `prompts`, by view.
 
-    `texts` (R,) are the rows' texts of the corpus. `rows` has for each view the row of each text, (T + 1,), or −1. Both
-    are empty where every text has one row, of its own number.
+    `read` are the rows as text. `rows` has for each view the row of each text, (T + 1,), −1 for none.
     """
 
     table: TokenTable
-    read: Sequence[str]
-    texts: Indices
+    read: Prompted
     rows: Mapping[str, Indices]
-
-    def rows_of(self, view: str, texts: Indices) -> Indices:
-        """The rows of texts, −1 for none, in a view: (N,) → (N,)."""
-        return self.rows[view][texts] if self.rows else texts
+    prompts: Mapping[str, str]
+    max_length: int
 
     def texts_of(self, rows: Indices) -> Indices:
         """The texts of rows, −1 for none: (N,) → (N,)."""
-        return np.where(rows < 0, -1, self.texts[rows]) if self.rows else rows
+        return np.where(rows < 0, -1, self.read.texts[rows])
 
     @classmethod
     def of(
         cls, corpus: Corpus, encoder: SentenceEncoder, prompts: Mapping[str, str], max_length: int, advance: OnProgress
     ) -> Inputs:
-        """The inputs of a corpus, given the prompt of each view."""
         read = Prompted.of(corpus, prompts)
         table = tokenise(read.whole, encoder.tokenizer, max_length, advance)
         table = encoder.with_prompts(table, read.prompts, read.which)
-        if len(read.prompts) == 1:
-            return cls(table, read, np.zeros(0, np.int64), {})
         rows = np.full((len(read.prompts), len(corpus.texts) + 1), -1)
         rows[read.which, read.texts] = np.arange(len(read))
-        return cls(table, read, read.texts, {view: rows[read.prompts.index(p)] for view, p in prompts.items()})
+        by_view = {view: rows[read.prompts.index(prompt)] for view, prompt in prompts.items()}
+        return cls(table, read, by_view, prompts, max_length)
 
 
 def measure_lengths(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> Lengths:

@@ -53,7 +53,7 @@ _UNLIMITED_TOKENS = 1 << 20
 
 def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -> Trainer:
     """Load or restore everything that the run needs. Raises DataError and UsageError."""
-    config, texts = plan.config, plan.corpus.texts
+    config = plan.config
     folder = checkpoint.to_resume(run)
     if session.world.is_main:
         with writing_to(run.path):
@@ -66,7 +66,7 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
     own = read_contract(resolve(config.model.backbone).folder()).prompts
     prompts = encoder.contract.prompts_of(config.model.prompts, own, plan.examples.form, plan.corpus.views)
     inputs = Inputs.of(plan.corpus, encoder, prompts, max_length, partial(session.loading, "tokenising"))
-    context = AuxiliaryContext(run, config, encoder, precision, texts, inputs, prompts, max_length, session)
+    context = AuxiliaryContext(run, config, encoder, precision, inputs, session)
     stepper = _make_stepper(plan, context)
     for parameter in [*encoder.parameters(), *stepper.extras.parameters()]:
         # Aligned, unlike a mapped file's: rounding errors depend on that.
@@ -121,15 +121,15 @@ def _notes(plan: Plan, context: AuxiliaryContext, optimizer: Optimizer, *, is_ne
             yield "without a head there is no effect of train.head_lr"
         if not plan.config.model.denoise and context.encoder.contract.pooling != "mask":
             yield "without mask pooling there is no effect of model.denoise"
-    if context.max_length < plan.config.model.max_length:
-        yield f"model.max_length is {context.max_length}, the most that this backbone reads"
+    if (most := context.inputs.max_length) < plan.config.model.max_length:
+        yield f"model.max_length is {most}, the most that this backbone reads"
     if is_new and (text := _truncated(plan.corpus.texts, context)):
         yield text
 
 
 def _truncated(texts: Texts, context: AuxiliaryContext) -> str:
     """A note that counts the texts with more tokens than training reads; empty where none has."""
-    tokenizer, limit, inputs = context.encoder.tokenizer, context.max_length, context.inputs
+    tokenizer, inputs, limit = context.encoder.tokenizer, context.inputs, context.inputs.max_length
     full = np.flatnonzero(inputs.table.lengths >= limit)
     full = full[np.argsort(-texts.sizes[inputs.texts_of(full)], kind="stable")]
     longer, unknown = list[str](), [inputs.read[int(row)] for row in full[:_MOST_RECOUNTED]]
@@ -200,7 +200,7 @@ def _make_stepper(plan: Plan, context: AuxiliaryContext) -> Stepper:
     for name, tensor in chain.from_iterable(auxiliary.state.items() for auxiliary in plan.auxiliaries):
         extras.register_buffer(name, tensor)
     is_denoised = config.model.denoise and encoder.contract.pooling == "mask"
-    templates = [TemplateBias(encoder, context.prompts, context.max_length)] if is_denoised else []
+    templates = [TemplateBias(encoder, context.inputs)] if is_denoised else []
     return Stepper(
         encoder=encoder,
         extras=extras,

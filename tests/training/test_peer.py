@@ -16,7 +16,7 @@ from contrastcli.runs.measured import Step
 from contrastcli.training.auxiliaries.auxiliary import AuxiliaryContext
 from contrastcli.training.auxiliaries.views import Perturbation, PerturbedViews, perturb
 from contrastcli.training.checkpoint import disk_bytes
-from contrastcli.training.inputs import Inputs
+from contrastcli.training.inputs import Inputs, Prompted
 from contrastcli.training.loop import Trainer
 from contrastcli.training.session import Session
 from support.rounding import assert_near
@@ -75,8 +75,9 @@ def perturbed(tiny: Tiny, max_length: int = 32, seed: int = 1, prompt: str = "")
     config = tiny.config("pcl", "sentences", model__max_length=max_length, train__seed=seed)
     views = PerturbedViews(KINDS)
     encoder, session = load_encoder(tiny.backbone), Session(lambda event: None)
-    inputs, limit = Inputs(TokenTable.of([]), [], np.zeros(0, int), {}), config.model.max_length
-    views.load(AuxiliaryContext(Run(Path()), config, encoder, "fp32", (), inputs, {"anchor": prompt}, limit, session))
+    read = Prompted([], [], np.zeros(0, int), np.zeros(0, int))
+    inputs = Inputs(TokenTable.of([]), read, {}, {"anchor": prompt}, config.model.max_length)
+    views.load(AuxiliaryContext(Run(Path()), config, encoder, "fp32", inputs, session))
     return views
 
 

@@ -35,13 +35,7 @@ class AuxiliaryContext:
     config: Config
     encoder: SentenceEncoder
     precision: Precision
-    texts: Sequence[str]
-    """The distinct texts of the corpus."""
     inputs: Inputs
-    """Their tokens, at most `max_length` of a text."""
-    prompts: Mapping[str, str]
-    """What stands before the texts of each view."""
-    max_length: int
     session: Session
 
 

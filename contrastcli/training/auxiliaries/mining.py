@@ -36,8 +36,8 @@ class MinedNegatives(Auxiliary):
         """Any text of the corpus may be a negative but those that are anchors only."""
         self.context, inputs = context, context.inputs
         texts, columns = self.corpus.texts, self.corpus.views | {"negative": self.candidates}
-        read = (inputs.rows_of(view, columns[view]) for view in ("anchor", "positive", "negative"))
-        self.pool = Pool.of((texts[int(text)] for text in inputs.texts_of(np.arange(len(inputs.table)))), *read)
+        read = (inputs.rows[view][columns[view]] for view in ("anchor", "positive", "negative"))
+        self.pool = Pool.of((texts[int(text)] for text in inputs.read.texts), *read)
 
     def before_step(self, step: int, settle: Callable[[], None]) -> None:
         """Replace the negatives by those that the encoder finds now; the main process finds them for all."""

@@ -93,7 +93,7 @@ class Teachers(Auxiliary):
         for teacher in self.teachers:
             encoder = load_encoder(resolve(teacher.name).folder(), teacher.pooling).to(context.encoder.device)
             advance = partial(context.session.loading, "encoding by a teacher")
-            self.vectors.append(cached_vectors(encoder, context.texts, advance))
+            self.vectors.append(cached_vectors(encoder, context.inputs.read.all_texts, advance))
 
     def views(self, rows: Rows, device: torch.device) -> dict[str, Tensor]:
         """A view `teacher_anchor`, `teacher_positive` … for each, (N, Σ d_k), with the teachers' weighted mean cosines.
@@ -131,7 +131,8 @@ class Targets(Teachers):
             what = f"the teacher's embeddings have {given} numbers, and the student's {width}"
             raise UsageError(what, "name a wider teacher, or distil its scores: contrast mine --score-with")
         if given > width:
-            some = np.arange(0, len(context.texts), -(-len(context.texts) // _MOST_PROJECTED))
+            count = len(context.inputs.read.all_texts)
+            some = np.arange(0, count, -(-count // _MOST_PROJECTED))
             sample = super().embeddings(some, torch.device("cpu")).double()
             # PCA without subtracting the mean, which would change cosines: products change least. The longest are last.
             directions = torch.linalg.eigh(sample.T @ sample).eigenvectors.flip(1)[:, :width]

@@ -1,6 +1,5 @@
 """Template denoising: what a prompt and a suffix alone, without a text, have at the mask token."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +8,7 @@ from contrastcli.data.tokens import Ids, TokenTable
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.training.auxiliaries.auxiliary import Auxiliary
 from contrastcli.training.batch import Batch
+from contrastcli.training.inputs import Inputs
 
 
 class TemplateBias(Auxiliary):
@@ -22,10 +22,10 @@ class TemplateBias(Auxiliary):
 
     name = "template"
 
-    def __init__(self, encoder: SentenceEncoder, prompts: Mapping[str, str], max_length: int) -> None:
+    def __init__(self, encoder: SentenceEncoder, inputs: Inputs) -> None:
         self.ending = encoder.tokenizer.ending
-        ids = encoder.tokenizer.encode([*prompts.values()], max_length)
-        self.templates = {view: np.array(of, dtype=np.int32) for view, of in zip(prompts, ids, strict=True)}
+        ids = encoder.tokenizer.encode([*inputs.prompts.values()], inputs.max_length)
+        self.templates = {view: np.array(of, dtype=np.int32) for view, of in zip(inputs.prompts, ids, strict=True)}
         """The tokens of each view's template around an empty text."""
 
     def extend(self, batch: Batch) -> Batch:

@@ -45,11 +45,11 @@ class PerturbedViews(Auxiliary):
         self.views_added = tuple(f"{kind}_{kinds[: place + 1].count(kind)}" for place, kind in enumerate(kinds))
 
     def load(self, context: AuxiliaryContext) -> None:
-        self.max_length = context.max_length
+        self.max_length = context.inputs.max_length
         self.run_seed = context.config.train.seed
         tokenizer = context.encoder.tokenizer
         self.ending = tokenizer.ending
-        self.head = len(tokenizer.encode([context.prompts["anchor"]], self.max_length)[0]) - self.ending
+        self.head = len(tokenizer.encode([context.inputs.prompts["anchor"]], self.max_length)[0]) - self.ending
 
     def extend(self, batch: Batch) -> Batch:
         """The batch with the perturbed anchors, all its texts in a new table."""
