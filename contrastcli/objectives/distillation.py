@@ -22,7 +22,7 @@ def margin_mse(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Taught)
     """
     student, teacher = (logits[:, :1] - logits[:, 1:] for logits in _logits(views, rows, settings))  # (N, C − 1)
     loss = (student - teacher).square().mean()
-    return loss, {"regression": loss.detach()}
+    return loss, {"regression": loss}
 
 
 def kl(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Taught) -> Result:
@@ -32,7 +32,7 @@ def kl(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Taught) -> Resu
     """
     student, teacher = _logits(views, rows, settings)
     loss = divergence(teacher.log_softmax(dim=1), student.log_softmax(dim=1)).mean()
-    return loss, {"divergence": loss.detach()}
+    return loss, {"divergence": loss}
 
 
 def embed(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Embed) -> Result:
@@ -43,7 +43,7 @@ def embed(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Embed) -> Re
     """
     student, teacher = views["anchor"], views["teacher_anchor"]
     loss = (unit(student) - unit(teacher[:, : student.shape[1]])).square().sum(dim=1).mean()
-    return loss, {"distance": loss.detach()}
+    return loss, {"distance": loss}
 
 
 def _logits(views: Views, rows: Rows, settings: Taught) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ Views = Mapping[str, Tensor]
 """Embeddings (N, d) by name: anchor, positive, negative, and those that an objective's auxiliaries add."""
 
 Result = tuple[Tensor, dict[str, Tensor]]
-"""The scalar to minimise, with its graph, and its terms, unweighted and detached."""
+"""The scalar to minimise, with its graph, and its terms, unweighted."""
 
 BLOCK = 256
 """Anchors whose similarities to the whole batch are held in memory at once."""

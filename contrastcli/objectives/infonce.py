@@ -111,11 +111,10 @@ def direction_loss(
 
 def _with_spread(value: Tensor, views: Views, rows: Rows, weight: float) -> Result:
     """A loss with the weighted regulariser, where that has a weight, and both as parts."""
-    parts = {"contrast": value.detach()}
-    if weight:
-        regulariser = spread(views, rows)
-        value, parts["orthogonality"] = value + weight * regulariser, regulariser.detach()
-    return value, parts
+    if not weight:
+        return value, {"contrast": value}
+    regulariser = spread(views, rows)
+    return value + weight * regulariser, {"contrast": value, "orthogonality": regulariser}
 
 
 def spread(views: Views, rows: Rows) -> Tensor:

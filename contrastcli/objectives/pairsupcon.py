@@ -58,12 +58,11 @@ def pairsupcon(views: Views, rows: Rows, heads: nn.ModuleDict, settings: PairSup
     entailed = to_device(rows.entailed(), z.device)
     contrast = mean_over(torch.cat([entailed, entailed + size]), term, z)
     if not settings.classification:
-        return contrast, {"contrast": contrast.detach()}
+        return contrast, {"contrast": contrast}
     y = to_device((rows.labels() == ENTAILMENT).long(), z.device)
     logits = heads["classifier"](pair_features(views["anchor"], views["positive"]))  # (N, 2)
     cross_entropy = nn.functional.cross_entropy(logits, y)
-    loss = cross_entropy + settings.beta * contrast
-    return loss, {"contrast": contrast.detach(), "classification": cross_entropy.detach()}
+    return cross_entropy + settings.beta * contrast, {"contrast": contrast, "classification": cross_entropy}
 
 
 def negative_mass(logits: Tensor, valid: Tensor, hard_negatives: HardNegatives) -> Tensor:

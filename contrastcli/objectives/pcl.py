@@ -59,7 +59,7 @@ def pcl(views: Views, rows: Rows, heads: nn.ModuleDict, settings: PCL) -> Result
 
     for name, term in (("group", group), ("across", across), ("within", within)):
         terms[name] = mean_over(all_rows, term, nets, peers)
-    return torch.stack(list(terms.values())).sum(), {name: value.detach() for name, value in terms.items()}
+    return torch.stack(list(terms.values())).sum(), terms
 
 
 def divergence(log_p: Tensor, log_q: Tensor) -> Tensor:

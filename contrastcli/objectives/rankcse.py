@@ -26,7 +26,7 @@ def rankcse(views: Views, rows: Rows, heads: nn.ModuleDict, settings: RankCSE) -
     Parts: contrast, consistency and, unless γ is 0, distillation.
     """
     loss = contrast(views, rows, settings.in_batch())
-    parts = {"contrast": loss.detach()}
+    parts = {"contrast": loss}
     similarity, tau = settings.chosen_similarity, settings.tau
     rows = rows.to(loss.device)
     all_rows = torch.arange(len(views["anchor"]), device=loss.device)
@@ -51,9 +51,8 @@ def rankcse(views: Views, rows: Rows, heads: nn.ModuleDict, settings: RankCSE) -
     if settings.gamma:
         terms["distillation"] = (settings.gamma, distance)
     for name, (weight, term) in terms.items():
-        value = mean_over(all_rows, term, views["anchor"], views["positive"])
-        loss = loss + weight * value
-        parts[name] = value.detach()
+        parts[name] = mean_over(all_rows, term, views["anchor"], views["positive"])
+        loss = loss + weight * parts[name]
     return loss, parts
 
 

@@ -26,7 +26,7 @@ def cosent(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Ordered) ->
     """
     s = paired(views["anchor"], views["positive"], settings.chosen_similarity)
     loss = order_loss(s / settings.tau, rows.scores())
-    return loss, {"order": loss.detach()}
+    return loss, {"order": loss}
 
 
 def aoe(views: Views, rows: Rows, heads: nn.ModuleDict, settings: AoE) -> Result:
@@ -48,7 +48,7 @@ def aoe(views: Views, rows: Rows, heads: nn.ModuleDict, settings: AoE) -> Result
     }
     weights = (settings.order_weight, settings.contrast_weight, settings.angle_weight)
     loss = torch.stack([weight * part for weight, part in zip(weights, parts.values(), strict=True)]).sum()
-    return loss, {name: part.detach() for name, part in parts.items()}
+    return loss, parts
 
 
 def pearson(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Compared) -> Result:
@@ -62,7 +62,7 @@ def pearson(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Compared) 
     x, y = s - s.mean(), unit(scores - scores.mean())
     length = torch.linalg.vector_norm(x).clamp_min(LEAST_SPREAD * len(x) ** 0.5)
     loss = (1 - (x * y).sum() / length) * (scores.max() > scores.min())
-    return loss, {"correlation": loss.detach()}
+    return loss, {"correlation": loss}
 
 
 def mse(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Regression) -> Result:
@@ -73,7 +73,7 @@ def mse(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Regression) ->
     cosine = paired(views["anchor"], views["positive"], SIMILARITIES["cosine"])
     target = settings.lowest + (1 - settings.lowest) * to_device(rows.scores(), cosine.device).to(cosine.dtype)
     loss = (cosine - target).square().mean()
-    return loss, {"regression": loss.detach()}
+    return loss, {"regression": loss}
 
 
 def order_loss(s: Tensor, scores: Tensor) -> Tensor:

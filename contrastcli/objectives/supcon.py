@@ -67,7 +67,7 @@ def supcon(views: Views, rows: Rows, heads: nn.ModuleDict, settings: SupCon) -> 
 
     contrast = mean_over(torch.arange(len(anchors), device=anchors.device), term, premises, hypotheses)
     loss = (1 - settings.lambda_) * cross_entropy + settings.lambda_ * contrast
-    return loss, {"contrast": contrast.detach(), "classification": cross_entropy.detach()}
+    return loss, {"contrast": contrast, "classification": cross_entropy}
 
 
 def augment(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Augment) -> Result:
@@ -96,7 +96,7 @@ def augment(views: Views, rows: Rows, heads: nn.ModuleDict, settings: Augment) -
 
     pairs = torch.arange(len(label), device=device)
     loss = mean_over(pairs, term, views["anchor"], views["positive"])
-    return loss, {"classification": loss.detach()}
+    return loss, {"classification": loss}
 
 
 def shortened(views: Views, rows: Rows) -> dict[str, Tensor]:

@@ -51,7 +51,7 @@ def _triplet(views: Views, rows: Rows, similarity: Callable[..., Tensor], margin
         return torch.where(others.any(dim=1), gap.relu(), 0)
 
     loss = mean_over(torch.arange(size, device=views["anchor"].device), term, views["anchor"], views["positive"])
-    return loss, {"triplet": loss.detach()}
+    return loss, {"triplet": loss}
 
 
 def _nearness(a: Tensor, b: Tensor, margin: float = 0.0) -> Tensor:

@@ -216,7 +216,7 @@ def _make_stepper(plan: Plan, context: AuxiliaryContext) -> Stepper:
 
 
 def make_loss(spec: Spec, settings: ObjectiveSettings) -> Loss:
-    """The loss with its settings bound, in full precision; settings that it does not name belong to auxiliaries.
+    """The loss with the settings that it names bound, in full precision, and its parts detached.
 
     Called for the first time, it raises UsageError where it depends on a weight that would not be trained.
     """
@@ -236,7 +236,7 @@ def make_loss(spec: Spec, settings: ObjectiveSettings) -> Loss:
                 _check_result(value, parts)
                 _check_graph(spec, value, (*views.values(), *heads.parameters()))
                 is_checked = True
-        return value, parts
+            return value, {name: part.detach() for name, part in parts.items()}
 
     return loss
 

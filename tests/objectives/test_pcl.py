@@ -84,7 +84,6 @@ def test_pcl_is_its_formula_in_value_and_gradient(kind: str, margin: float, name
     loss, parts = pcl(views, Rows(ids), similarity=kind, margin=margin)
     expected = parts_by_loops(vectors(views), numbers(ids), kind, margin, 0.3)
     assert {name: part.item() for name, part in parts.items()} == pytest.approx(expected, rel=1e-9)
-    assert not any(part.requires_grad for part in parts.values())
     check(loss, lambda: sum(parts_by_loops(vectors(views), numbers(ids), kind, margin, 0.3).values()), views)
 
 

@@ -87,7 +87,6 @@ def test_rankcse_is_its_formula_in_value_and_gradient(kind: str, margin: float, 
     expected = distillation_by_loops(vectors(views), numbers(ids), kind, how)
     assert parts.keys() == {"contrast", "consistency", "distillation"}
     assert parts["distillation"].item() == pytest.approx(expected)
-    assert not any(part.requires_grad for part in parts.values())
 
 
 @pytest.mark.parametrize("how", DISTANCES)

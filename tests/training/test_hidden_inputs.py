@@ -82,7 +82,7 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> Callable[[Function], None]:
     def install(function: Function) -> None:
         def loss(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> tuple[Tensor, dict[str, Tensor]]:
             value = function(views, rows, heads)
-            return value, {"contrast": value.detach()}
+            return value, {"contrast": value}
 
         module.__dict__.update(loss=loss, heads=heads)
 
@@ -90,11 +90,12 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> Callable[[Function], None]:
 
 
 def take(loss: Loss) -> None:
-    """Call it as a step does: on embeddings that have a graph."""
+    """Call it as a step does: on embeddings that have a graph, which its parts no longer have."""
     leaf = torch.randn(16, 32, requires_grad=True)
     first, second = nn.Linear(32, 32)(leaf).chunk(2)
     rows = Rows({"anchor": INDICES, "positive": INDICES + 8})
-    loss({"anchor": first, "positive": second}, rows, heads(32))
+    _, parts = loss({"anchor": first, "positive": second}, rows, heads(32))
+    assert not parts["contrast"].requires_grad
 
 
 @pytest.mark.parametrize("function", HIDDEN)
