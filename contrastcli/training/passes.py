@@ -1,6 +1,5 @@
 """The two passes of a batch's chunks through their encoders, on a CPU several chunks side by side."""
 
-import contextlib
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -76,7 +75,8 @@ class Passes:
         sums = _Sums()
         all_weights = dict.fromkeys(weight for chunk in share for weight in chunk.encoder.backbone.parameters())
         weights = [weight for weight in all_weights if weight.requires_grad]
-        with self.autocast():
+        # Around all chunks of a pass, so that their weights are cast to bf16 once.
+        with autocast(self.device, self.precision):
             for some in [share] if self.keep_graphs else [[chunk] for chunk in share]:
                 self.before_chunk()
                 pooled = [self._graphs.pop(chunk.number) if self.keep_graphs else self._embed(chunk) for chunk in some]
@@ -92,10 +92,6 @@ class Passes:
                         _add(sums, zip(weights, gradients, strict=True))
         return sums
 
-    def autocast(self) -> contextlib.AbstractContextManager[object]:
-        """For all chunks of a pass: their weights are cast to bf16 once."""
-        return autocast(self.device, self.precision)
-
     def _shares(self) -> list[Sequence[Chunk]]:
         """The chunks of each thread: always the same, since the order in which gradients are added decides the bits."""
         backbones = {chunk.encoder.backbone for chunk in self.chunks}
@@ -106,7 +102,7 @@ class Passes:
     def _embed_all(self, share: Sequence[Chunk]) -> dict[int, Tensor]:
         # Without gradients a GPU may choose another attention, which draws other dropout than that of the second pass.
         takes_gradients = self.keep_graphs or self.device.type != "cpu"
-        with torch.set_grad_enabled(takes_gradients), self.autocast():
+        with torch.set_grad_enabled(takes_gradients), autocast(self.device, self.precision):
             pooled = {}
             for chunk in share:
                 self.before_chunk()

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from contrastcli.data.batching import even_chunks
 from contrastcli.model.bert.graphs import Graphs
-from contrastcli.model.encoder import CPU_CHUNK, SentenceEncoder
+from contrastcli.model.encoder import CPU_CHUNK, SentenceEncoder, autocast
 from contrastcli.objectives.functional import to_device
 from contrastcli.objectives.matryoshka import Loss
 from contrastcli.settings.sections import Precision
@@ -125,7 +125,7 @@ class Stepper:
             passes.backward(gradient)
             terms = {one: term for one in self.auxiliaries if (term := one.term(batch, chunks))}
             values = {one: torch.zeros((), device=device) for one in terms}
-            with passes.autocast():
+            with autocast(device, self.precision):
                 for chunk in local:
                     for one, term in terms.items():
                         before_chunk()
