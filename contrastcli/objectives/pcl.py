@@ -26,12 +26,11 @@ def pcl(views: Views, rows: Rows, heads: nn.ModuleDict, settings: PCL) -> Result
     - across: KL( P(peer, net) ‖ P(net, peer) );
     - within: KL( P(peer, peer) ‖ P(net, net) ).
 
-    Views: anchor, positive and any further ones of the same rows, (N, d), and the peer's of all these. The margin, in
+    Views: anchor, positive, then any further ones of the same rows, (N, d), and the peer's of all these. The margin, in
     the unit of `similarity`, is used by InfoNCE only. Every term trains both encoders. No heads.
     Parts: contrast and peer (InfoNCE of each), group, across, within.
     """
-    names = ["anchor", "positive", *(name for name in views if name not in ("anchor", "positive"))]
-    names = [name for name in names if not name.startswith(PEER)]
+    names = [name for name in views if not name.startswith(PEER)]
     net, peer = {name: views[name] for name in names}, {name: views[PEER + name] for name in names}
     terms = {"contrast": contrast(net, rows, settings.in_batch()), "peer": contrast(peer, rows, settings.in_batch())}
     similarity, tau = settings.chosen_similarity, settings.tau
