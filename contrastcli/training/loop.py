@@ -254,8 +254,8 @@ class Clock:
         self._stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
         self._marks: deque[tuple[str, Any]] = deque([("", self._now())])
         self._spent = defaultdict[str, float](float)
-        self._seconds, self._steps, self._sentences = 0.0, 0, 0
-        self._at_last_rate = (0.0, 0)
+        self.unlogged, self._sentences, self._steps = 0.0, 0, 0
+        """Seconds and sentences of steps since the last rate, and all steps."""
         self._begin = self._mark = time.monotonic()
 
     def _now(self) -> Any:
@@ -284,22 +284,16 @@ class Clock:
 
     def tick(self, sentences: int) -> None:
         now = time.monotonic()
-        self._seconds += now - self._mark
+        self.unlogged += now - self._mark
         self._mark = now
         self._steps += 1
         self._sentences += sentences
 
-    @property
-    def unlogged(self) -> float:
-        """Seconds of steps since the last rate."""
-        return self._seconds - self._at_last_rate[0]
-
     def rate(self) -> float | None:
         """Sentences a second since the last call."""
-        seconds, sentences = self._at_last_rate
-        self._at_last_rate = (self._seconds, self._sentences)
-        passed = self._seconds - seconds
-        return round((self._sentences - sentences) / passed, 1) if passed > 0 else None
+        seconds, sentences = self.unlogged, self._sentences
+        self.unlogged, self._sentences = 0.0, 0
+        return round(sentences / seconds, 1) if seconds > 0 else None
 
     def seconds_left(self, steps: int) -> float | None:
         """The time that so many more steps take at the mean speed so far, evaluating and saving included."""
