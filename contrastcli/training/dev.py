@@ -62,14 +62,18 @@ class DevSet:
         """Measure the backbone under its own contract, and compare with that from now on."""
         own = DevSet.of(self.data, encoder, self.general.data if self.general else None)
         evaluated = own.evaluate(encoder, 0, on_chunk)
-        for one, other in ((self, own), (self.general, own.general)):
-            if one and other:
-                one.scores["first"] = other.scores["first"]
+        for name, one in self._sets.items():
+            one.scores["first"] = own._sets[name].scores["first"]
         return evaluated
+
+    @property
+    def _sets(self) -> dict[str, DevSet]:
+        """This and the general set, by their names in a checkpoint."""
+        return {"own": self} | ({"general": self.general} if self.general else {})
 
     def __len__(self) -> int:
         """The texts that are encoded."""
-        return len(self.table) + (len(self.general) if self.general else 0)
+        return sum(len(one.table) for one in self._sets.values())
 
     def evaluate(self, encoder: SentenceEncoder, step: int, on_chunk: Callable[[int], None] | None = None) -> Evaluated:
         """Measure in float32, as `contrast eval` does. `on_chunk` gets the size of each chunk of texts, and may raise.
@@ -116,18 +120,17 @@ class DevSet:
 
     def kept(self) -> dict[str, Floats]:
         """The scores of both sets, by a name for each, as a checkpoint keeps them."""
-        others = {f"general {name}": scores for name, scores in self.general.scores.items()} if self.general else {}
-        return {f"own {name}": scores for name, scores in self.scores.items()} | others
+        return {f"{name} {which}": x for name, one in self._sets.items() for which, x in one.scores.items()}
 
     def restore(self, kept: Mapping[str, Floats]) -> None:
         """Take over the scores that a checkpoint keeps."""
-        for one, prefix in ((self, "own "), (self.general, "general ")):
-            if one:
-                one.scores = {name.removeprefix(prefix): kept[name] for name in kept if name.startswith(prefix)}
+        for name, one in self._sets.items():
+            prefix = f"{name} "
+            one.scores = {key.removeprefix(prefix): kept[key] for key in kept if key.startswith(prefix)}
 
     def keep_best(self) -> None:
         """Remember the last evaluation as that of the best checkpoint."""
-        for one in filter(None, (self, self.general)):
+        for one in self._sets.values():
             one.scores["best"] = one.scores["last"]
 
     def change(self, until: str, *, chosen: bool = False) -> Change:
