@@ -47,11 +47,6 @@ class Batch:
         return cls(step, inputs.table, np.concatenate(list(read.values())), tuple(texts), known)
 
     @property
-    def places(self) -> Indices:
-        """The places of `texts` that hold one."""
-        return np.flatnonzero(self.texts >= 0)
-
-    @property
     def count(self) -> int:
         """The texts of all views, without templates: V·N."""
         return len(self.texts if self.templates is None else self.templates)

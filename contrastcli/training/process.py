@@ -283,16 +283,13 @@ class _Record:
         return RunError(f"{run.path} was removed while it trained", f"start it again: contrast train {again}")
 
 
-def _to_prune(run: Run) -> list[str]:
-    """The command that makes room on a run's disk, where others keep what only a resume needs."""
-    kept = {path.parents[2].name for path in run.path.parent.glob(f"*/checkpoints/*/{TRAINING}")} - {run.name}
-    return [f"contrast runs prune {shlex.join(sorted(kept)[:_MOST_PRUNED])}"] if kept else []
-
-
 def _explain(run: Run, error: BaseException, *, in_loop: bool) -> ContrastError:
     if isinstance(error, NoRoom):
+        # Of others too is kept what only a resume needs.
+        kept = {path.parents[2].name for path in run.path.parent.glob(f"*/checkpoints/*/{TRAINING}")} - {run.name}
+        prune = [f"contrast runs prune {shlex.join(sorted(kept)[:_MOST_PRUNED])}"] if kept else []
         elsewhere = f"contrast --runs-dir DIR train --config {shlex.quote(str(run.config_path))}"
-        return NoRoom(error.what, [*_to_prune(run), *error.remedies, f"train elsewhere: {elsewhere}"])
+        return NoRoom(error.what, [*prune, *error.remedies, f"train elsewhere: {elsewhere}"])
     if isinstance(error, ContrastError):
         return error
     if is_out_of_memory(error):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -81,7 +82,7 @@ class Stepper:
         besides its graph stays small too. They are alike in size, for threads and processes to have the same to do.
         On a CPU larger ones than CPU_CHUNK are not faster.
         """
-        places = batch.places
+        places = np.flatnonzero(batch.texts >= 0)
         texts = batch.texts[places]
         lengths = batch.table.lengths[texts]
         most = max(1, self.token_budget // 4)
