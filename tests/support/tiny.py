@@ -73,6 +73,12 @@ class Tiny:
         """A new run, not yet trained."""
         return runs.create(self.config(objective, form, **changes), folder.parent, folder.name)
 
+    def trained(self, folder: Path, objective: str = "pairsupcon", form: str = "labelled", /, **changes: object) -> Run:
+        """A new run, trained to its end."""
+        run = self.run(folder, objective, form, **changes)
+        train(run)
+        return run
+
 
 def write_tiny(folder: Path) -> Tiny:
     """Write the backbone and the data."""
