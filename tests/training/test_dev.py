@@ -16,14 +16,13 @@ from contrastcli.runs.measured import Evaluated
 from contrastcli.training.dev import DevSet
 from contrastcli.training.plan import make_plan
 from support.command import Contrast
-from support.tiny import Tiny, known, told, train
+from support.tiny import Tiny, known, told
 
 
 def test_the_logged_recall_is_the_share_of_held_out_anchors_whose_positive_is_among_the_ten_nearest(
     tiny: Tiny, place: Path, contrast: Contrast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = tiny.run(place, "simcse", "pairs", dev__data="split:20%", dev__metric="recall@10", dev__every=4)
-    train(run)
+    run = tiny.trained(place, "simcse", "pairs", dev__data="split:20%", dev__metric="recall@10", dev__every=4)
     events, status = told(run, Evaluated), run.status()
     assert {event.metric for event in events} == {"recall@10"} and events[-1].pairs == 32
     assert status.best == max(known(event.score for event in events if event.step))
@@ -52,8 +51,7 @@ def test_the_logged_recall_is_the_share_of_held_out_anchors_whose_positive_is_am
 
 
 def test_the_dimensions_that_are_used_are_those_of_the_dev_texts(tiny: Tiny, place: Path) -> None:
-    run = tiny.run(place, train__max_steps=2)
-    train(run)
+    run = tiny.trained(place, train__max_steps=2)
     texts = {text for row in map(json.loads, tiny.dev.read_text().splitlines()) for text in list(row.values())[:2]}
     vectors = load(str(run.path)).encode(sorted(texts))
     vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -66,8 +64,7 @@ def test_the_dimensions_that_are_used_are_those_of_the_dev_texts(tiny: Tiny, pla
 
 
 def test_the_worst_pairs_are_the_relevant_texts_that_are_ranked_last(tiny: Tiny, place: Path) -> None:
-    run = tiny.run(place, "simcse", "pairs", dev__data="split:20%", train__max_steps=1)
-    train(run)
+    run = tiny.trained(place, "simcse", "pairs", dev__data="split:20%", train__max_steps=1)
     worst = told(run, Evaluated)[-1].worst
     pairs = {(row["anchor"], row["positive"]) for row in map(json.loads, tiny.data["pairs"].read_text().splitlines())}
     assert len(worst) == 5 and {(pair.first, pair.second) for pair in worst} < pairs

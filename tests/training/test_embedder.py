@@ -17,7 +17,7 @@ from contrastcli.runs.measured import Evaluated
 from support.contracts import PROMPTS, SCALE, write_embedder
 from support.resuming import train_with_a_kill
 from support.rounding import assert_near
-from support.tiny import Tiny, told, train
+from support.tiny import Tiny, told
 from support.trainers import first_batch, trainer_of
 
 
@@ -28,8 +28,7 @@ def embedder(tiny: Tiny, tmp_path: Path) -> Tiny:
 
 
 def test_the_contract_of_the_backbone_is_that_of_every_checkpoint(embedder: Tiny, place: Path) -> None:
-    run = embedder.run(place, "simcse", "pairs", train__max_steps=3)
-    train(run)
+    run = embedder.trained(place, "simcse", "pairs", train__max_steps=3)
     before, after = read_contract(embedder.backbone), read_contract(run.checkpoint())
     assert str(after) == str(before) and load_encoder(run.checkpoint()).max_length == 12
     (started,) = told(run, Started)
@@ -37,23 +36,20 @@ def test_the_contract_of_the_backbone_is_that_of_every_checkpoint(embedder: Tiny
     assert not [note for note in told(run, Note) if "instead of" in note.text or "replaces" in note.text]
     weights = [load_encoder(folder).after.state_dict() for folder in (embedder.backbone, run.checkpoint())]
     assert not any(torch.equal(weights[0][name], weights[1][name]) for name in weights[0]), "they are trained too"
-    second = replace(embedder, backbone=run.path).run(place.parent / "two", "simcse", "pairs", train__max_steps=1)
-    train(second)
+    second = replace(embedder, backbone=run.path).trained(place.parent / "two", "simcse", "pairs", train__max_steps=1)
     assert str(read_contract(second.checkpoint())) == str(before), "and a run is a backbone with its contract"
 
 
 @pytest.mark.parametrize("form", ["pairs", "scored"])
 def test_the_score_before_training_is_that_of_the_backbone(embedder: Tiny, place: Path, form: str) -> None:
-    run = embedder.run(place, "simcse", "pairs", train__max_steps=1, dev__data=str(embedder.data[form]))
-    train(run)
+    run = embedder.trained(place, "simcse", "pairs", train__max_steps=1, dev__data=str(embedder.data[form]))
     measured = evaluate(str(embedder.backbone), (OWN,), Options(files=(str(embedder.data[form]),)))
     (scores,) = measured.results[0].tasks.values()
     assert told(run, Evaluated)[0].score == pytest.approx(scores["score"] / 100, abs=1e-5)
 
 
 def test_another_pooling_is_said_with_what_it_drops(embedder: Tiny, place: Path) -> None:
-    run = embedder.run(place, "simcse", "pairs", train__max_steps=1, model__pooling="cls")
-    train(run)
+    run = embedder.trained(place, "simcse", "pairs", train__max_steps=1, model__pooling="cls")
     words = "model.pooling is cls instead of the backbone's mean, without the backbone's dense 32 to 40 with Identity"
     assert [note.text for note in told(run, Note) if note.text.startswith(words)]
     assert read_contract(run.checkpoint()).steps() == ["cls pooling", "unit length", "unit length"]

@@ -15,7 +15,7 @@ import pytest
 from contrastcli.runs.measured import Angles, Step
 from contrastcli.settings.catalogue import built_in
 from contrastcli.settings.objective import Spec
-from support.tiny import Tiny, told, train
+from support.tiny import Tiny, told
 
 STEPS = 20
 TOLERANCE = 1e-4
@@ -30,8 +30,7 @@ _RENEW = os.environ.get("CONTRAST_GOLDEN") == "write"  # read before a fixture c
 def first_steps(tiny: Tiny, folder: Path, spec: Spec) -> dict[str, Numbers]:
     """The numbers of each step, by `objective number`; angles are in degrees."""
     settings = {"train__max_steps": STEPS, "dev__data": "none"}
-    run = tiny.run(folder / spec.name, spec.name, spec.needs[0], **settings)
-    train(run)
+    run = tiny.trained(folder / spec.name, spec.name, spec.needs[0], **settings)
     steps, angles = told(run, Step), told(run, Angles)
     numbers: dict[str, Numbers] = {name: [getattr(one, name) for one in steps] for name in ("loss", "grad_norm")}
     numbers |= {name: [getattr(one, name) for one in angles] for name in ("positive", "negative", "hardest")}

@@ -38,9 +38,7 @@ LORA: dict[str, Any] = {"model__lora": 4, "model__lora_dropout": 0.1, "train__ma
 @pytest.fixture(scope="module")
 def adapter(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A finished run; no test may change it."""
-    run = tiny.run(tmp_path_factory.mktemp("lora") / "one", "simcse", "pairs", **LORA)
-    train(run)
-    return run
+    return tiny.trained(tmp_path_factory.mktemp("lora") / "one", "simcse", "pairs", **LORA)
 
 
 def test_a_run_keeps_its_adapter_and_names_its_base(tiny: Tiny, adapter: Run) -> None:
@@ -68,8 +66,7 @@ def test_the_end_of_a_run_says_what_is_equal(adapter: Run) -> None:
 
 
 def test_an_adapter_that_has_changed_little_is_no_bug(tiny: Tiny, tmp_path: Path) -> None:
-    run = tiny.run(tmp_path / "one", "simcse", "pairs", **{**LORA, "train__max_steps": 1, "train__lr": 1e-6})
-    train(run)
+    run = tiny.trained(tmp_path / "one", "simcse", "pairs", **{**LORA, "train__max_steps": 1, "train__lr": 1e-6})
     assert "bug" not in equalities(run)
 
 
@@ -130,8 +127,7 @@ def test_whatever_is_beside_the_encoder_the_adapter_alone_is_trained_with_the_ca
 
 def test_a_run_with_an_adapter_is_a_backbone_but_not_of_another(tiny: Tiny, tmp_path: Path, adapter: Run) -> None:
     world = replace(tiny, backbone=adapter.path)
-    second = world.run(tmp_path / "two", "simcse", "pairs", train__max_steps=1, train__lr=1e-9)
-    train(second)
+    second = world.trained(tmp_path / "two", "simcse", "pairs", train__max_steps=1, train__lr=1e-9)
     assert (second.checkpoint() / "model.safetensors").exists()
     assert told(second, Evaluated)[0].score == pytest.approx(told(adapter, Evaluated)[-1].score, abs=1e-4)
     assert_near(load_encoder(second.checkpoint()).encode(TEXTS), load_encoder(adapter.checkpoint()).encode(TEXTS))
@@ -144,8 +140,7 @@ def test_a_run_with_an_adapter_is_a_backbone_but_not_of_another(tiny: Tiny, tmp_
 
 def test_a_base_that_is_gone_or_another_is_named(tiny: Tiny, tmp_path: Path) -> None:
     base = Path(shutil.copytree(tiny.backbone, tmp_path / "my base"))
-    run = replace(tiny, backbone=base).run(tmp_path / "run", "simcse", "pairs", **LORA | {"train__max_steps": 1})
-    train(run)
+    run = replace(tiny, backbone=base).trained(tmp_path / "run", "simcse", "pairs", **LORA | {"train__max_steps": 1})
     shutil.rmtree(base)
     with pytest.raises(DataError, match=f"is an adapter of {base}, which is missing") as raised:
         load_encoder(run.checkpoint())
@@ -156,10 +151,10 @@ def test_a_base_that_is_gone_or_another_is_named(tiny: Tiny, tmp_path: Path) -> 
 
 
 def test_a_base_that_another_run_trained_stays_when_that_one_goes(tiny: Tiny, tmp_path: Path) -> None:
-    other = tiny.run(tmp_path / "other", "simcse", "pairs", train__max_steps=1)
-    train(other)
-    run = replace(tiny, backbone=other.path).run(tmp_path / "run", "simcse", "pairs", **LORA | {"train__max_steps": 2})
-    train(run)
+    other = tiny.trained(tmp_path / "other", "simcse", "pairs", train__max_steps=1)
+    run = replace(tiny, backbone=other.path).trained(
+        tmp_path / "run", "simcse", "pairs", **LORA | {"train__max_steps": 2}
+    )
     before, weights = load_encoder(run.checkpoint()).encode(TEXTS), run.base_dir / "model.safetensors"
     assert weights.samefile(other.checkpoint() / "model.safetensors")
     remove(other)
@@ -178,8 +173,7 @@ def test_the_same_model_in_peft_and_in_sentence_transformers(tiny: Tiny, tmp_pat
     names = ("peft", "sentence_transformers", "transformers")
     peft, library, theirs = (pytest.importorskip(name) for name in names)
     world = replace(tiny, backbone=write_embedder(tiny.backbone, tmp_path / "embedder"))
-    run = world.run(tmp_path / "run", "simcse", "pairs", **LORA, model__lora_targets=targets)
-    train(run)
+    run = world.trained(tmp_path / "run", "simcse", "pairs", **LORA, model__lora_targets=targets)
     ours = load_encoder(run.checkpoint()).eval()
     model = library.SentenceTransformer(str(run.checkpoint()), device="cpu")
     assert_near(model.encode_query(TEXTS), ours.encode(TEXTS, "query"), scale=SCALE)
@@ -193,8 +187,7 @@ def test_the_same_model_in_peft_and_in_sentence_transformers(tiny: Tiny, tmp_pat
 
 @pytest.mark.parametrize(("words", "kept"), [("embeddings", 0), ("1", 1)])
 def test_frozen_weights_stay_as_they_were(tiny: Tiny, place: Path, words: str, kept: int) -> None:
-    run = tiny.run(place, "simcse", "pairs", train__max_steps=2, model__freeze=words)
-    train(run)
+    run = tiny.trained(place, "simcse", "pairs", train__max_steps=2, model__freeze=words)
     before, after = (load_encoder(folder).backbone.state_dict() for folder in (tiny.backbone, run.checkpoint()))
     same = {name for name, tensor in before.items() if torch.equal(tensor, after[name])}
     frozen = {name for name in before if ".layers." not in name or int(name.split(".layers.")[1][0]) < kept}

@@ -24,9 +24,7 @@ DIMS = {"model__dims": "8=0.5,16", "train__max_steps": 6, "dev__every": 3}
 @pytest.fixture(scope="module")
 def nested(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A finished run; no test may change it."""
-    run = tiny.run(tmp_path_factory.mktemp("nested") / "one", "simcse", "pairs", **DIMS)
-    train(run)
-    return run
+    return tiny.trained(tmp_path_factory.mktemp("nested") / "one", "simcse", "pairs", **DIMS)
 
 
 def test_the_dev_scores_by_size_are_those_of_the_saved_model_at_that_size(tiny: Tiny, nested: Run) -> None:
@@ -42,8 +40,7 @@ def test_the_dev_scores_by_size_are_those_of_the_saved_model_at_that_size(tiny: 
 
 
 def test_the_loss_has_a_part_and_the_batch_has_angles_for_each_size(tiny: Tiny, place: Path) -> None:
-    run = tiny.run(place, "pairsupcon", "labelled", **DIMS)
-    train(run)
+    run = tiny.trained(place, "pairsupcon", "labelled", **DIMS)
     for step, angles in zip(told(run, Step), told(run, Angles), strict=True):
         parts = step.parts
         assert parts.keys() == {"contrast", "classification", "loss@8", "loss@16"}
@@ -79,8 +76,7 @@ def test_sizes_larger_than_the_embeddings_or_of_a_dropped_head_are_an_error(tiny
 
 
 def test_training_without_the_sizes_of_its_backbone_says_so(tiny: Tiny, place: Path, nested: Run) -> None:
-    again = tiny.run(place, "simcse", "pairs", model__backbone=str(nested.path), train__max_steps=1)
-    train(again)
+    again = tiny.trained(place, "simcse", "pairs", model__backbone=str(nested.path), train__max_steps=1)
     (text,) = [note.text for note in told(again, Note) if "numbers" in note.text]
     assert text == "the backbone was trained at 8, 16 numbers too, and this run is not: --dims 8,16"
     assert load_model(resolve(str(again.path))).contract.dims == ()

@@ -14,7 +14,7 @@ from contrastcli.training.plan import make_plan
 from support.command import Contrast, refused
 from support.command import train as words
 from support.contracts import write_embedder
-from support.tiny import Tiny, told, train
+from support.tiny import Tiny, told
 from support.trainers import trainer_of
 
 
@@ -30,8 +30,7 @@ def test_the_hard_negatives_are_those_that_the_encoder_finds(
     """
     backbone = write_embedder(tiny.backbone, tmp_path / "embedder") if model == "embedder" else tiny.backbone
     changes = {"data__mine_every": 10, "data__mine_below": 0.99, "train__save_every": 10, "train__keep": 3}
-    run = replace(tiny, backbone=backbone).run(place, "simcse", form, **changes)
-    train(run)
+    run = replace(tiny, backbone=backbone).trained(place, "simcse", form, **changes)
     corpus = make_plan(run.config()).corpus
     anchors, positives = corpus.views["anchor"], corpus.views["positive"]
     candidates = np.setdiff1d(np.arange(len(corpus.texts)), anchors)
@@ -61,8 +60,7 @@ def test_a_negative_that_is_an_anchor_elsewhere_may_be_mined(tiny: Tiny, tmp_pat
 
 
 def test_a_run_tells_what_it_mined(tiny: Tiny, place: Path) -> None:
-    run = tiny.run(place, "simcse", "pairs", data__mine_every=8, data__mine_below=0.0)
-    train(run)
+    run = tiny.trained(place, "simcse", "pairs", data__mine_every=8, data__mine_below=0.0)
     notes = [(note.step, note.text) for note in told(run, Note) if "mined" in note.text]
     assert [step for step, _ in notes] == [0, 8, 16]
     assert notes[0][1] == "hard negatives mined: 100% changed, 0 rows have none"

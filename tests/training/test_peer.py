@@ -20,7 +20,7 @@ from contrastcli.training.inputs import Inputs, Prompted
 from contrastcli.training.loop import Trainer
 from contrastcli.training.session import Session
 from support.rounding import assert_near
-from support.tiny import Tiny, told, train
+from support.tiny import Tiny, told
 from support.trainers import first_batch, gradients, trainer_of
 
 KINDS: tuple[Perturbation, ...] = ("shuffle", "reverse", "delete", "repeat")
@@ -183,8 +183,7 @@ def test_one_encoder_has_no_peer(tiny: Tiny, tmp_path: Path) -> None:
 
 
 def test_the_model_is_the_encoder_alone_and_the_checkpoint_keeps_both(tiny: Tiny, place: Path) -> None:
-    run = tiny.run(place, "pcl", "sentences", train__max_steps=3)
-    train(run)
+    run = tiny.trained(place, "pcl", "sentences", train__max_steps=3)
     assert told(run, Started)[0].sentences_per_step == 8 * 10 * 2
     assert told(run, Step)[0].parts.keys() == {"contrast", "peer", "group", "across", "within"}
     before, after = (load_file(folder / "model.safetensors") for folder in (tiny.backbone, run.checkpoint()))

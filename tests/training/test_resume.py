@@ -201,8 +201,7 @@ def test_an_incomplete_checkpoint_is_removed(stopped: Run) -> None:
 
 
 def test_the_last_checkpoints_are_kept_and_a_run_can_continue_from_each(tiny: Tiny, tmp_path: Path) -> None:
-    run = tiny.run(tmp_path / "one", dev__data="none", dev__every=5, train__save_every=3, train__keep=3)
-    train(run)
+    run = tiny.trained(tmp_path / "one", dev__data="none", dev__every=5, train__save_every=3, train__keep=3)
     assert sorted(folder.name for folder in run.checkpoints_dir.iterdir()) == ["000015", "000018", "000020"]
     whole = state(run)
     run.checkpoints_path.write_text('{"last": "000015"}')

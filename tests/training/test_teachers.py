@@ -105,8 +105,7 @@ def test_a_malformed_guide_is_named() -> None:
 
 def test_without_distillation_no_teacher_is_needed(tiny: Tiny, place: Path) -> None:
     assert make_auxiliaries(RankCSE(gamma=0.0)) == make_auxiliaries(RankCSE(gamma=0.0, teachers="a=b")) == []
-    run = tiny.run(place, "rankcse", "sentences", objective__teachers="", objective__gamma=0.0, train__max_steps=2)
-    train(run)
+    run = tiny.trained(place, "rankcse", "sentences", objective__teachers="", objective__gamma=0.0, train__max_steps=2)
     assert told(run, Step)[-1].parts.keys() == {"contrast", "consistency"}
 
 
@@ -168,8 +167,7 @@ def test_each_distinct_sentence_is_encoded_once_for_all_runs(
 def test_a_run_records_its_teachers_and_leaves_them_as_they_were(tiny: Tiny, place: Path, stranger: Path) -> None:
     before = {path: path.read_bytes() for path in stranger.rglob("*") if path.is_file()}
     words = f"{stranger}=2,{tiny.backbone}"
-    run = tiny.run(place, "rankcse", "sentences", objective__teachers=words, train__max_steps=3)
-    train(run)
+    run = tiny.trained(place, "rankcse", "sentences", objective__teachers=words, train__max_steps=3)
     assert {path: path.read_bytes() for path in stranger.rglob("*") if path.is_file()} == before
     kept = load_file(run.checkpoint("last") / "training" / "heads.safetensors")
     assert not any("teacher" in name for name in kept)
@@ -180,8 +178,7 @@ def test_a_run_records_its_teachers_and_leaves_them_as_they_were(tiny: Tiny, pla
 
 
 def test_a_run_teaches_with_its_best_checkpoint_and_none_that_learns_meanwhile(tiny: Tiny, place: Path) -> None:
-    teacher = tiny.run(place.with_name("teacher"), "simcse", "sentences", train__max_steps=2)
-    train(teacher)
+    teacher = tiny.trained(place.with_name("teacher"), "simcse", "sentences", train__max_steps=2)
     run = tiny.run(place, "rankcse", "sentences", objective__teachers=str(teacher.path), train__max_steps=4)
     train(run, on_step(2, run.stop_path.touch))
     expected = load_encoder(teacher.checkpoint()).encode(make_plan(run.config()).corpus.texts)
@@ -218,8 +215,7 @@ def test_a_student_learns_to_rank_as_its_teacher_does(tiny: Tiny, place: Path, s
     for gamma in (100.0, 1e-6):
         changes: dict[str, object] = {"objective__teachers": str(stranger), "objective__gamma": gamma}
         changes |= {"objective__distillation": "listmle", "train__epochs": 2, "dev__data": "none"}
-        run = tiny.run(place.with_name(str(gamma)), "rankcse", "sentences", **changes)
-        train(run)
+        run = tiny.trained(place.with_name(str(gamma)), "rankcse", "sentences", **changes)
         distances[gamma] = known(event.parts["distillation"] for event in told(run, Step))
     assert distances[100.0][0] == distances[1e-6][0]
     assert sum(distances[100.0][-10:]) < 0.98 * sum(distances[1e-6][-10:])
@@ -318,7 +314,6 @@ def test_a_student_wider_than_its_teacher_is_refused(tiny: Tiny, place: Path, st
 
 
 def test_a_student_comes_closer_to_its_teacher(tiny: Tiny, place: Path) -> None:
-    run = tiny.run(place, "embed", "sentences", train__epochs=2, dev__data="none")
-    train(run)
+    run = tiny.trained(place, "embed", "sentences", train__epochs=2, dev__data="none")
     losses = known(event.loss for event in told(run, Step))
     assert np.mean(losses[-10:]) < 0.6 * np.mean(losses[:10])

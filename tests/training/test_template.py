@@ -19,7 +19,7 @@ from contrastcli.runs.measured import Evaluated
 from contrastcli.training.loop import Clock
 from support.families import write_family
 from support.rounding import assert_near
-from support.tiny import Tiny, told, train
+from support.tiny import Tiny, told
 from support.trainers import assert_cache_changes_nothing, first_batch, gradients, trainer_of
 
 PROMPTS, SUFFIX = "anchor=ba den ,positive=sir ,negative=ka ", "gum [MASK] lo"
@@ -67,8 +67,7 @@ def test_a_template_is_no_sentence(tiny: Tiny, place: Path, monkeypatch: pytest.
     monkeypatch.setattr(Clock, "tick", lambda clock, sentences: counts.append(sentences))
     monkeypatch.setattr(Clock, "takes", lambda clock: {})
     monkeypatch.setattr(Clock, "seconds_left", lambda clock, steps: None)
-    run = tiny.run(place, "simcse", "triplets", train__max_steps=2, **MASK)
-    train(run)
+    run = tiny.trained(place, "simcse", "triplets", train__max_steps=2, **MASK)
     assert counts == [told(run, Started)[0].sentences_per_step] * 2
 
 
@@ -112,8 +111,7 @@ def test_what_was_trained_is_the_same_model_in_sentence_transformers(tiny: Tiny,
     world = Tiny(write_family(family, tmp_path / family), tiny.data, tiny.dev)
     # The folders of BERT and RoBERTa on the hub do not name their special tokens.
     (world.backbone / "tokenizer_config.json").write_text('{"model_max_length": 32}')
-    run = world.run(tmp_path / "run", "simcse", "sentences", **SETTINGS, train__max_steps=2)
-    train(run)
+    run = world.trained(tmp_path / "run", "simcse", "sentences", **SETTINGS, train__max_steps=2)
     theirs, ours = library.SentenceTransformer(str(run.checkpoint()), device="cpu"), load_encoder(run.checkpoint())
     texts = [*TEXTS, "ba den fir " * 30]
     # Texts of no kind come after the words of the anchors.
@@ -124,8 +122,7 @@ def test_what_was_trained_is_the_same_model_in_sentence_transformers(tiny: Tiny,
 
 
 def test_dev_scores_are_those_of_evaluation_and_subtract_nothing(tiny: Tiny, tmp_path: Path) -> None:
-    run = tiny.run(tmp_path / "run", "simcse", "sentences", **SETTINGS, train__max_steps=3)
-    train(run)
+    run = tiny.trained(tmp_path / "run", "simcse", "sentences", **SETTINGS, train__max_steps=3)
     measured = evaluate(str(run.path), (OWN,), Options(files=(str(tiny.dev),)))
     (scores,) = measured.results[0].tasks.values()
     assert told(run, Evaluated)[-1].score == pytest.approx(scores["score"] / 100, abs=1e-5)

@@ -121,8 +121,7 @@ def test_texts_that_are_cut_are_counted_by_their_tokens_before_training(tiny: Ti
     rows = [{"anchor": text, "positive": f"ba {n}"} for n, text in enumerate(texts)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     changes = {"data__train": str(tmp_path / "rows.jsonl"), "train__batch_size": 4, "train__max_steps": 1}
-    run = tiny.run(tmp_path / "run", "simcse", "pairs", model__max_length=8, **changes)
-    train(run)
+    run = tiny.trained(tmp_path / "run", "simcse", "pairs", model__max_length=8, **changes)
     words = "2 of 8 texts are longer than model.max_length, 8 tokens, and are cut there; the longest has 9"
     assert words in [note.text for note in told(run, Note)]
 
@@ -131,8 +130,7 @@ def test_texts_of_the_hardest_negatives_are_told_of_some_batches_only(
     tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(angles, "BATCHES", 3)
-    run = tiny.run(place, train__log_every=2)
-    train(run)
+    run = tiny.trained(place, train__log_every=2)
     told_of = {event.step: len(event.closest) for event in told(run, Angles)}
     assert [step for step in told_of if told_of[step]] == [1, 8, 16, 20]
     texts = tiny.data["labelled"].read_text()
@@ -143,9 +141,7 @@ def test_texts_of_the_hardest_negatives_are_told_of_some_batches_only(
 def measured(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A finished run of one epoch and a half with evaluations; no test may change it."""
     changes = {"train__epochs": 2, "train__max_steps": 30, "dev__every": 5, "objective__beta": 3.0}
-    run = tiny.run(tmp_path_factory.mktemp("measured") / "one", **changes)
-    train(run)
-    return run
+    return tiny.trained(tmp_path_factory.mktemp("measured") / "one", **changes)
 
 
 def test_loss_is_the_sum_of_its_parts_and_epochs_are_counted(measured: Run) -> None:
@@ -205,8 +201,7 @@ def test_slow_steps_are_logged_in_time_and_long_work_says_that_it_begins(
 
     monkeypatch.setattr(torch.optim.AdamW, "step", slow_step)
     monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now))
-    run = tiny.run(place, train__log_every=100, train__max_steps=9)
-    train(run)
+    run = tiny.trained(place, train__log_every=100, train__max_steps=9)
     steps = told(run, Step)
     assert [event.step for event in steps] == [1, 4, 7, 9]
     assert [event.sentences_per_s for event in steps] == [4.0] * 4
@@ -225,15 +220,13 @@ def test_the_logged_rate_is_the_one_that_the_optimiser_used(
         original(self)
 
     monkeypatch.setattr(torch.optim.AdamW, "step", step)
-    run = tiny.run(place, train__max_steps=15, train__schedule="cosine", train__warmup=0.25)
-    train(run)
+    run = tiny.trained(place, train__max_steps=15, train__schedule="cosine", train__warmup=0.25)
     assert [event.lr for event in told(run, Step)] == used
     assert used == pytest.approx([1e-3 * rate(run.config().train, step, 15) for step in range(1, 16)])
 
 
 def test_training_learns_the_rows(tiny: Tiny, place: Path) -> None:
-    run = tiny.run(place, "simcse", "sentences", train__epochs=6, dev__data="none")
-    train(run)
+    run = tiny.trained(place, "simcse", "sentences", train__epochs=6, dev__data="none")
     losses = known(event.loss for event in told(run, Step))
     assert sum(losses[-20:]) < 0.6 * sum(losses[:20])
     angles = told(run, Angles)
@@ -242,8 +235,7 @@ def test_training_learns_the_rows(tiny: Tiny, place: Path) -> None:
 
 
 def test_notes_of_settings_and_data_are_events(tiny: Tiny, place: Path) -> None:
-    run = tiny.run(place, "simcse", "labelled", model__max_length=100, train__max_steps=1)
-    train(run)
+    run = tiny.trained(place, "simcse", "labelled", model__max_length=100, train__max_steps=1)
     notes = [event.text for event in told(run, Note)]
     assert any("became" in note for note in notes)
     assert any("max_length is 32, the most that this backbone reads" in note for note in notes)
@@ -256,8 +248,7 @@ def test_best_keeps_the_model_and_last_what_resuming_needs(
     tiny: Tiny, place: Path, scripted: Callable[..., None]
 ) -> None:
     scripted(0.99, 0.1, 0.5, 0.3, 0.4)  # the untrained model's score is no candidate
-    run = tiny.run(place, dev__every=5)
-    train(run)
+    run = tiny.trained(place, dev__every=5)
     assert run.status().best == 0.5 and told(run, Evaluated)[0].score == 0.99
     assert run.checkpoints() == {"last": "000020", "best": "000010"}
     assert {path.name for path in run.checkpoints_dir.iterdir()} == {"000010", "000020"}
@@ -278,16 +269,14 @@ def test_a_new_best_is_saved_between_saves_and_an_undefined_score_is_none(
     tiny: Tiny, place: Path, scripted: Callable[..., None]
 ) -> None:
     scripted(None, None, 0.3, None, 0.25, None)
-    run = tiny.run(place, dev__every=4, train__save_every=10)
-    train(run)
+    run = tiny.trained(place, dev__every=4, train__save_every=10)
     assert [event.step for event in told(run, Saved)] == [8, 10, 20]
     assert run.checkpoints() == {"last": "000020", "best": "000008"}
 
 
 def test_without_a_dev_set_there_is_no_best_and_last_counts(tiny: Tiny, place: Path) -> None:
     before = {path: path.read_bytes() for path in tiny.backbone.iterdir()}
-    run = tiny.run(place, dev__data="none", dev__every=8)
-    train(run)
+    run = tiny.trained(place, dev__data="none", dev__every=8)
     assert run.checkpoints() == {"last": "000020"}
     assert run.checkpoint().name == "000020"
     assert told(run, Evaluated) == []
@@ -322,8 +311,7 @@ def test_an_early_stop_that_a_kill_cut_short_takes_no_further_step(
 
 def test_a_head_for_training_only_is_dropped_and_a_kept_one_is_in_the_model(tiny: Tiny, place: Path) -> None:
     for head, kept in [("train-only", False), ("keep", True)]:
-        run = tiny.run(place.with_name(head), "simcse", "sentences", model__head=head, train__max_steps=2)
-        train(run)
+        run = tiny.trained(place.with_name(head), "simcse", "sentences", model__head=head, train__max_steps=2)
         assert (len(load_encoder(run.checkpoint()).after) > 0) == kept
         assert any(name.startswith("2_Dense") for name in files(run.checkpoint())) == kept
         heads = load_file(run.checkpoint("last") / "training" / "heads.safetensors")
@@ -340,8 +328,7 @@ def weights(run: Run) -> dict[str, torch.Tensor]:
 def test_bf16_trains_finite_fp32_weights_and_repeats_itself(tiny: Tiny, place: Path) -> None:
     made = []
     for name, precision in [("first", "bf16"), ("again", "bf16"), ("full", "fp32")]:
-        run = tiny.run(place.with_name(name), train__max_steps=8, train__precision=precision)
-        train(run)
+        run = tiny.trained(place.with_name(name), train__max_steps=8, train__precision=precision)
         assert all(event.loss is not None for event in told(run, Step))
         made.append(weights(run))
     assert {tensor.dtype for tensor in made[0].values()} == {torch.float32}

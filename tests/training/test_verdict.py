@@ -90,8 +90,7 @@ def test_an_effect_is_seen() -> None:
 
 
 def test_the_verdict_is_that_of_the_two_models_on_the_dev_set(tiny: Tiny, place: Path) -> None:
-    run = tiny.run(place, "simcse", "pairs", dev__data="split:20%", dev__general=str(tiny.dev), **RUN)
-    train(run)
+    run = tiny.trained(place, "simcse", "pairs", dev__data="split:20%", dev__general=str(tiny.dev), **RUN)
     verdict, models = last(run), [("before", str(tiny.backbone)), ("after", str(run.path))]
     plan = make_plan(run.config())
     assert plan.dev and plan.general and verdict.general and verdict.general.metric == "spearman"
@@ -144,8 +143,7 @@ def test_a_merge_mends_what_has_other_weights_of_its_backbone_alone(
 ) -> None:
     monkeypatch.setattr(Change, "judgement", "worse")
     model = replace(tiny, backbone=write_embedder(tiny.backbone, tmp_path / "embedder"))
-    run = model.run(place, "simcse", "pairs", dev__general=str(tiny.dev), **RUN, **changes)
-    train(run)
+    run = model.trained(place, "simcse", "pairs", dev__general=str(tiny.dev), **RUN, **changes)
     (forgetting,) = [alert.hint for alert in told(run, Alert) if alert.rule == "forgetting"]
     merge = f"contrast merge {model.backbone} {run.name} -o {run.name}-merged"
     assert last(run).hint == ("train again with a lower --lr" if changes else merge)
@@ -166,15 +164,13 @@ def test_a_general_score_that_falls_by_more_than_its_interval_is_said_once() -> 
 
 def test_the_best_checkpoint_may_have_to_keep_the_general_score(tiny: Tiny, place: Path, tmp_path: Path) -> None:
     changes = {"dev__general": str(tiny.dev), "dev__data": "split:20%", "train__lr": 5e-3, **RUN}
-    free = tiny.run(tmp_path / "free", "simcse", "pairs", **changes)
-    train(free)
+    free = tiny.trained(tmp_path / "free", "simcse", "pairs", **changes)
     events = [event for event in told(free, Evaluated) if event.step]
     general = {event.step: known((event.general.before, event.general.after)) for event in events if event.general}
     falls = {step: 100 * (before - after) for step, (before, after) in general.items()}
     assert len(set(falls.values())) == 3
     allowed = sorted(falls.values())[0] + 1e-3
-    bound = tiny.run(place, "simcse", "pairs", dev__keep_general=max(allowed, 1e-6), **changes)
-    train(bound)
+    bound = tiny.trained(place, "simcse", "pairs", dev__keep_general=max(allowed, 1e-6), **changes)
     best = {event.step for event in told(bound, Evaluated) if event.best}
     assert best <= {step for step, fall in falls.items() if fall <= max(allowed, 1e-6)} and len(best) <= 1
 
@@ -184,8 +180,7 @@ def test_dev_scores_that_a_lower_general_one_rules_out_are_said(
 ) -> None:
     monkeypatch.setattr(DevSet, "keeps_general", lambda dev, most: False)
     bound = {"dev__general": str(tiny.dev), "dev__keep_general": 1.0, "dev__patience": 2, "alerts__evaluations": 2}
-    run = tiny.run(place, "simcse", "pairs", dev__data="split:20%", **bound, **RUN)
-    train(run)
+    run = tiny.trained(place, "simcse", "pairs", dev__data="split:20%", **bound, **RUN)
     assert [event.forgetful for event in told(run, Evaluated)] == [False, True, True]
     assert "(too low for a best)" in told(run, Evaluated)[-1].line()
     (stalled,) = [alert.text for alert in told(run, Alert) if alert.rule == "stalled"]
