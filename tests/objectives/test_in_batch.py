@@ -1,7 +1,6 @@
 """The settings of every contrast of a batch, in value and gradient, against plain loops over float64 lists."""
 
 import math
-from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -13,47 +12,11 @@ from contrastcli.objectives.infonce import contrast, spread
 from contrastcli.objectives.rows import Rows
 from contrastcli.settings.losses import InBatch
 from support.batches import Objective, batch, check, distinct, numbers, vectors
-from support.by_loops import Ids, Views, similarity_of
+from support.by_loops import contrast_by_loops, similarity_of
 
 TAU = 0.3
 infonce, dcl = Objective("simcse", tau=TAU), Objective("dcl", tau=TAU)
-Weigh = Callable[[int, str, int], float]
-"""The factor of the negative in a view and a row, for an anchor's row."""
-
-
-def one_way(
-    views: Views,
-    ids: Ids,
-    of: str,
-    names: list[str],
-    *,
-    same_side: bool = False,
-    guides: Views | None = None,
-    weigh: Weigh | None = None,
-    decoupled: bool = False,
-    rows: list[int] | None = None,
-) -> float:
-    """The mean over the anchors in view `of`, whose positives are in the first of the names."""
-    losses = []
-    for i in rows if rows is not None else range(len(views[of])):
-        a = views[of][i]
-        own = math.exp(similarity_of(a, views[names[0]][i], "angle", 10.0) / TAU)
-        others = 0.0
-        for name in [*names, *([of] if same_side else [])]:
-            for j, other in enumerate(views[name]):
-                if ids[name][j] == -1 or (j == i and name in (of, names[0])):
-                    continue
-                if guides:
-                    seen, best = guides[name][j], guides[names[0]][i]
-                    if similarity_of(guides[of][i], seen, "cosine") > similarity_of(guides[of][i], best, "cosine"):
-                        continue
-                factor = weigh(i, name, j) if weigh else 1.0
-                others += factor * math.exp(similarity_of(a, other, "angle") / TAU)
-        losses.append(math.log(others / own) if decoupled else math.log((own + others) / own))
-    return sum(losses) / len(losses)
-
-
-BOTH = [("anchor", ["positive", "negative", "negative_2"]), ("positive", ["anchor"])]
+HOW = ("angle", 10.0, TAU)
 
 
 def batch_of_five() -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -72,9 +35,9 @@ def test_both_directions_and_the_same_side(loss: Objective, symmetric: bool, sam
     value, _ = loss(views, Rows(ids), similarity="angle", margin=10.0, symmetric=symmetric, same_side=same_side)
 
     def by_loops() -> float:
-        ways = BOTH if symmetric else BOTH[:1]
-        one = partial(one_way, vectors(views), numbers(ids), same_side=same_side, decoupled=loss is dcl)
-        return sum(one(of, names) for of, names in ways) / len(ways)
+        ways = ("anchor", "positive") if symmetric else ("anchor",)
+        one = partial(contrast_by_loops, vectors(views), numbers(ids), *HOW)
+        return sum(one(of=of, same_side=same_side, decoupled=loss is dcl) for of in ways) / len(ways)
 
     check(value, by_loops, views)
 
@@ -88,8 +51,8 @@ def test_a_guide_drops_what_it_finds_closer_than_the_positive() -> None:
     value, _ = loss(all_views, Rows(ids), guide="a", symmetric=True, same_side=True)
 
     def by_loops() -> float:
-        one = partial(one_way, vectors(views), numbers(ids), same_side=True, guides=by_name)
-        return sum(one(of, names) for of, names in BOTH) / 2
+        one = partial(contrast_by_loops, vectors(views), numbers(ids), *HOW, same_side=True, guides=by_name)
+        return (one(of="anchor") + one(of="positive")) / 2
 
     check(value, by_loops, views)
     plain, _ = loss(all_views, Rows(ids))
@@ -115,15 +78,14 @@ def test_hardness_weighs_a_negative_by_its_similarity_as_a_constant() -> None:
     def weigh(i: int, name: str, j: int) -> float:
         return math.exp(2.0 * similarity_of(before["anchor"][i], before[name][j], "angle"))
 
-    check(value, lambda: one_way(vectors(views), numbers(ids), *BOTH[0], weigh=weigh), views)
+    check(value, lambda: contrast_by_loops(vectors(views), numbers(ids), *HOW, weigh=weigh), views)
 
 
 def test_some_rows_may_be_the_anchors() -> None:
     views, ids = batch_of_five()
     settings = InBatch(similarity="angle", margin=10.0, tau=TAU, same_side=True)
     value = contrast(views, Rows(ids), settings, anchors=torch.tensor([3, 1]))
-    two = partial(one_way, ids=numbers(ids), of="anchor", names=BOTH[0][1], same_side=True, rows=[1, 3])
-    check(value, lambda: two(vectors(views)), views)
+    check(value, lambda: contrast_by_loops(vectors(views), numbers(ids), *HOW, same_side=True, rows=[1, 3]), views)
 
 
 @pytest.mark.parametrize("width", [2, 6])  # the second moment above 1/d, and mostly below

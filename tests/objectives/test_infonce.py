@@ -1,31 +1,31 @@
 """InfoNCE and DCL against plain loops, in value and gradient."""
 
-from collections.abc import Callable
+import math
+from functools import partial
 
 import pytest
 import torch
 
 from contrastcli.objectives.rows import Rows
 from support.batches import MARGINS, Objective, batch, check, distinct, numbers, on_the_circle, vectors
-from support.by_loops import decoupled_by_loops, infonce_by_loops
+from support.by_loops import contrast_by_loops
 from support.rounding import assert_near
 
 infonce = Objective("simcse")
-both = pytest.mark.parametrize(
-    ("name", "formula"), [("simcse", infonce_by_loops), ("dcl", decoupled_by_loops)], ids=["infonce", "dcl"]
-)
+both = pytest.mark.parametrize("name", ["simcse", "dcl"])
 
 
 @both
 @pytest.mark.parametrize(("kind", "margin"), MARGINS)
 @pytest.mark.parametrize("names", [("anchor", "positive"), ("anchor", "positive", "negative")])
 def test_a_contrast_is_its_formula_in_value_and_gradient(
-    name: str, formula: Callable[..., float], kind: str, margin: float, names: tuple[str, ...]
+    name: str, kind: str, margin: float, names: tuple[str, ...]
 ) -> None:
     views = batch(*names, rows=5)
     ids = distinct(views)
     loss, parts = Objective(name, similarity=kind, margin=margin, tau=0.3)(views, Rows(ids))
-    check(loss, lambda: formula(vectors(views), numbers(ids), kind, margin, 0.3), views)
+    by_loops = partial(contrast_by_loops, decoupled=name == "dcl")
+    check(loss, lambda: by_loops(vectors(views), numbers(ids), kind, margin, 0.3), views)
     assert parts.keys() == {"contrast"} and parts["contrast"] == loss
 
 
@@ -39,15 +39,17 @@ def test_every_hard_negative_of_every_row_counts_and_missing_ones_do_not() -> No
         Rows(ids), similarity="cosine", margin=0.0, tau=0.3, hard_negative_weight=0.5,
     )  # fmt: skip
     assert other == loss
-    check(loss, lambda: infonce_by_loops(vectors(views), numbers(ids), "cosine", 0.0, 0.3, weight=0.5), views)
+
+    def weigh(i: int, name: str, j: int) -> float:
+        return math.exp(0.5) if name != "positive" and i == j else 1.0
+
+    check(loss, lambda: contrast_by_loops(vectors(views), numbers(ids), "cosine", 0.0, 0.3, weigh=weigh), views)
 
 
 @both
 @pytest.mark.parametrize("kind", ["cosine", "angle"])
 @pytest.mark.parametrize("mask", [True, False])
-def test_duplicates_are_left_out_of_the_negatives_only_when_asked(
-    name: str, formula: Callable[..., float], kind: str, mask: bool
-) -> None:
+def test_duplicates_are_left_out_of_the_negatives_only_when_asked(name: str, kind: str, mask: bool) -> None:
     views = batch("anchor", "positive", "negative", rows=6)
     # Row 1's positive is row 0's anchor; row 3 is row 2 again; row 4 has the anchor of row 1, row 5 the positive of row
     # 0; row 0's hard negative is its own positive.
@@ -57,7 +59,8 @@ def test_duplicates_are_left_out_of_the_negatives_only_when_asked(
         "negative": torch.tensor([4, 9, 10, 2, 11, 12]),
     }
     loss, _ = Objective(name, similarity=kind, tau=0.2)(views, Rows(ids, mask_duplicates=mask))
-    check(loss, lambda: formula(vectors(views), numbers(ids), kind, 0.0, 0.2, mask=mask), views)
+    by_loops = partial(contrast_by_loops, decoupled=name == "dcl")
+    check(loss, lambda: by_loops(vectors(views), numbers(ids), kind, 0.0, 0.2, mask=mask), views)
 
 
 def test_pairs_that_share_a_text_do_not_push_each_other_apart_in_any_direction() -> None:
@@ -65,16 +68,12 @@ def test_pairs_that_share_a_text_do_not_push_each_other_apart_in_any_direction()
     ids = {"anchor": torch.tensor([0, 0, 2, 3]), "positive": torch.tensor([4, 5, 6, 6])}
     rows = Rows(ids, mask_duplicates=True)
     loss, _ = infonce(views, rows, similarity="cosine", tau=0.2, symmetric=True, same_side=True)
-    # Rows 0 and 1 have both rows 2 and 3 as negatives, and those both of these.
-    cosine = torch.cosine_similarity
-    total = 0.0
-    for own, other in (("anchor", "positive"), ("positive", "anchor")):
-        for i in range(4):
-            here, apart = views[own][i], [2, 3] if i < 2 else [0, 1]
-            against = [cosine(here, views[side][j], dim=0) / 0.2 for j in apart for side in (own, other)]
-            positive = cosine(here, views[other][i], dim=0) / 0.2
-            total += (torch.logsumexp(torch.stack([positive, *against]), dim=0) - positive).item()
-    assert loss.item() == pytest.approx(total / 8, rel=1e-6)
+
+    def by_loops() -> float:
+        one = partial(contrast_by_loops, vectors(views), numbers(ids), "cosine", 0.0, 0.2, mask=True, same_side=True)
+        return (one(of="anchor") + one(of="positive")) / 2
+
+    check(loss, by_loops, views)
 
 
 def test_negatives_on_the_other_side_keep_their_digits_in_float32() -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from contrastcli.objectives.rows import Rows
 from support.batches import MARGINS, Objective, batch, check, numbers, vectors
-from support.by_loops import Ids, Views, infonce_by_loops, similarity_of
+from support.by_loops import Ids, Views, contrast_by_loops, similarity_of
 
 NAMES = ("anchor", "positive", "shuffle_1")
 pcl = Objective("pcl", tau=0.3)
@@ -68,8 +68,8 @@ def parts_by_loops(
         return [list_of(i, asking, answering, ids, kind, tau, mask) for i in rows]
 
     return {
-        "contrast": infonce_by_loops(net, ids, kind, margin, tau, mask=mask),
-        "peer": infonce_by_loops(peer, ids, kind, margin, tau, mask=mask),
+        "contrast": contrast_by_loops(net, ids, kind, margin, tau, mask=mask),
+        "peer": contrast_by_loops(peer, ids, kind, margin, tau, mask=mask),
         "group": group_by_loops([*lists(net, peer), *lists(peer, net)]) / len(rows),
         "across": sum(map(kl_by_loops, lists(peer, net), lists(net, peer))) / len(rows),
         "within": sum(map(kl_by_loops, lists(peer, peer), lists(net, net))) / len(rows),

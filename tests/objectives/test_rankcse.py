@@ -10,7 +10,7 @@ from contrastcli.objectives.rankcse import jensen_shannon, listnet
 from contrastcli.objectives.rows import Rows
 from contrastcli.settings.losses import Distillation
 from support.batches import MARGINS, Objective, batch, check, distinct, numbers, vectors
-from support.by_loops import Ids, Views, infonce_by_loops, similarity_of
+from support.by_loops import Ids, Views, contrast_by_loops, similarity_of
 from support.rounding import assert_near
 
 TAU, TEACHER_TAU = 0.3, 0.1
@@ -79,7 +79,7 @@ def test_rankcse_is_its_formula_in_value_and_gradient(kind: str, margin: float, 
 
     def by_loops() -> float:
         now, texts = vectors(views), numbers(ids)
-        contrast = infonce_by_loops(now, texts, kind, margin, 0.3)
+        contrast = contrast_by_loops(now, texts, kind, margin, 0.3)
         distance = distillation_by_loops(now, texts, kind, how)
         return contrast + 0.7 * consistency_by_loops(now, texts, kind) + 1.3 * distance
 
@@ -98,7 +98,7 @@ def test_duplicates_are_left_out_of_the_lists_only_when_asked(mask: bool, how: D
 
     def by_loops() -> float:
         now, ids = vectors(views), numbers(DUPLICATES)
-        contrast = infonce_by_loops(now, ids, "cosine", 0.0, 0.3, mask=mask)
+        contrast = contrast_by_loops(now, ids, "cosine", 0.0, 0.3, mask=mask)
         distance = distillation_by_loops(now, ids, "cosine", how, mask)
         return contrast + 0.7 * consistency_by_loops(now, ids, "cosine", mask) + 1.3 * distance
 

@@ -6,6 +6,7 @@ Labels are 0 entailment, 1 neutral, 2 contradiction.
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import product
 
 from torch import nn
 
@@ -15,6 +16,9 @@ Ids = Mapping[str, Sequence[int]]
 
 Choice = Callable[[list[int], list[int]], tuple[Sequence[int], Sequence[int]]]
 """Thins out the positives and the negatives of an anchor, given by their rows."""
+
+Weigh = Callable[[int, str, int], float]
+"""The factor of the negative in a view and a row, for an anchor's row."""
 
 
 def dot(a: Vector, b: Vector) -> float:
@@ -39,38 +43,50 @@ def similarity_of(a: Vector, b: Vector, kind: str, margin: float = 0.0) -> float
     return math.exp(-sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) / 2)
 
 
-def hard_negatives(views: Views, ids: Ids) -> list[tuple[int, int, Vector]]:
-    """Every hard negative with its row and its text; rows that lack one have the id −1."""
-    names = [name for name in views if name.startswith("negative")]
-    every = [(row, ids[name][row], vector) for name in names for row, vector in enumerate(views[name])]
-    return [(row, text, vector) for row, text, vector in every if text != -1]
-
-
 def rows_apart(ids: Ids, i: int, mask: bool) -> list[int]:
     """The rows but row i, and with `mask` but those that have one of its texts in the same place."""
     rows = [j for j in range(len(ids["anchor"])) if j != i]
     return [j for j in rows if not mask or all(ids[view][j] != ids[view][i] for view in ("anchor", "positive"))]
 
 
-def negatives_of(views: Views, ids: Ids, i: int, mask: bool) -> list[tuple[int, Vector]]:
-    """The other rows' positives and all hard negatives, with their rows; with `mask` but for the texts of row i."""
-    taken = {ids["anchor"][i], ids["positive"][i]} if mask else set()
-    others = [(j, ids["positive"][j], views["positive"][j]) for j in rows_apart(ids, i, mask)]
-    return [(j, y) for j, text, y in [*others, *hard_negatives(views, ids)] if text not in taken]
-
-
-def infonce_by_loops(
-    views: Views, ids: Ids, kind: str, margin: float, tau: float, weight: float = 0.0, mask: bool = False
+def contrast_by_loops(
+    views: Views,
+    ids: Ids,
+    kind: str,
+    margin: float,
+    tau: float,
+    *,
+    of: str = "anchor",
+    mask: bool = False,
+    same_side: bool = False,
+    guides: Views | None = None,
+    weigh: Weigh = lambda i, name, j: 1.0,
+    decoupled: bool = False,
+    rows: Sequence[int] = (),
 ) -> float:
-    """`weight` is added to the logits of a row's own hard negatives. A negative without a text has the id −1."""
-    total = 0.0
-    for i, (anchor, positive) in enumerate(zip(views["anchor"], views["positive"], strict=True)):
-        own = math.exp(similarity_of(anchor, positive, kind, margin) / tau)
-        below = own
-        for j, other in negatives_of(views, ids, i, mask):
-            below += math.exp(similarity_of(anchor, other, kind) / tau + (weight if i == j else 0.0))
-        total -= math.log(own / below)
-    return total / len(views["anchor"])
+    """InfoNCE or DCL, the mean over the anchors, which are some rows of a view. Where there is no text, the id is −1.
+
+    The negatives of anchors are the other positives and the views negative …, those of positives the other anchors.
+    """
+    names = [name for name in views if name.startswith(("positive", "negative"))] if of == "anchor" else ["anchor"]
+    columns = [*names, of] if same_side else names
+    anchors, losses = views[of], []
+    for i in rows or range(len(anchors)):
+        apart = rows_apart(ids, i, mask)
+        own = math.exp(similarity_of(anchors[i], views[names[0]][i], kind, margin) / tau)
+        taken = {ids["anchor"][i], ids["positive"][i], -1} if mask else {-1}
+        others = 0.0
+        for name, j in product(columns, range(len(anchors))):
+            if ids[name][j] in taken or (not name.startswith("negative") and j not in apart):
+                continue
+            if guides:
+                nearest = similarity_of(guides[of][i], guides[names[0]][i], "cosine")
+                if similarity_of(guides[of][i], guides[name][j], "cosine") > nearest:
+                    continue
+            others += weigh(i, name, j) * math.exp(similarity_of(anchors[i], views[name][j], kind) / tau)
+        below = own + others if not decoupled else others or own
+        losses.append(math.log(below / own))
+    return sum(losses) / len(losses)
 
 
 def linears(module: nn.Module) -> list[nn.Linear]:
@@ -174,15 +190,6 @@ def supervised_contrast_by_loops(
         below = sum(math.exp(x) for x in logit.values())
         losses.append(-sum(math.log(math.exp(logit[p]) / below) for p in positives) / len(positives))
     return sum(losses) / len(losses)
-
-
-def decoupled_by_loops(views: Views, ids: Ids, kind: str, margin: float, tau: float, mask: bool = False) -> float:
-    total = 0.0
-    for i, (anchor, positive) in enumerate(zip(views["anchor"], views["positive"], strict=True)):
-        if others := negatives_of(views, ids, i, mask):
-            total -= similarity_of(anchor, positive, kind, margin) / tau
-            total += math.log(sum(math.exp(similarity_of(anchor, y, kind) / tau) for _, y in others))
-    return total / len(views["anchor"])
 
 
 def distance(a: Vector, b: Vector, measure: str) -> float:

@@ -152,9 +152,8 @@ def test_a_base_that_is_gone_or_another_is_named(tiny: Tiny, tmp_path: Path) -> 
 
 def test_a_base_that_another_run_trained_stays_when_that_one_goes(tiny: Tiny, tmp_path: Path) -> None:
     other = tiny.trained(tmp_path / "other", "simcse", "pairs", train__max_steps=1)
-    run = replace(tiny, backbone=other.path).trained(
-        tmp_path / "run", "simcse", "pairs", **LORA | {"train__max_steps": 2}
-    )
+    world = replace(tiny, backbone=other.path)
+    run = world.trained(tmp_path / "run", "simcse", "pairs", **LORA | {"train__max_steps": 2})
     before, weights = load_encoder(run.checkpoint()).encode(TEXTS), run.base_dir / "model.safetensors"
     assert weights.samefile(other.checkpoint() / "model.safetensors")
     remove(other)
