@@ -82,7 +82,7 @@ class DevSet:
         that of all texts of scored pairs, and without distractors of queries and what is relevant to them.
         """
         vectors, first, second, judged = self._measure(encoder, step, on_chunk)
-        shorter = {k: self._judge(first[:, :k], second[:, :k]).rounded for k in encoder.contract.dims}
+        shorter = {k: self._judge(first[:, :k], second[:, :k]).score for k in encoder.contract.dims}
         texts = np.union1d(self.first[judged.first], self.second[judged.second])
         similar = judged.first[judged.similar], judged.second[judged.similar]
         if self.general:
@@ -91,7 +91,7 @@ class DevSet:
         return Evaluated(
             step=step,
             metric=self.data.metric,
-            score=judged.rounded,
+            score=judged.score,
             shorter=shorter,
             alignment=finite(round(alignment(first[similar[0]], second[similar[1]]), 6)),
             uniformity=finite(round(uniformity(vectors[texts]), 6)),
@@ -179,12 +179,12 @@ class DevSet:
 
 @dataclass(frozen=True)
 class _Judged:
-    """The score, and pairs (P,) of the two columns of dev data: which are similar, their scores, cosines and ranks.
+    """The score, rounded, and pairs (P,) of both columns of dev data: which are similar, scores, cosines and ranks.
 
     `values` and `gold` are what the score is of, as `resampled` takes them.
     """
 
-    score: float
+    score: float | None
     values: Floats
     gold: Floats | None
     first: Indices
@@ -195,11 +195,6 @@ class _Judged:
     score_ranks: NDArray[Any]
     cosine_ranks: NDArray[Any]
 
-    @property
-    def rounded(self) -> float | None:
-        """The score as events have it."""
-        return finite(round(self.score, 6))
-
 
 def _correlated(data: ScoredPairs, first: Tensor, second: Tensor) -> _Judged:
     """All scored pairs, ranked from the most similar; equal values share their mean rank."""
@@ -207,7 +202,8 @@ def _correlated(data: ScoredPairs, first: Tensor, second: Tensor) -> _Judged:
     cosines = cosine(first.numpy(), second.numpy())
     similar = scores > (4.0 if scores.max() > 1 else 0.8)
     places = ranks(-scores), ranks(-cosines)
-    return _Judged(spearman(cosines, scores), cosines, scores, rows, rows, similar, scores, cosines, *places)
+    score = finite(round(spearman(cosines, scores), 6))
+    return _Judged(score, cosines, scores, rows, rows, similar, scores, cosines, *places)
 
 
 def _ranked(data: Retrieval, queries: Tensor, documents: Tensor) -> _Judged:
@@ -220,4 +216,5 @@ def _ranked(data: Retrieval, queries: Tensor, documents: Tensor) -> _Judged:
     cosines = cosine(vectors[0][first], vectors[1][second])
     ones = np.ones(len(grades))
     similar, scores = grades > 0, grades.astype(float)
-    return _Judged(float(values.mean()), values, None, first, second, similar, scores, cosines, ones, ranks[relevant])
+    score = finite(round(float(values.mean()), 6))
+    return _Judged(score, values, None, first, second, similar, scores, cosines, ones, ranks[relevant])
