@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -120,7 +121,7 @@ def test_a_degenerate_batch_has_a_finite_loss_and_finite_gradients(name: str, dt
         assert len(gradients) >= 2 and all(gradient.isfinite().all() for gradient in gradients), which
 
 
-CONTRASTS = ("simcse", "simace", "arccon", "rbf", "instancedisc", "dcl", "dcl-angle", "mpt", "met", "mat")
+CONTRASTS = ("simcse", "simace", "arccon", "rbf", "gte", "instancedisc", "dcl", "dcl-angle", "mpt", "met", "mat")
 NOTHING = [
     *product(CONTRASTS, ("one row", "no negative")),
     *product(["instancedisc"], ("one row without a positive", "no positive")),
@@ -132,6 +133,21 @@ NOTHING = [
 def test_with_nothing_to_compare_a_loss_is_a_zero_that_keeps_the_graph(name: str, which: str) -> None:
     loss, gradients = measure(name, *degenerate()[which])
     assert loss == 0 and len(gradients) >= 2 and all((gradient == 0).all() for gradient in gradients)
+
+
+@pytest.mark.parametrize(
+    ("name", "lacking", "needed"),
+    [
+        ("softmax", "label", "labelled pairs"),
+        ("mse", "score", "scored pairs"),
+        ("margin-mse", "candidate_score", "scored triplets"),
+    ],
+)
+def test_rows_without_what_an_objective_needs_say_so(name: str, lacking: str, needed: str) -> None:
+    views, rows = random_rows(4)
+    changes: dict[str, Any] = {lacking: None}
+    with pytest.raises(ValueError, match=f"this objective needs {needed}"):
+        measure(name, views, replace(rows, **changes))
 
 
 @every_objective

@@ -96,10 +96,3 @@ def test_the_losses_are_those_of_sentence_transformers() -> None:
     distance = losses.MSELoss(Model())([views["anchor"]], views["positive"])
     pair = {"anchor": views["anchor"], "teacher_anchor": views["positive"]}
     assert Objective("embed")(pair, rows)[0].item() == pytest.approx(4 * distance.item())  # a sum, not a mean
-
-
-@pytest.mark.parametrize("name", ["margin-mse", "kl"])
-def test_rows_without_scores_say_so(name: str) -> None:
-    views, rows = taught()
-    with pytest.raises(ValueError, match="needs scored triplets"):
-        Objective(name)(views, Rows(rows.ids))

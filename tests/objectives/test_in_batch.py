@@ -111,10 +111,3 @@ def test_the_orthogonal_regulariser_is_its_formula(width: int, monkeypatch: pyte
         return first**2 + max(0.0, second - 1 / width)
 
     check(spread(views, Rows(ids)), by_loops, views)
-
-
-def test_one_row_has_no_moments() -> None:
-    views = batch("anchor", "positive", rows=1)
-    value = spread(views, Rows(distinct(views)))
-    value.backward()  # type: ignore[no-untyped-call]
-    assert value == 0

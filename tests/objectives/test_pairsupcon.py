@@ -1,17 +1,16 @@
 """PairSupCon against plain loops, in value and gradient, and the identities that it must keep."""
 
-import math
 from collections.abc import Callable, Mapping
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from contrastcli.objectives.pairsupcon import heads, negative_mass
+from contrastcli.objectives.pairsupcon import heads
 from contrastcli.objectives.rows import Rows
 from contrastcli.settings.losses import HardNegatives
 from support.batches import Objective, batch, check, distinct, heavy, numbers, vectors
-from support.by_loops import cross_entropy_by_loops, discrimination_by_loops, weighed_by_loops
+from support.by_loops import cross_entropy_by_loops, discrimination_by_loops
 
 WHOLE = Objective("pairsupcon", tau=0.2)
 CONTRAST = Objective("pairsupcon", tau=0.2, classification=False)
@@ -81,23 +80,3 @@ def test_pairsupcon_adds_beta_times_contrast_to_the_classification() -> None:
     check(loss, lambda: classification() + 0.7 * contrast(), views, layers["classifier"])
     assert parts["classification"].item() == pytest.approx(classification())
     assert parts["contrast"].item() == pytest.approx(contrast())
-
-
-def test_beta_zero_is_classification_alone_and_no_entailment_leaves_it_alone() -> None:
-    views, layers = batch("anchor", "positive", rows=5, width=6), heavy(heads(6))
-    none = Rows(distinct(views), torch.full((5,), 2))
-    without_beta, _ = WHOLE(views, Rows(distinct(views), LABEL), layers, beta=0.0)
-    without_entailment, parts = WHOLE(views, none, layers, beta=1.0)
-    for loss, targets in ((without_beta, [1, 0, 1, 1, 0]), (without_entailment, [0] * 5)):
-        assert loss.item() == pytest.approx(cross_entropy_by_loops(vectors(views), layers["classifier"], targets))
-    assert parts["contrast"].item() == 0.0
-
-
-def test_importance_in_logs_equals_the_plain_sum() -> None:
-    """At a temperature where the plain sum of exponentials still fits into float64."""
-    generator = torch.Generator().manual_seed(2)
-    cosine = torch.rand(3, 40, generator=generator, dtype=torch.float64) * 2 - 1
-    everyone = torch.ones_like(cosine, dtype=torch.bool)
-    in_logs = negative_mass(cosine / 0.05, everyone, "importance")
-    for row, mass in zip(cosine.tolist(), in_logs.tolist(), strict=True):
-        assert mass == pytest.approx(math.log(weighed_by_loops(row, 0.05, "importance")), rel=1e-12)

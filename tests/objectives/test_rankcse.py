@@ -6,12 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from contrastcli.objectives.rankcse import jensen_shannon, listnet
+from contrastcli.objectives.rankcse import listnet
 from contrastcli.objectives.rows import Rows
 from contrastcli.settings.losses import Distillation
 from support.batches import MARGINS, Objective, batch, check, distinct, numbers, vectors
 from support.by_loops import Ids, Views, contrast_by_loops, similarity_of
-from support.rounding import assert_near
 
 TAU, TEACHER_TAU = 0.3, 0.1
 rankcse = Objective("rankcse", tau=TAU, beta=0.7, gamma=1.3, teacher_tau=TEACHER_TAU)
@@ -103,14 +102,6 @@ def test_duplicates_are_left_out_of_the_lists_only_when_asked(mask: bool, how: D
         return contrast + 0.7 * consistency_by_loops(now, ids, "cosine", mask) + 1.3 * distance
 
     check(loss, by_loops, views)
-
-
-def test_equal_lists_are_consistent_and_opposite_ones_log_2_apart() -> None:
-    """A mixture whose log is clamped to a positive constant would make this the negated entropy of the lists."""
-    a, b = torch.tensor([[9.0, 2.0, 1.0]]), torch.tensor([[200.0, 0.0, 0.0]])
-    assert_near(jensen_shannon(a, a), [0.0], scale=1)
-    assert_near(jensen_shannon(b, b.flip(1)), [math.log(2)])
-    assert 0 < jensen_shannon(a, b).item() < math.log(2)
 
 
 def test_without_a_valid_column_a_list_is_no_distance_away() -> None:

@@ -118,9 +118,3 @@ def test_many_rows_take_no_square_of_memory() -> None:
     views = {"anchor": torch.ones(100_000, 2), "positive": torch.stack([scores, 1 - scores], dim=1)}
     loss, _ = cosent(views, Rows(distinct(views), score=scores))
     assert loss.isfinite()
-
-
-def test_rows_without_scores_say_so() -> None:
-    views, rows = pairs()
-    with pytest.raises(ValueError, match="needs scored pairs"):
-        mse(views, Rows(rows.ids), lowest=0.0)

@@ -74,18 +74,6 @@ def test_pairwise_holds_every_row_with_every_row(kind: str) -> None:
         torch.testing.assert_close(column, paired(a, one.expand_as(a), SIMILARITIES[kind]), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("angle", ANGLES)
-def test_seen_from_the_embedding_the_angle_pulls_equally_everywhere_and_the_cosine_with_its_sine(angle: float) -> None:
-    assert gradient_length(ANGLE, angle, length=4.0) == pytest.approx(1 / 4, rel=1e-9)
-    assert gradient_length(COSINE, angle, length=4.0) == pytest.approx(math.sin(math.radians(angle)) / 4, rel=1e-9)
-
-
-def test_angle_without_margin_orders_as_cosine_at_every_angle() -> None:
-    others = torch.cat([at(angle) for angle in range(1, 180)])
-    by_angle, by_cosine = (pairwise(at(0), others, similarity)[0] for similarity in (ANGLE, COSINE))
-    assert by_angle.argsort().tolist() == by_cosine.argsort().tolist() == list(range(178, -1, -1))
-
-
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize("kind", ["angle", "arc"])
 def test_the_slope_of_arccos_is_bounded_near_707_in_float32(kind: str, sign: float) -> None:

@@ -9,7 +9,7 @@ import torch
 from contrastcli.objectives import softmax as sbert
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.supcon import heads
-from support.batches import MARGINS, Objective, batch, check, distinct, heavy, numbers, vectors
+from support.batches import MARGINS, Objective, batch, check, heavy, numbers, vectors
 from support.by_loops import augmented_by_loops, cross_entropy_by_loops, supervised_contrast_by_loops
 
 PREMISES = torch.tensor([0, 0, 0, 1, 1, 2])  # premise 0 entails two hypotheses, premise 2 none
@@ -112,12 +112,6 @@ def test_softmax_is_its_formula_in_value_and_gradient() -> None:
     loss, parts = softmax(views, rows_of(), layers)
     check(loss, lambda: cross_entropy_by_loops(vectors(views), layers["classifier"], CLASSES), views, layers)
     assert parts["classification"] == loss
-
-
-def test_a_loss_on_labels_refuses_rows_without_them() -> None:
-    views = batch("anchor", "positive", rows=2)
-    with pytest.raises(ValueError, match="labelled pairs"):
-        softmax(views, Rows(distinct(views)), sbert.heads(2).double())
 
 
 @pytest.mark.parametrize("name", ["supcon", "augment"])

@@ -47,22 +47,6 @@ def test_an_equal_text_is_no_hardest_anchor_when_duplicates_are_masked(name: str
     check(loss, lambda: triplet_by_loops(vectors(views), numbers(ids), name, WIDE[name], mask), views)
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("mpt", 0.09 - math.cos(math.radians(20)) + math.cos(math.radians(40))),
-        ("met", 0.45 + 2 * math.sin(math.radians(10)) - 2 * math.sin(math.radians(20))),
-        ("mat", math.radians(27 + 20 - 40)),
-    ],
-)
-def test_the_published_margins_at_known_angles(name: str, expected: float) -> None:
-    """The positive of row 0 stands at 20° from its own anchor and at 40° from the other; row 1's is far from both."""
-    margin = config(objective__name=name).flat()["objective.margin"]
-    assert isinstance(margin, float)
-    loss, _, _ = measured(name, on_the_circle(0, 60), on_the_circle(20, 60), margin)
-    assert 2 * loss.item() == pytest.approx(max(0.0, expected))
-
-
 @pytest.mark.parametrize(("name", "margin", "words"), [("mpt", 9.0, "2 cosine"), ("met", 27.0, "2 distance")])
 def test_a_margin_in_the_unit_of_another_loss_is_refused_by_name(name: str, margin: float, words: str) -> None:
     with pytest.raises(UsageError) as raised:

@@ -3,7 +3,6 @@
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from contrastcli import load
 from contrastcli.data.relevance import Retrieval
 from contrastcli.model.folder import load_encoder
+from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Note
 from contrastcli.runs.measured import Evaluated
 from contrastcli.training.dev import DevSet
@@ -19,10 +19,17 @@ from support.command import Contrast
 from support.tiny import Tiny, known, told
 
 
+@pytest.fixture(scope="module")
+def held_out(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A finished run; no test may change it."""
+    changes = {"dev__data": "split:20%", "dev__metric": "recall@10", "dev__every": 4}
+    return tiny.trained(tmp_path_factory.mktemp("held-out") / "one", "simcse", "pairs", **changes)
+
+
 def test_the_logged_recall_is_the_share_of_held_out_anchors_whose_positive_is_among_the_ten_nearest(
-    tiny: Tiny, place: Path, contrast: Contrast, monkeypatch: pytest.MonkeyPatch
+    tiny: Tiny, held_out: Run, contrast: Contrast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = tiny.trained(place, "simcse", "pairs", dev__data="split:20%", dev__metric="recall@10", dev__every=4)
+    run = held_out
     events, status = told(run, Evaluated), run.status()
     assert {event.metric for event in events} == {"recall@10"} and events[-1].pairs == 32
     assert status.best == max(known(event.score for event in events if event.step))
@@ -41,7 +48,7 @@ def test_the_logged_recall_is_the_share_of_held_out_anchors_whose_positive_is_am
         np.mean([is_right[query] for query in dev.columns[0]]), abs=1e-6
     )
 
-    monkeypatch.setenv("CONTRAST_RUNS", str(place.parent))
+    monkeypatch.setenv("CONTRAST_RUNS", str(run.path.parent))
     shown = f"{100 * status.best:.2f}"
     title = f"recall@10 · 20% of {tiny.data['pairs'].name}"
     best = f"{title} {shown} at step {status.best_step}\n"
@@ -50,26 +57,24 @@ def test_the_logged_recall_is_the_share_of_held_out_anchors_whose_positive_is_am
     assert all(f"  {title} " in event.line() for event in events), "and names the set"
 
 
-def test_the_dimensions_that_are_used_are_those_of_the_dev_texts(tiny: Tiny, place: Path) -> None:
-    run = tiny.trained(place, train__max_steps=2)
-    texts = {text for row in map(json.loads, tiny.dev.read_text().splitlines()) for text in list(row.values())[:2]}
-    vectors = load(str(run.path)).encode(sorted(texts))
-    vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    values = np.linalg.svd(vectors, compute_uv=False)
-    shares = values / values.sum()
-    event = told(run, Evaluated)[-1]
-    assert event.rank == pytest.approx(math.exp(-(shares * np.log(shares)).sum()), rel=1e-3) and event.width == 32
-    assert event.mean_norm == pytest.approx(np.linalg.norm(vectors.mean(axis=0)), rel=1e-3)
-    assert event.singular == pytest.approx(shares[:5], abs=1e-4)
-
-
-def test_the_worst_pairs_are_the_relevant_texts_that_are_ranked_last(tiny: Tiny, place: Path) -> None:
-    run = tiny.trained(place, "simcse", "pairs", dev__data="split:20%", train__max_steps=1)
-    worst = told(run, Evaluated)[-1].worst
+def test_the_worst_pairs_are_the_relevant_texts_that_are_ranked_last(tiny: Tiny, held_out: Run) -> None:
+    worst = told(held_out, Evaluated)[-1].worst
     pairs = {(row["anchor"], row["positive"]) for row in map(json.loads, tiny.data["pairs"].read_text().splitlines())}
     assert len(worst) == 5 and {(pair.first, pair.second) for pair in worst} < pairs
     assert [pair.cosine_rank for pair in worst] == sorted((pair.cosine_rank for pair in worst), reverse=True)
     assert all(1 < pair.cosine_rank <= 160 and pair.score_rank == 1 for pair in worst)
+
+
+def test_the_dimensions_that_are_used_are_those_of_the_dev_texts(tiny: Tiny, trained: Run) -> None:
+    texts = {text for row in map(json.loads, tiny.dev.read_text().splitlines()) for text in list(row.values())[:2]}
+    vectors = load(str(trained.checkpoint("last"))).encode(sorted(texts))
+    vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    values = np.linalg.svd(vectors, compute_uv=False)
+    shares = values / values.sum()
+    event = told(trained, Evaluated)[-1]
+    assert event.rank == pytest.approx(math.exp(-(shares * np.log(shares)).sum()), rel=1e-3) and event.width == 32
+    assert event.mean_norm == pytest.approx(np.linalg.norm(vectors.mean(axis=0)), rel=1e-3)
+    assert event.singular == pytest.approx(shares[:5], abs=1e-4)
 
 
 def test_a_judgement_of_a_document_that_is_not_there_counts_in_the_score_alone(tiny: Tiny) -> None:

@@ -36,10 +36,6 @@ def in_heads(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> T
 
 
 def over_a_weight(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> Tensor:
-    return -paired(WEIGHT(views["anchor"]), views["positive"], COSINE).mean()
-
-
-def over_a_weight_in_a_term(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> Tensor:
     def term(i: Tensor, a: Tensor, b: Tensor) -> Tensor:
         return -paired(WEIGHT(a[i]), b[i], COSINE)
 
@@ -68,7 +64,6 @@ def over_a_constant(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDic
     )
 
 
-HIDDEN = [over_a_weight, over_a_weight_in_a_term]
 TRAINED = [in_heads, over_its_heads_in_a_term, over_an_embedding_in_a_term, over_a_constant]
 
 
@@ -96,14 +91,6 @@ def take(loss: Loss) -> None:
     rows = Rows({"anchor": INDICES, "positive": INDICES + 8})
     _, parts = loss({"anchor": first, "positive": second}, rows, heads(32))
     assert not parts["contrast"].requires_grad
-
-
-@pytest.mark.parametrize("function", HIDDEN)
-def test_what_its_gradient_does_not_reach_is_an_error(outside: Callable[[Function], None], function: Function) -> None:
-    outside(function)
-    with pytest.raises(UsageError, match="the loss of 'outside' depends on a tensor of shape") as raised:
-        take(make_loss(SPEC, ObjectiveSettings()))
-    assert "heads(width)" in raised.value.hint
 
 
 @pytest.mark.parametrize("function", TRAINED)

@@ -87,13 +87,6 @@ def test_a_dry_run_says_that_checkpoints_are_small(tiny: Tiny, place: Path) -> N
     assert planned["disk"] == "little: checkpoints hold the adapter alone"
 
 
-def test_an_adapter_is_encoded_as_it_was_trained(tiny: Tiny, adapter: Run) -> None:
-    apart, merged = (load_encoder(adapter.checkpoint(), merge=merge).eval() for merge in (False, True))
-    base = load_encoder(tiny.backbone).eval().encode(TEXTS)
-    assert_near(merged.encode(TEXTS), apart.encode(TEXTS), scale=SCALE)
-    assert np.abs(merged.encode(TEXTS) - base).max() > 0.01
-
-
 def test_before_the_first_step_it_is_the_backbone(tiny: Tiny, tmp_path: Path) -> None:
     encoder = trainer_of(tiny, tmp_path, "simcse", "pairs", **LORA).encoder
     assert_near(encoder.eval().encode(TEXTS), load_encoder(tiny.backbone).eval().encode(TEXTS))

@@ -152,19 +152,6 @@ def test_the_dev_set_is_measured_in_smaller_chunks(
     assert notes == [(0, NOTE.format(768)), (0, NOTE.format(384)), (0, NOTE.format(192))]
 
 
-def test_hard_negatives_are_mined_in_smaller_chunks(
-    tiny: Tiny, tmp_path: Path, limit_encoding: Callable[[int], None]
-) -> None:
-    settings = {"train__max_steps": 4, "dev__data": "none", "data__mine_every": 2, "data__mine_below": 0.0}
-    whole, limited = (tiny.run(tmp_path / name, "simcse", "pairs", **settings) for name in ("whole", "limited"))
-    train(whole)
-    limit_encoding(400)
-    train(limited)
-    assert [step.loss for step in told(whole, Step)] == [step.loss for step in told(limited, Step)]
-    mined = "hard negatives mined: 100% changed, 0 rows have none"
-    assert [note.text for note in told(limited, Note)][:3] == [NOTE.format(768), NOTE.format(384), mined]
-
-
 @pytest.mark.parametrize(("owner", "name"), [(angles, "measure"), (violations, "hardest_negatives")])
 def test_a_batch_is_measured_without_memory_of_a_gpu(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: ModuleType, name: str

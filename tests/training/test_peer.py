@@ -19,7 +19,6 @@ from contrastcli.training.checkpoint import disk_bytes
 from contrastcli.training.inputs import Inputs, Prompted
 from contrastcli.training.loop import Trainer
 from contrastcli.training.session import Session
-from support.rounding import assert_near
 from support.tiny import Tiny, told
 from support.trainers import first_batch, gradients, trainer_of
 
@@ -158,25 +157,6 @@ def test_the_peer_draws_its_own_dropout(trainer: Trainer) -> None:
     views = trainer.stepper.backward(first_batch(trainer)).views
     for name in NAMES:
         torch.testing.assert_close(views[name], views[f"peer_{name}"])
-
-
-def test_the_peer_does_not_see_padding(trainer: Trainer) -> None:
-    """A peer that is run without attention mask would embed a sentence differently next to a longer one."""
-    trainer.stepper.token_budget = 100_000  # one chunk, padded to its longest text
-    peer, batch = peer_of(trainer).eval(), first_batch(trainer)
-    texts = batch.view("anchor")
-    lengths = batch.table.lengths[texts]
-    assert lengths.max() > lengths.min() + 3
-    together = trainer.stepper.backward(batch).views["peer_anchor"]
-    with torch.no_grad():
-        alone = torch.cat([peer.pooled(batch.table, texts[i : i + 1]) for i in range(len(texts))])
-    assert_near(together, alone)
-
-
-def test_one_encoder_has_no_peer(tiny: Tiny, tmp_path: Path) -> None:
-    trainer = trainer_of(tiny, tmp_path, "simcse", "sentences")
-    assert list(trainer.stepper.encoders) == [""] and "peer" not in trainer.stepper.extras
-    assert first_batch(trainer).table is trainer.inputs.table
 
 
 # ---- a run with a peer ----------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from contrastcli.model.folder import load_encoder
-from contrastcli.settings import catalogue
 from contrastcli.training.auxiliaries.mlm import MaskedTokens
 from contrastcli.training.batch import CHUNK, LOSS, MLM, Batch, Chunk, seed_of, set_seed
 from contrastcli.training.loop import Trainer
@@ -96,12 +95,6 @@ def test_threads_give_the_gradients_of_one_and_always_the_same_bits(
     torch.set_num_threads(1)
     trainer.stepper.backward(batch, keep_graphs=keep_graph)
     assert_gradients(several, gradients(trainer))
-
-
-def test_every_objective_and_form_has_a_case() -> None:
-    assert {(objective, form) for objective, form, _ in cases()} == {
-        (spec.name, form) for spec in catalogue.built_in() for form in spec.needs
-    }
 
 
 def test_a_sentence_its_positive_and_every_step_get_dropout_of_their_own(tiny: Tiny, tmp_path: Path) -> None:
