@@ -16,9 +16,8 @@ Every loss is a function `loss(views, rows, heads, settings)` of
 - `heads`, the modules that only this loss uses, made by `heads(width)` of the same file;
 - `settings`, those of its objective; the loss of another package names the settings that it takes instead.
 
-It returns the scalar to minimise, with its graph, and its terms, unweighted. Similarities normalise, the model does
-not. Losses get their embeddings in float32 (float64 stays float64), and autocast is off around them. A term with
-nothing to average over is a zero that keeps the graph.
+It returns a `functional.Result`. Similarities normalise, the model does not. Losses get their embeddings in float32
+(float64 stays float64), and autocast is off around them. A term with nothing to average is a zero that keeps the graph.
 
 In the comments N are the rows of a batch, M the columns that an anchor is compared with, and n the anchors of one block
 of `mean_over`.

@@ -85,22 +85,19 @@ class Rows:
         """A mask of each row's negatives among the texts of the columns: (n,) indices → (n, M) bool, M texts in all.
 
         All texts but the row's own in the first column, those `left_out` for its anchor or its positive, and with
-        `mask_duplicates` those of pairs that are `alike`.
+        `mask_duplicates` those of positive pairs that share a text with the row's.
         """
         texts = torch.cat([self.ids[column] for column in columns])  # (M,)
         valid = (torch.arange(len(texts), device=texts.device) != rows[:, None]) & (texts >= 0)
         anchors, positives = (self.ids[view][rows] for view in ("anchor", "positive"))
         valid &= ~self.left_out(anchors, texts) & ~self.left_out(positives, texts)
         if self.mask_duplicates:
-            alike = self.alike(rows)
+            # Pairs that share a text, as two answers to a question do.
+            same = (anchors[:, None] == self.ids["anchor"]) | (positives[:, None] == self.ids["positive"])  # (n, N)
+            alike = same & self.positives()
             none = torch.zeros_like(alike)
             valid &= ~torch.cat([alike if one in ("anchor", "positive") else none for one in columns], dim=1)
         return valid
-
-    def alike(self, rows: Tensor) -> Tensor:
-        """Which positive pairs share a text with those of rows, as two answers to a question do: (n,) → (n, N) bool."""
-        anchors, positives = self.ids["anchor"], self.ids["positive"]
-        return ((anchors[rows, None] == anchors) | (positives[rows, None] == positives)) & self.positives()
 
     def left_out(self, own: Tensor, texts: Tensor) -> Tensor:
         """Which texts are no negatives of texts of their own: with `mask_duplicates` equal ones, and excluded pairs.
