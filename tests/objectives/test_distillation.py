@@ -18,12 +18,6 @@ SCORES = [[0.9, 0.2, 0.5], [0.7, 0.8, -0.2], [0.3, 0.3, 0.1], [12.0, -9.0, 3.5]]
 VIEWS = ("anchor", "positive", "negative", "negative_2")
 
 
-def taught() -> tuple[dict[str, Tensor], Rows]:
-    """Rows of two negatives with a teacher's scores."""
-    views = batch(*VIEWS, rows=len(SCORES), width=4)
-    return views, Rows(distinct(views), candidate_score=torch.tensor(SCORES))
-
-
 def candidates(views: dict[str, Tensor], kind: str) -> list[tuple[list[float], list[float]]]:
     """Of each row the similarities of its positive and negatives, and the teacher's scores."""
     now = vectors(views)
@@ -53,7 +47,8 @@ def divergence_by_loops(views: dict[str, Tensor], kind: str, tau: float, teacher
 @pytest.mark.parametrize("kind", ["cosine", "angle", "rbf"])
 @pytest.mark.parametrize(("name", "by_loops"), [("margin-mse", margins_by_loops), ("kl", divergence_by_loops)])
 def test_a_loss_on_scores_is_its_formula(name: str, by_loops: Any, kind: str) -> None:
-    views, rows = taught()
+    views = batch(*VIEWS, rows=len(SCORES), width=4)
+    rows = Rows(distinct(views), candidate_score=torch.tensor(SCORES))
     loss, _ = Objective(name, similarity=kind, tau=0.3, teacher_tau=0.8)(views, rows)
     check(loss, partial(by_loops, views, kind, 0.3, 0.8), views)
 

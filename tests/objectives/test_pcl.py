@@ -23,14 +23,6 @@ def peers(*names: str, rows: int) -> dict[str, Tensor]:
     return batch(*names, *(f"peer_{name}" for name in names), rows=rows)
 
 
-def of_net(views: Views) -> Views:
-    return {name: view for name, view in views.items() if not name.startswith("peer_")}
-
-
-def of_peer(views: Views) -> Views:
-    return {name.removeprefix("peer_"): view for name, view in views.items() if name.startswith("peer_")}
-
-
 def list_of(i: int, asking: Views, answering: Views, ids: Ids, kind: str, tau: float, mask: bool) -> List:
     """SimACE Eq. 12."""
     own: dict[str | int, float] = {
@@ -62,7 +54,8 @@ def kl_by_loops(p: List, q: List) -> float:
 def parts_by_loops(
     views: Views, ids: Ids, kind: str, margin: float, tau: float, mask: bool = False
 ) -> dict[str, float]:
-    net, peer, rows = of_net(views), of_peer(views), range(len(views["anchor"]))
+    net = {name: view for name, view in views.items() if not name.startswith("peer_")}
+    peer, rows = {name: views[f"peer_{name}"] for name in net}, range(len(views["anchor"]))
 
     def lists(asking: Views, answering: Views) -> list[List]:
         return [list_of(i, asking, answering, ids, kind, tau, mask) for i in rows]

@@ -9,7 +9,7 @@ from torch import Tensor
 from contrastcli.model.metrics import degrees
 from contrastcli.objectives.similarity import from_cosine, paired, pairwise
 from contrastcli.settings.losses import SimCSE
-from contrastcli.settings.similarity import COSINE_LIMIT, SIMILARITIES, Similarity
+from contrastcli.settings.similarity import COSINE_LIMIT, SIMILARITIES
 from contrastcli.show.curve import curve
 from support.batches import KINDS
 from support.rounding import assert_near
@@ -22,13 +22,6 @@ def at(angle: float, length: float = 1.0) -> Tensor:
     """(1, 2): a vector at `angle` degrees from the first axis."""
     radians = math.radians(angle)
     return torch.tensor([[length * math.cos(radians), length * math.sin(radians)]], dtype=torch.float64)
-
-
-def gradient_length(similarity: Similarity, angle: float, length: float) -> float:
-    """The length of the similarity's gradient at an embedding of `length`, `angle` degrees from its partner."""
-    a = at(0.0, length).requires_grad_()
-    (gradient,) = torch.autograd.grad(paired(a, at(angle), similarity).sum(), a)
-    return float(gradient.norm())
 
 
 @pytest.mark.parametrize("angle", ANGLES)
@@ -53,10 +46,9 @@ def test_rbf_has_the_width_that_is_set(angle: float, sigma: float) -> None:
     chord = 2 * math.sin(math.radians(angle) / 2)  # of two unit vectors
     expected = math.exp(-(chord**2) / (2 * sigma**2))
     assert paired(at(0, 2.0), at(angle), named).item() == pytest.approx(expected, rel=1e-9)
-    drawn = curve(named, 0.0, 1.0, [angle])
-    assert drawn.value == pytest.approx((expected,)) and drawn.gradient[0] == pytest.approx(
-        gradient_length(named, angle, 1.0)
-    )
+    drawn, a = curve(named, 0.0, 1.0, [angle]), at(0).requires_grad_()
+    (gradient,) = torch.autograd.grad(paired(a, at(angle), named).sum(), a)
+    assert (*drawn.value, *drawn.gradient) == pytest.approx((expected, float(gradient.norm())))
 
 
 def test_no_other_similarity_has_a_width() -> None:

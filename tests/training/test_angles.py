@@ -111,7 +111,10 @@ def test_a_batch_without_positives_or_negatives_has_no_mean() -> None:
     [
         (Scale(15.0), lambda angle: angle + 15),
         (Scale(0.2, "cosine"), lambda angle: math.degrees(math.acos(max(-1.0, math.cos(math.radians(angle)) - 0.2)))),
-        (Scale(0.3, "distance"), lambda angle: math.degrees(2 * math.asin(min(1.0, chord(angle) / 2 + 0.15)))),
+        (
+            Scale(0.3, "distance"),
+            lambda angle: math.degrees(2 * math.asin(min(1.0, math.sin(math.radians(angle) / 2) + 0.15))),
+        ),
     ],
 )
 def test_a_margin_in_any_unit_is_the_angle_that_negatives_must_exceed(
@@ -124,10 +127,6 @@ def test_a_margin_in_any_unit_is_the_angle_that_negatives_must_exceed(
     limits = [min(180.0, shifted(angle)) for angle in own]
     assert event.with_margin == pytest.approx(sum(limits) / 12, abs=2e-3)
     assert event.satisfied == pytest.approx(sum(a < b for a, b in zip(limits, against, strict=True)) / 12, abs=1e-4)
-
-
-def chord(angle: float) -> float:
-    return 2 * math.sin(math.radians(angle) / 2)
 
 
 @pytest.mark.parametrize("same_side", [False, True])

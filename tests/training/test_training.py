@@ -321,16 +321,12 @@ def test_a_head_for_training_only_is_dropped_and_a_kept_one_is_in_the_model(tiny
 # ---- precision and seeds --------------------------------------------------------------------------------------------
 
 
-def weights(run: Run) -> dict[str, torch.Tensor]:
-    return load_file(run.checkpoint("last") / "model.safetensors")
-
-
 def test_bf16_trains_finite_fp32_weights_and_repeats_itself(tiny: Tiny, place: Path) -> None:
     made = []
     for name, precision in [("first", "bf16"), ("again", "bf16"), ("full", "fp32")]:
         run = tiny.trained(place.with_name(name), train__max_steps=8, train__precision=precision)
         assert all(event.loss is not None for event in told(run, Step))
-        made.append(weights(run))
+        made.append(load_file(run.checkpoint("last") / "model.safetensors"))
     assert {tensor.dtype for tensor in made[0].values()} == {torch.float32}
     first, again, full = made
     assert all(torch.equal(first[name], again[name]) for name in first)
