@@ -130,7 +130,8 @@ class BatchOrder:
             sets = sets if self.mix and self.mix.one_set_per_batch else [np.concatenate(sets)]
             ends = ([n * self.batch_size for n in range(1, self._count(len(rows)))] for rows in sets)
             cut = [np.split(random.permutation(rows), at) for rows, at in zip(sets, ends, strict=True)]
-            batches = [*chain.from_iterable(cut)]
+            # A set whose rows were all left out as leaks has none.
+            batches = [*filter(len, chain.from_iterable(cut))]
             return batches if len(cut) == 1 else [batches[n] for n in random.permutation(len(batches))]
         order = np.argsort(self.groups, kind="stable")
         groups = np.split(order, np.flatnonzero(np.diff(self.groups[order])) + 1)

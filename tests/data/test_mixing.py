@@ -91,6 +91,12 @@ def test_every_row_of_a_set_is_used_as_often_as_the_others(apart: bool) -> None:
     assert [b.tolist() for b in order.epoch(3)] != [b.tolist() for b in order.epoch(2)]
 
 
+def test_a_set_without_rows_has_no_batch() -> None:
+    """All of them may have been left out as leaks."""
+    order = BatchOrder(10, 4, 0, mix=Mix.of((0, 10), (1, 1), 1, True))
+    assert sorted(map(len, order.epoch(0))) == [2, 4, 4] and len(order) == 3
+
+
 def test_epochs_that_are_not_trained_are_not_laid_out(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     laid_out, lay_out = list[int](), BatchOrder.epoch
 
