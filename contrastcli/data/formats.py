@@ -173,7 +173,7 @@ def _read_text(suffix: str, lines: Lines, name: str, limit: int) -> Frame:
         rows, separator = _csv(lines, name, delimiter), delimiter
         if delimiter != usual:
             notes.append(f"fields separated by {DELIMITERS.get(delimiter, delimiter)}")
-    elif suffix == ".txt" and sum(name in NAMES for name in first.lower().split("\t")) < 2:
+    elif suffix == ".txt" and sum(name in NAMES for name in first.lower().rstrip("\r\n").split("\t")) < 2:
         rows = sentences(lines, notes)
     return replace(collect(rows, name, limit, unit, notes), delimiter=separator)
 

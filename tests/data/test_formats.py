@@ -212,6 +212,7 @@ def test_a_sentence_with_a_tab_is_told(read: Read) -> None:
     frame = read("a.txt", b"one\ntwo\tthree\nfour\tfive\n")
     assert list(frame.columns["sentence"]) == ["one", "two\tthree", "four\tfive"]
     assert frame.notes == ("a.txt was read as: one sentence a line, though line 2 has a TAB; a table is a .tsv",)
+    assert read("a.txt", b"sentence1\tsentence2\r\none\ttwo\r\n").columns.keys() == {"sentence1", "sentence2"}
 
 
 def test_parquet_gives_columns_and_the_names_of_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
