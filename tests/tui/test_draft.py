@@ -59,6 +59,12 @@ def test_a_reset_is_undone_as_one_step_after_what_was_typed_since() -> None:
     assert draft.words == words
 
 
+def test_a_margin_goes_with_the_similarity_that_is_undone() -> None:
+    draft = typed("starter", objective__similarity="arc", objective__margin="1.5")
+    draft.undo("objective.similarity")
+    assert draft.words == ["--preset", "starter"], "of 1.5 degrees there is no margin in cosine"
+
+
 @pytest.mark.parametrize("text", ["", "0.05", " 0.050 "])
 def test_a_setting_that_is_erased_or_as_in_the_preset_is_no_longer_typed(text: str) -> None:
     draft = typed("starter", objective__tau="0.07")

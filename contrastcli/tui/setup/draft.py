@@ -133,13 +133,15 @@ class Draft:
         """Return one setting to what is inherited, by default the one typed last; where there is none, undo a reset."""
         if not self.typed:
             self.typed, self.before_reset = self.before_reset, {}
-        else:
-            undone = key if key in self.typed else next(reversed(self.typed))
-            del self.typed[undone]
-            if undone == "data.train":
-                # They are the columns of that file.
-                self.typed.pop(COLUMNS, None)
+            self._read()
+            return
+        undone, before = key if key in self.typed else next(reversed(self.typed)), self.config
+        del self.typed[undone]
+        if undone == "data.train":
+            # They are the columns of that file.
+            self.typed.pop(COLUMNS, None)
         self._read()
+        self._update_units(before)
 
     def reset(self) -> None:
         self.reasons = {}
