@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from contrastcli.boundary import narrate, narrate_all
-from contrastcli.data.examples import Examples, from_frame
+from contrastcli.data.examples import Examples
 from contrastcli.data.formats import format_of, read_stream
-from contrastcli.data.sources import load_sentences
+from contrastcli.data.sources import load_sentences, sentences_of
 from contrastcli.data.texts import Texts
 from contrastcli.data.tokens import OnProgress
 from contrastcli.data.writing import check_unread
@@ -97,7 +97,7 @@ def _remarks(
 
 def _read_stdin(columns: str, blank: Blank) -> Examples:
     lines = read_stream(sys.stdin.buffer, ".txt", "stdin", memory=STDIN_BYTES)
-    return from_frame(lines, columns, "", "stdin", blank=blank)
+    return sentences_of(lines, "stdin", columns, blank)
 
 
 def _parse_shard(shard: str) -> tuple[int, int]:

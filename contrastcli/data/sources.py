@@ -103,13 +103,19 @@ def _load_set(
         texts_alone = Use("--columns", join_items(texts), "take the texts alone:")
         remedies = Use("--objective", "cosent or aoe", "train with"), texts_alone
         raise DataError(what, remedies, key=sections.OBJECTIVE.key)
-    examples = from_frame(frame, data.columns, data.labels, name, blank=data.blank)
+    # Names of classes are no sentences to learn from.
+    texts_only = form == "classes" and "pairs" not in needs and "sentences" in needs
+    examples = from_frame(frame, data.columns, data.labels, name, blank=data.blank, texts_only=texts_only)
     return adapt(examples, needs, labels, frame.columns, data)
 
 
 def load_sentences(name: str, columns: str = "", blank: Blank = "error") -> Examples:
     """The sentences of a file or data set, one for each row. Raises DataError if it holds other rows."""
-    frame = _open_texts(name, columns)
+    return sentences_of(_open_texts(name, columns), name, columns, blank)
+
+
+def sentences_of(frame: Frame, name: str, columns: str, blank: Blank) -> Examples:
+    """The sentences of a frame. Raises DataError if it holds other rows."""
     try:
         examples = from_frame(frame, columns, "", name, blank=blank, texts_only=True)
     except DataError as error:

@@ -109,6 +109,7 @@ def test_int8_says_how_near_it_is(contrast: Contrast) -> None:
     [
         (b"", "stdin is empty", ""),
         (b"a\n\nb\n\nc\n", "stdin, lines 2, 4: the sentence", ""),
+        (b"sentence1\tsentence2\na\tb\n", "stdin holds pairs", "--columns text=sentence1"),
         (b"\x81", "stdin, line 1: not UTF-8", "… | iconv -f cp1251 -t utf-8 | contrast …"),
     ],
 )
