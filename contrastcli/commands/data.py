@@ -233,8 +233,9 @@ def _look(frame: Frame, columns: str, labels: str, source: str, dev: str) -> Ins
     seen, keyed = Inspection(frame, rows, {}, words, {}), Keyed.of(rows)
     has_texts = from_frame(frame, columns, labels, source, blank="drop", texts_only=True).row_numbers - 1
     seen.found["blank"] = [Finding(row) for row in np.setdiff1d(np.arange(len(frame)), has_texts).tolist()]
-    if rows.labels is not None or rows.scores is not None or rows.candidate_scores is not None:
-        kind = "unscored" if rows.labels is None else "unlabelled"
+    has_scores = rows.scores is not None or rows.candidate_scores is not None
+    if has_scores or rows.labels is not None or rows.read_as == "classes":
+        kind = "unscored" if has_scores else "unlabelled"
         seen.found[kind] = [Finding(row) for row in np.setdiff1d(has_texts, seen.numbers).tolist()]
     with console.progress() as advance:
         seen.add("same", same(keyed))

@@ -32,6 +32,7 @@ _FITTING: Mapping[Form, tuple[str, ...]] = {
     "triplets": (*_RANKINGS, "accuracy", "spearman"),
     "scored-triplets": (*_RANKINGS, "accuracy", "spearman"),
     "pairs": _RANKINGS,
+    "classes": _RANKINGS,
 }
 """The metrics of each kind of rows, the usual one first."""
 _OWN_NAMES = "call its columns sentence1, sentence2 and score in its first line: --columns is for the training rows too"
@@ -151,7 +152,7 @@ def _read_rows(
     if by_name:
         with suppress(DataError):
             _, by = shape(frame, "", source)
-            others = {"score", "label"} & by.keys() or not named(columns) <= frame.columns.keys()
+            others = ("positive" in by and {"score", "label"} & by.keys()) or not named(columns) <= frame.columns.keys()
             # Sentences are trained on, and pairs measured.
             if others or ("positive" in by and "positive" not in shape(frame, columns, source)[1]):
                 columns = ""

@@ -1,6 +1,7 @@
 """Training rows and scored pairs, and how they are made from the columns of a frame."""
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,9 +17,10 @@ from contrastcli.data.formats import Frame
 from contrastcli.data.forms import LABELS
 from contrastcli.data.lines import as_jq
 from contrastcli.data.texts import Column, Texts, read_columns
-from contrastcli.errors import DataError
+from contrastcli.errors import DataError, Use
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Blank, Kind
+from contrastcli.settings.setting import join_items
 
 
 @dataclass(frozen=True)
@@ -165,15 +167,12 @@ def from_frame(
         used = {role: column for role, column in used.items() if role != "label" and "score" not in role}
     unused = [column for column in frame.columns if column not in used.values()]
     label, score, row_id = (used.pop(role, None) for role in ("label", "score", "id"))
-    if label and "positive" not in used:
-        frame = roles.class_names(frame, next(iter(used.values())), label)
-        label, used["positive"] = "", label
     taught = [used.pop(role) for role in list(used) if role.startswith("negative_score")]
     hard = [used.pop(role) for role in list(used) if role.startswith("negative")]
     # One is a text of each row as others are; of several a row may have fewer.
     if len(hard) == 1 and not are_lists(frame.columns[hard[0]]):
         used["negative"] = hard.pop()
-    frame = one_each(frame, [*used.values()], score)
+    frame = one_each(frame, [*used.values(), *([label] if label and form == "classes" else [])], score)
     frame = roles.complete_rows(frame, [*used.values()], blank)
     notes = (*frame.notes, f"columns not used: {', '.join(unused)}") if unused else frame.notes
     views = {"anchor" if role == "sentence" else role: roles.texts(frame, column) for role, column in used.items()}
@@ -181,10 +180,11 @@ def from_frame(
         widened = several(frame, hard, "negative")
         views |= {name: roles.texts(widened, name) for name in widened.columns}
         notes += _count_negatives(views)
-    # Where texts alone are read, a class is none.
-    rows = Examples(form if "positive" in views else "sentences", views, None, source, notes, numbers=frame.numbers)
+    rows = Examples("sentences" if form == "classes" else form, views, None, source, notes, numbers=frame.numbers)
     rows = replace(rows, ids=frame.columns[row_id]) if row_id else rows
     rows = _with_scores(rows, frame, [score, *taught], blank) if score else rows
+    if label and form == "classes":
+        return _with_classes(rows, frame, next(iter(used.values())), label, blank)
     return _with_gold(rows, roles.labels(frame, label, names, blank)) if label else rows
 
 
@@ -286,6 +286,28 @@ def _with_gold(rows: Examples, labels: Sequence[int | None]) -> Examples:
     has_gold = np.array([label is not None for label in labels])
     gold = [label for label in labels if label is not None]
     return replace(rows.take(has_gold, dropped(has_gold, "without a gold label")), labels=gold)
+
+
+def _with_classes(rows: Examples, frame: Frame, text: str, label: str, blank: Blank) -> Examples:
+    """The sentences that have a class, each with its name as the positive.
+
+    Raises DataError for blank labels, unless `blank` is "drop", and where there are no two classes.
+    """
+    alone = Use("--columns", join_items([f"text={text}"]), "take the texts alone:")
+    cells = (None if isinstance(cell, float) and math.isnan(cell) else cell for cell in frame.columns[label])
+    words = ["" if cell is None else str(cell).strip() for cell in cells]
+    if blank == "error" and (bad := [row for row, word in enumerate(words) if not word]):
+        remedies = Use("--blank", "drop", "leave them out with"), alone
+        raise roles.bad_rows(frame, bad, f"the label in the column '{label}' is blank", remedies, "data.blank")
+    # "1.0" is what pandas makes of 1 next to a blank cell, and "-" what datasets has for none.
+    names = ["" if word == "-" else word.removesuffix(".0") if word[:-2].isdecimal() else word for word in words]
+    if len({*names} - {""}) < 2:
+        raise DataError(f"{rows.source}: the labels in the column '{label}' are no two classes", alone)
+    has_class = np.array([*map(bool, names)])
+    note = f"the positive of each sentence is its class, in '{label}'; to {alone.words(alone.option)}"
+    kept = rows.take(has_class, (*dropped(has_class, "without a gold label"), note))
+    views = kept.views | {"positive": Texts.of(filter(None, names))}
+    return replace(kept, form="pairs", views=views, read_as="classes")
 
 
 def _count_negatives(views: Mapping[str, Texts]) -> tuple[str, ...]:

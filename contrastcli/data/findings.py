@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import combinations
@@ -89,7 +89,11 @@ def repeated(keyed: Keyed) -> Findings:
 def contradicting(keyed: Keyed) -> Findings:
     """Rows whose equal pairs have other labels or scores, or are a positive here and a negative there."""
     rows = keyed.rows
-    if rows.labels or rows.scores:
+    if rows.read_as == "classes":
+        anchors, names = keyed.keys.T
+        texts = dict(zip(names.tolist(), rows.views["positive"], strict=True))
+        yield from _spread(anchors, names, 0.0, texts)
+    elif rows.labels or rows.scores:
         names = None if rows.labels is None else LABELS
         values = np.array(rows.labels or rows.scores, float)
         allowed = _SCORE_SPREAD * np.ptp(np.percentile(values, (25, 75))) if rows.scores else 0.0
@@ -108,7 +112,10 @@ def contradicting(keyed: Keyed) -> Findings:
                 yield Finding(row, "its positive is a negative there", against[pair])
 
 
-def _spread(pairs: Indices, values: np.ndarray, allowed: float, names: tuple[str, ...] | None) -> Findings:
+Names = Sequence[str] | Mapping[int, str] | None
+
+
+def _spread(pairs: Indices, values: np.ndarray, allowed: float, names: Names) -> Findings:
     """Rows of equal pairs whose values are farther apart, each with the one at the other end."""
     order = np.lexsort([values, pairs])
     _, starts = np.unique(pairs[order], return_index=True)
@@ -200,7 +207,9 @@ def check_leaks(train: Examples, texts: Iterable[str], leaks: Literal["note", "d
 def _leaks(rows: Examples, texts: Iterable[str]) -> Iterator[tuple[str, int, str]]:
     """View, row and text of each that is one of the texts."""
     known = {key for key in map(text_key, texts) if key}
-    for view, column in rows.views.items():
+    # All sets have the names of their classes in common.
+    views = {"anchor": rows.views["anchor"]} if rows.read_as == "classes" else rows.views
+    for view, column in views.items():
         yield from ((view, row, text) for row, text in enumerate(column) if text_key(text) in known)
 
 

@@ -62,16 +62,17 @@ SHAPES: tuple[tuple[Form, tuple[Role, ...]], ...] = (
     ("triplets", ("anchor", "positive", "negative")),
     ("labelled", ("anchor", "positive", "label")),
     ("pairs", ("anchor", "positive")),
-    ("pairs", ("sentence", "label")),
-    ("pairs", ("anchor", "label")),
+    ("classes", ("sentence", "label")),
+    ("classes", ("anchor", "label")),
     ("sentences", ("sentence",)),
     ("sentences", ("anchor",)),
 )
 
-"""The roles that make each form. The label of a text without a positive is its class, whose name is the positive."""
+"""The roles that make each form."""
 
 FORMS: Mapping[Form, str] = {
     "sentences": "sentences",
+    "classes": "sentences with their classes (sentence, label)",
     "pairs": "pairs (anchor, positive)",
     "triplets": "triplets (anchor, positive, negative)",
     "labelled": "labelled pairs (premise, hypothesis, label)",

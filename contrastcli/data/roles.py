@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from contrastcli.data.formats import Frame, format_of
 from contrastcli.data.forms import FORMS, LABELS, LONGEST, NAMED, NAMES, SHAPES
 from contrastcli.data.lines import LONGEST_NAME, as_jq, as_number, cut_name, taken_out, with_header
-from contrastcli.data.texts import Column, Texts, read_columns
+from contrastcli.data.texts import Column, Texts
 from contrastcli.errors import DataError, Hint, Remedy, UsageError, Use, nearest
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Blank
@@ -67,13 +67,6 @@ def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]
                 raise UsageError(what, Use("--columns", others, "leave it out:"), key=COLUMNS)
             return form, {role: roles[role] for kind in (*needed, "id") for role in in_order if _kind(role) == kind}
     raise _without_form(frame, roles, given, source)
-
-
-def _of_classes(text: str, label: str) -> str:
-    """What trains on the classes of texts."""
-    named = f"--objective simcse --columns {shlex.quote(_spelled(anchor=text, positive=label))}"
-    pairs = "pairs of texts, labelled 1 for one class and 0 for two: --labels 0=contradiction,1=entailment"
-    return f"a class is no relation of two texts: give each the name of its class: {named}, or give {pairs}"
 
 
 def _two_forms(roles: Mapping[str, str], source: str) -> DataError:
@@ -378,15 +371,6 @@ def _values(frame: Frame, column: str, rows: Sequence[int]) -> str:
     return " or ".join([*values][:_SHOWN_VALUES])
 
 
-def class_names(frame: Frame, text: str, label: str) -> Frame:
-    """The rows with the classes of their texts as texts too, and a note that these are the positives."""
-    cells = (int(cell) if isinstance(cell, float) and cell.is_integer() else cell for cell in frame.columns[label])
-    words = read_columns([label], (cell if cell is None else str(cell) for cell in cells))
-    alone = f"--columns {shlex.quote(_spelled(text=text))}"
-    note = f"the positive of each text is its class, in '{label}'; the texts alone: {alone}"
-    return replace(frame, columns={**frame.columns, **words}, notes=(*frame.notes, note))
-
-
 def label_names(text: str) -> dict[str, int]:
     """The labels of `data.labels`, "0=entailment,2=contradiction" as {"0": 0, "2": 2}. Raises UsageError."""
     names = _parse_items(_LABELS_KEY, text, _LABELS_EXAMPLE) if text else {}
@@ -418,12 +402,19 @@ def labels(frame: Frame, column: str, names: Mapping[str, int], blank: Blank) ->
         what = f"the label in the column '{column}' is {_values(frame, column, [*bad])}"
         unknown = sorted({*bad.values()} - _BLANK)
         are_classes = len(unknown) > len(LABELS) and not names
-        remedies: list[Remedy] = [_of_classes("TEXT", column) if are_classes else _naming(unknown, names)]
+        remedies: list[Remedy] = [_of_classes(column) if are_classes else _naming(unknown, names)]
         roles = {role: name for name in frame.columns if (role := _role_of(name)) in ("anchor", "positive")}
         if len(roles) == 2 and all(math.isfinite(as_number(word)) for word in bad.values()):
             remedies.append(Use("--columns", _spelled(**roles, score=column), "if they say how alike the two are:"))
         raise bad_rows(frame, [*bad], what, remedies, _LABELS_KEY)
     return [known[word] for word in words]
+
+
+def _of_classes(column: str) -> str:
+    """What trains on the classes of texts."""
+    one = f"--columns {shlex.quote(_spelled(text='TEXT', label=column))}"
+    pairs = "pairs labelled 1 for one class and 0 for two, --labels 0=contradiction,1=entailment"
+    return f"a class is no relation of two texts: give one of them with it, {one}, or {pairs}"
 
 
 def _naming(words: Sequence[str], names: Mapping[str, int]) -> Remedy:

@@ -9,9 +9,10 @@ from msgspec import structs
 from contrastcli.settings.setting import Bounds, Section, Setting, about, describe
 from contrastcli.settings.similarity import SIMILARITIES
 
-Form = Literal["sentences", "pairs", "triplets", "labelled", "scored", "scored-triplets"]
-"""Training rows: a sentence; anchor and positive; these and hard negatives; premise, hypothesis and label; anchor,
-positive and score; triplets with a teacher's score of the positive and of each negative."""
+Form = Literal["sentences", "classes", "pairs", "triplets", "labelled", "scored", "scored-triplets"]
+"""Training rows: a sentence; one and its class, whose name becomes its positive; anchor and positive; these and hard
+negatives; premise, hypothesis and label; anchor, positive and score; triplets with a teacher's score of the positive
+and of each negative."""
 
 SimilarityName = Annotated[
     str, about("how two embeddings are compared", "s(a,b)", essential=True, choices=SIMILARITIES.keys())

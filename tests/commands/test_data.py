@@ -191,6 +191,7 @@ NEGATIVES = ["a b,c d,e f,g h", "i j,k l,m n,M  n", "o,p,,"]
         ("anchor,positive,negative,score,negative_score", TAUGHT, {"repeated": [3]}),
         ("anchor,positive,negative_1,negative_2", NEGATIVES, {"same": [2], "contradicting": []}),
         ("sentence", ["a b c", "d e f", "A b c"], {"repeated": [3], "same": []}),
+        ("text,label", ["a b,x", "c d,y", "A b,y", "e,"], {"contradicting": [1, 3], "unlabelled": [4], "blank": []}),
     ],
 )
 def test_rows_of_every_form(contrast: Contrast, header: str, rows: list[str], expected: dict[str, list[int]]) -> None:

@@ -200,6 +200,8 @@ DEV_COLUMNS: list[tuple[str, Form, str, list[str]]] = [
     ("text,reply,note", "pairs", "anchor=text,positive=reply", ["x", "u"]),
     ("query,text,reply", "pairs", "anchor=text,positive=reply", ["y", "v"]),
     ("anchor,positive", "sentences", "text=anchor", ["x", "u"]),
+    ("text,title,label", "pairs", "anchor=title,positive=text", ["y", "v"]),
+    ("text,label", "pairs", "anchor=text,positive=label", ["x", "u"]),
 ]
 
 

@@ -246,16 +246,39 @@ def test_every_label_that_nobody_named_is_in_the_hint(words: str, hint: str) -> 
     refused(DataError, *lines, what="the label in the column", hint=f"--labels {hint}")
 
 
+def classes(*labels: str) -> list[str]:
+    """The positives of texts with these labels, as they stand in JSON."""
+    lines = (f'{{"query": "q{n}", "label": {label}}}' for n, label in enumerate(labels))
+    return list(load(*lines, name="a.jsonl").views["positive"])
+
+
 def test_the_class_of_a_text_is_its_positive() -> None:
-    """Also a code, as JSON has it; it is no relation of two texts, which 11=entailment would claim."""
+    """Also a code; it is no relation of two texts, which 11=entailment would claim."""
     lines = ("text|answer|code", *(f"t{n}|a{n}|{n}{n}" for n in (1, 2, 3, 4)))
     assert load(*lines, columns="text=answer,label=code").row(0) == {"anchor": "a1", "positive": "11"}
-    rows = load(*(f'{{"query": "q{n}", "label": {n}}}' for n in (7, 8.0)), name="a.jsonl")
-    assert [rows.row(n)["positive"] for n in range(2)] == ["7", "8"] and "alone: --columns text=query" in rows.notes[0]
-    assert load("text|label", "a|x", "b|y", columns="text=text").form == "sentences"
-    assert list(load_sentences(write("text|label", "a|x", "b|y")).views["anchor"]) == ["a", "b"]
+    assert classes("7", "8.0", '"9.0"', "true", "-1") == ["7", "8", "9", "True", "-1"]
+    assert classes('["a", "b"]', '["c"]') == ["a", "b", "c"]
+    assert classes('"-"', '"a"', '"b"') == ["a", "b"], "which datasets has for none"
     columns = "anchor=text,positive=answer,label=code"
     refused(DataError, *lines, columns=columns, what="the label in", hint="--labels 0=contradiction,1=entailment")
+
+
+@pytest.mark.parametrize("blank", ["null", '""', "NaN"])
+def test_a_text_without_a_class_is_refused_or_left_out(blank: str) -> None:
+    with pytest.raises(DataError, match=r"line 2: the label in the column 'label' is blank") as caught:
+        classes('"a"', blank, '"b"')
+    assert "--blank drop" in caught.value.hint and "--columns text=query" in caught.value.hint
+    rows = load_examples(Data(train="a.jsonl", blank="drop"), ANY, ())
+    assert rows.row(1) == {"anchor": "q2", "positive": "b"} and rows.row_numbers.tolist() == [1, 3]
+    with pytest.raises(DataError, match="'label' are no two classes"):
+        classes('"a"', '"a"')
+
+
+def test_texts_are_read_without_their_classes_where_those_are_not_learnt() -> None:
+    lines = ("text|label", "a|x", "b|y")
+    assert load(*lines, columns="text=text").form == "sentences"
+    for rows in (load(*lines, needs=("sentences",)), load_sentences("a.tsv")):
+        assert list(rows.views["anchor"]) == ["a", "b"] and "columns not used: label" in rows.notes
 
 
 def test_an_anchor_with_a_label_beside_other_texts_is_half_of_a_pair() -> None:
