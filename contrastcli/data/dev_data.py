@@ -75,7 +75,9 @@ def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples
     except DataError as error:
         remedies = *_for_dev(error, "--columns"), Use("--dev", "none", "train without dev data:")
         raise DataError(error.what, remedies, key="dev.data") from None
-    documents = _read_corpus(dev.corpus, data.blank) if dev.corpus else documents_of(train)
+    # To sentences that are trained without their classes a class is no answer.
+    others = rows if rows.read_as == "classes" != train.read_as else train
+    documents = _read_corpus(dev.corpus, data.blank) if dev.corpus else documents_of(others)
     made = _ranked(rows, metric, documents.views["anchor"])
     return replace(train, notes=train.notes + made.notes), made
 

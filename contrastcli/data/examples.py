@@ -161,8 +161,8 @@ def from_frame(
     With `texts_only` labels and scores are not read. Raises DataError, and UsageError for malformed `columns` and
     `labels`.
     """
-    names = roles.label_names(labels)
     form, used = roles.shape(frame, columns, source)
+    names = roles.label_names(labels) if form != "classes" else {}
     if texts_only:
         used = {role: column for role, column in used.items() if role != "label" and "score" not in role}
     unused = [column for column in frame.columns if column not in used.values()]
@@ -184,7 +184,7 @@ def from_frame(
     rows = replace(rows, ids=frame.columns[row_id]) if row_id else rows
     rows = _with_scores(rows, frame, [score, *taught], blank) if score else rows
     if label and form == "classes":
-        return _with_classes(rows, frame, next(iter(used.values())), label, blank)
+        return _with_classes(rows, frame, [*used.values(), label], roles.named_labels(labels), blank)
     return _with_gold(rows, roles.labels(frame, label, names, blank)) if label else rows
 
 
@@ -288,11 +288,14 @@ def _with_gold(rows: Examples, labels: Sequence[int | None]) -> Examples:
     return replace(rows.take(has_gold, dropped(has_gold, "without a gold label")), labels=gold)
 
 
-def _with_classes(rows: Examples, frame: Frame, text: str, label: str, blank: Blank) -> Examples:
-    """The sentences that have a class, each with its name as the positive.
+def _with_classes(
+    rows: Examples, frame: Frame, columns: Sequence[str], names: Mapping[str, str], blank: Blank
+) -> Examples:
+    """The sentences that have a class, each with its name as the positive; `columns` are that of texts, and of labels.
 
     Raises DataError for blank labels, unless `blank` is "drop", and where there are no two classes.
     """
+    text, label = columns
     alone = Use("--columns", join_items([f"text={text}"]), "take the texts alone:")
     cells = (None if isinstance(cell, float) and math.isnan(cell) else cell for cell in frame.columns[label])
     words = ["" if cell is None else str(cell).strip() for cell in cells]
@@ -300,13 +303,14 @@ def _with_classes(rows: Examples, frame: Frame, text: str, label: str, blank: Bl
         remedies = Use("--blank", "drop", "leave them out with"), alone
         raise roles.bad_rows(frame, bad, f"the label in the column '{label}' is blank", remedies, "data.blank")
     # "1.0" is what pandas makes of 1 next to a blank cell, and "-" what datasets has for none.
-    names = ["" if word == "-" else word.removesuffix(".0") if word[:-2].isdecimal() else word for word in words]
-    if len({*names} - {""}) < 2:
+    codes = ("" if word == "-" else word.removesuffix(".0") if word[:-2].isdecimal() else word for word in words)
+    classes = [names.get(code, code) for code in codes]
+    if len({*classes} - {""}) < 2:
         raise DataError(f"{rows.source}: the labels in the column '{label}' are no two classes", alone)
-    has_class = np.array([*map(bool, names)])
+    has_class = np.array([*map(bool, classes)])
     note = f"the positive of each sentence is its class, in '{label}'; to {alone.words(alone.option)}"
     kept = rows.take(has_class, (*dropped(has_class, "without a gold label"), note))
-    views = kept.views | {"positive": Texts.of(filter(None, names))}
+    views = kept.views | {"positive": Texts.of(filter(None, classes))}
     return replace(kept, form="pairs", views=views, read_as="classes")
 
 

@@ -258,8 +258,8 @@ def likely_header(cells: Sequence[str], name: str) -> str:
     """The names that the columns of a row's cells may have, as sed writes them into a line; "" for other tables."""
     kinds = [_kind(cell) for cell in cells]
     texts = {1: ("text",), 2: ("anchor", "positive"), 3: ("anchor", "positive", "negative")}.get(kinds.count(""), ())
-    if len(texts) == 1:
-        kinds = ["id" if kind == "label" else kind for kind in kinds]
+    if len(texts) == 1 and cells[0] in ("0", "1"):
+        kinds[0] = "id"
     if not texts or len({*kinds} - {""}) < len(kinds) - len(texts):
         return ""
     names = iter(texts)

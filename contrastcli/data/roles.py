@@ -58,9 +58,8 @@ def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]
         raise _two_forms(roles, source)
     in_order = sorted(roles, key=lambda role: (len(role), role))  # negative_2 before negative_10
     for form, needed in SHAPES:
-        if set(needed) <= {_kind(role) for role in roles} and not (
-            needed in (("anchor",), ("anchor", "label")) and _is_half(frame, roles, given)
-        ):
+        may_be_half = needed == ("anchor",) or (form == "classes" and "sentence" not in given)
+        if set(needed) <= {_kind(role) for role in roles} and not (may_be_half and _is_half(frame, roles, given)):
             if unfit := [role for role in given if _kind(role) not in (*needed, "id")]:
                 others = _spelled(**{role: column for role, column in given.items() if role not in unfit})
                 what = f"{source}: {FORMS[form]} have no {unfit[0]}, which data.columns names"
@@ -371,9 +370,14 @@ def _values(frame: Frame, column: str, rows: Sequence[int]) -> str:
     return " or ".join([*values][:_SHOWN_VALUES])
 
 
+def named_labels(text: str) -> dict[str, str]:
+    """What `data.labels` names, "0=entailment,2=contradiction" by the label. Raises UsageError."""
+    return _parse_items(_LABELS_KEY, text, _LABELS_EXAMPLE) if text else {}
+
+
 def label_names(text: str) -> dict[str, int]:
     """The labels of `data.labels`, "0=entailment,2=contradiction" as {"0": 0, "2": 2}. Raises UsageError."""
-    names = _parse_items(_LABELS_KEY, text, _LABELS_EXAMPLE) if text else {}
+    names = named_labels(text)
     for name in names.values():
         if name.lower() not in _LABEL_WORDS:
             what = f"data.labels: there is no label '{name}'"

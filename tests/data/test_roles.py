@@ -259,6 +259,8 @@ def test_the_class_of_a_text_is_its_positive() -> None:
     assert classes("7", "8.0", '"9.0"', "true", "-1") == ["7", "8", "9", "True", "-1"]
     assert classes('["a", "b"]', '["c"]') == ["a", "b", "c"]
     assert classes('"-"', '"a"', '"b"') == ["a", "b"], "which datasets has for none"
+    named = load("text|label", "a|0", "b|1.0", "c|2", labels="0=bad,1=good")
+    assert list(named.views["positive"]) == ["bad", "good", "2"]
     columns = "anchor=text,positive=answer,label=code"
     refused(DataError, *lines, columns=columns, what="the label in", hint="--labels 0=contradiction,1=entailment")
 
@@ -279,6 +281,12 @@ def test_texts_are_read_without_their_classes_where_those_are_not_learnt() -> No
     assert load(*lines, columns="text=text").form == "sentences"
     for rows in (load(*lines, needs=("sentences",)), load_sentences("a.tsv")):
         assert list(rows.views["anchor"]) == ["a", "b"] and "columns not used: label" in rows.notes
+
+
+def test_the_label_of_a_text_beside_another_text_is_no_class() -> None:
+    lines = ("text|text_pair|label", *(f"a dog runs {n}|an animal moves {n}|{n}" for n in range(3)))
+    assert "columns not used: text_pair, label" in load(*lines).notes
+    assert load(*lines, columns="text=text,label=label").read_as == "classes"
 
 
 def test_an_anchor_with_a_label_beside_other_texts_is_half_of_a_pair() -> None:
@@ -459,6 +467,8 @@ def test_fractions_are_scores_whatever_their_column_is_called(cells: tuple[str, 
         ("0.5", "a b", "c d"): "score,anchor,positive",
         ("1048585", "a b"): "id,text",
         ("1", "a b"): "id,text",
+        ("a b", "0"): "text,label",
+        ("3", "a b"): "label,text",
         ("17", "a b", "c d", "0"): "id,anchor,positive,label",
         ("7", "8", "9"): "",
         ("7", "8", "a b"): "",
