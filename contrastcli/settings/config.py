@@ -7,7 +7,6 @@ Values are stacked in layers, later ones above: defaults, the user's file, `cont
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -395,4 +394,14 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
 
 def user_layers() -> list[Layer]:
     """The user's file and `contrast.toml`, where they exist."""
-    return [file_layer(path) for path in (user_file(), Path("contrast.toml")) if os.path.lexists(path)]
+    layers = []
+    for path in (user_file(), Path("contrast.toml")):
+        try:
+            path.lstat()
+            layers.append(file_layer(path))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except DataError as error:
+            away = shlex.join(["mv", str(path), f"{path}.unused"])
+            raise DataError(error.what, f"settings are always read from there; move it away: {away}") from None
+    return layers

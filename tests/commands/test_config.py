@@ -135,6 +135,7 @@ def test_a_contrast_toml_that_cannot_be_read_is_not_passed_over(contrast: Contra
     MAKERS[what](Path("contrast.toml"))
     answer = contrast("config", "show")
     assert answer.code in (2, 3) and what in answer.err
+    assert "UTF-8" in what or answer.err.endswith("move it away: mv contrast.toml contrast.toml.unused\n")
 
 
 def test_the_doctor_fails_where_settings_are_wrong(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
