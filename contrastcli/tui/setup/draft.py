@@ -318,8 +318,8 @@ def next_draft(last: tuple[str, dict[str, str]], run: Run | None) -> Draft:
 
     draft = Draft(min(["", *presets.names()], key=distance), {})
     draft.type_all(typed)
-    if not config.dev.probes:
-        draft.type("dev.probes", last[1].get("dev.probes", ""))
+    if not config.dev.probes and (probes := last[1].get("dev.probes", "")):
+        draft.type("dev.probes", probes)
     return draft
 
 
