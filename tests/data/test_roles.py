@@ -12,6 +12,7 @@ from datasets import Dataset
 
 from contrastcli.data.examples import Examples, preview
 from contrastcli.data.lines import likely_header
+from contrastcli.data.relevance import documents_of
 from contrastcli.data.roles import shape
 from contrastcli.data.sources import load_examples, load_sentences, open_frame
 from contrastcli.errors import ContrastError, DataError, UsageError
@@ -274,6 +275,11 @@ def test_a_text_without_a_class_is_refused_or_left_out(blank: str) -> None:
     assert rows.row(1) == {"anchor": "q2", "positive": "b"} and rows.row_numbers.tolist() == [1, 3]
     with pytest.raises(DataError, match="'label' are no two classes"):
         classes('"a"', '"a"')
+
+
+def test_a_document_has_the_number_of_its_row_in_the_file() -> None:
+    documents = documents_of(load("anchor|positive|negative", "a|b|c", "d|e|f"))
+    assert list(documents.views["anchor"]) == ["b", "e", "c", "f"] and documents.row_numbers.tolist() == [1, 2, 1, 2]
 
 
 def test_texts_are_read_without_their_classes_where_those_are_not_learnt() -> None:
