@@ -168,7 +168,7 @@ def inspect(
     narrate_all(seen.rows.notes)
     found = [seen.kind(name, count, _drops(name, dropped, kept)) for name in KINDS if name in seen.found]
     of_lists = f"rows that hold {len(seen.rows):,} " if len({*seen.numbers.tolist()}) < len(seen.rows) else ""
-    form = of_lists + FORMS[seen.rows.form]
+    form = of_lists + FORMS[seen.rows.read_as or seen.rows.form]
     result = Inspected(source, form, len(frame), model or "", seen.lengths, seen.languages, found, seen.rows.notes)
     if clean is None:
         return result

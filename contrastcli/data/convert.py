@@ -58,7 +58,7 @@ def adapt(
     possible = _targets(examples.form, needs)
     if not possible:
         roles_are_given = data is not None and data.columns != ""
-        content = FORMS[examples.form]
+        content = FORMS[examples.read_as or examples.form]
         content += f" in the columns {', '.join(columns)}" if columns and not roles_are_given else ""
         what = f"{examples.source} holds {content}, where {FORMS[needs[0]]} are needed"
         near = next((FORMS[form] for form in FORMS if form not in needs and _targets(form, needs)), "")

@@ -162,7 +162,7 @@ def from_frame(
     `labels`.
     """
     form, used = roles.shape(frame, columns, source)
-    names = roles.label_names(labels) if form != "classes" else {}
+    named = roles.named_labels(labels)
     if texts_only:
         used = {role: column for role, column in used.items() if role != "label" and "score" not in role}
     unused = [column for column in frame.columns if column not in used.values()]
@@ -184,8 +184,8 @@ def from_frame(
     rows = replace(rows, ids=frame.columns[row_id]) if row_id else rows
     rows = _with_scores(rows, frame, [score, *taught], blank) if score else rows
     if label and form == "classes":
-        return _with_classes(rows, frame, [*used.values(), label], roles.named_labels(labels), blank)
-    return _with_gold(rows, roles.labels(frame, label, names, blank)) if label else rows
+        return _with_classes(rows, frame, [*used.values(), label], named, blank)
+    return _with_gold(rows, roles.labels(frame, label, roles.label_names(named), blank)) if label else rows
 
 
 def are_lists(cells: Column[object]) -> bool:
@@ -305,10 +305,10 @@ def _with_classes(
     # "1.0" is what pandas makes of 1 next to a blank cell, and "-" what datasets has for none.
     codes = ("" if word == "-" else word.removesuffix(".0") if word[:-2].isdecimal() else word for word in words)
     classes = [names.get(code, code) for code in codes]
-    if len({*classes} - {""}) < 2:
+    if (count := len({*classes} - {""})) < 2:
         raise DataError(f"{rows.source}: the labels in the column '{label}' are no two classes", alone)
     has_class = np.array([*map(bool, classes)])
-    note = f"the positive of each sentence is its class, in '{label}'; to {alone.words(alone.option)}"
+    note = f"the positive of each sentence is its class, of {count:,} in '{label}'; to {alone.words(alone.option)}"
     kept = rows.take(has_class, (*dropped(has_class, "without a gold label"), note))
     views = kept.views | {"positive": Texts.of(filter(None, classes))}
     return replace(kept, form="pairs", views=views, read_as="classes")

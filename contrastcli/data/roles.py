@@ -375,9 +375,8 @@ def named_labels(text: str) -> dict[str, str]:
     return _parse_items(_LABELS_KEY, text, _LABELS_EXAMPLE) if text else {}
 
 
-def label_names(text: str) -> dict[str, int]:
-    """The labels of `data.labels`, "0=entailment,2=contradiction" as {"0": 0, "2": 2}. Raises UsageError."""
-    names = named_labels(text)
+def label_names(names: Mapping[str, str]) -> dict[str, int]:
+    """The labels that are named, {"0": "entailment", "2": "contradiction"} as {"0": 0, "2": 2}. Raises UsageError."""
     for name in names.values():
         if name.lower() not in _LABEL_WORDS:
             what = f"data.labels: there is no label '{name}'"
