@@ -21,7 +21,7 @@ from contrastcli.runs.alerts import WEBHOOK_SECONDS, Rules, Webhook
 from contrastcli.runs.directory import TRAINING, Run
 from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import EventWriter
-from contrastcli.runs.events import Alert, Done, Note, Started
+from contrastcli.runs.events import Alert, Done, Note, Queued, Started
 from contrastcli.runs.measured import Evaluated, Step, System
 from contrastcli.runs.process import CONTRAST, handle_signals, hold, interruption, start_detached, wait_behind
 from contrastcli.runs.scores import add_scores
@@ -299,6 +299,9 @@ def _explain(run: Run, error: BaseException, *, in_loop: bool) -> ContrastError:
         what = f"{type(error).__name__}: {error_text(error)}"
         return ContrastError(what, f"contrast --debug train --resume {run.word}")
     command = f"contrast train --resume {run.word}"
+    # Without it, a run that still waits would train at once.
+    if isinstance(last := next(run.latest(Queued, Started), None), Queued):
+        command += f" --after {Run(run.path.parent / last.behind, run.is_elsewhere).word}"
     unsaved = "" if run.checkpoints() else "no step had been saved yet; start again: "
     if in_loop and not unsaved and type(error) is KeyboardInterrupt:
         return ContrastError("interrupted while a step was under way", command)

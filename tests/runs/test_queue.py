@@ -1,5 +1,6 @@
 """Runs that wait for the end of another one."""
 
+import signal
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +14,7 @@ from contrastcli.runs.events import Done, Queued, Started
 from contrastcli.runs.process import hold, wait_behind
 from contrastcli.settings.config import Config
 from contrastcli.training.plan import Plan, make_plan
-from support.command import Contrast, refused, train
+from support.command import Contrast, failed, refused, train
 from support.recorded import append, recorded
 from support.signs import DEAD, beat
 
@@ -91,6 +92,13 @@ def test_a_queued_run_trains_afterwards(contrast: Contrast) -> None:
     queued, started = [event for event in run.events() if isinstance(event, Queued | Started)]
     assert isinstance(started, Started) and started.resumed_from is None and queued.time <= started.time
     assert run.status().state == "finished"
+
+
+def test_one_that_is_preempted_is_queued_again_by_the_hint(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded(Path("runs"), "running", "first")
+    monkeypatch.setattr(process, "wait_for_end", lambda *_: signal.raise_signal(signal.SIGTERM))
+    answer = contrast(*train("--data", "tiny/labelled.jsonl", "--name", "second", "--after", "first", "--no-ui"))
+    failed(answer, 75, "preempted", "contrast train --no-ui --resume second --after first")
 
 
 def test_two_runs_that_are_queued_at_once_train_one_after_the_other(
