@@ -315,7 +315,7 @@ def _write(config: Config, run: Run, is_new: bool, shared: bool) -> None:
 
 @interruptible()
 def _train_here(run: Run, plan: Plan, json: bool, after: Run | None) -> int:
-    path_printed = json
+    path_printed, unread = json, list[OSError]()
     with console.showing(console.console(json)) as shown:
 
         def show(event: Event) -> None:
@@ -325,14 +325,19 @@ def _train_here(run: Run, plan: Plan, json: bool, after: Run | None) -> int:
                 path_printed = True
                 # A progress bar would share its line.
                 shown.close()
-                # Training continues without a reader.
-                with contextlib.suppress(OSError):
+                # Training continues without a reader, which may have been a full disk.
+                try:
                     print_path(run.path)
+                except OSError as error:
+                    error.filename = f"the path {run.path} on stdout"
+                    unread.append(error)
             shown(event)
 
         done = supervise(run, plan, show, world(), after)
     if world().is_main:
         report(run)
+    if unread and not done.code:
+        raise unread[0]
     return done.code
 
 

@@ -74,11 +74,17 @@ def test_training_continues_when_the_reader_of_its_path_has_gone(contrast: Contr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
-def test_training_continues_on_a_full_disk_behind_its_events_and_says_so(contrast: Contrast) -> None:
+@pytest.mark.parametrize(
+    ("flag", "code", "what"),
+    [("--json", 0, "events are printed no longer"), ("--no-ui", 1, "the path runs/mine on stdout")],
+)
+def test_training_continues_on_a_full_disk_behind_stdout_and_says_so(
+    contrast: Contrast, flag: str, code: int, what: str
+) -> None:
     with open("/dev/full", "w") as full:
-        command = [*COMMAND, *train(*LABELLED, "--name", "mine", "--json")]
+        command = [*COMMAND, *train(*LABELLED, "--name", "mine", flag)]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert "events are printed no longer: No space left on device" in done.stderr and done.returncode == 0
+    assert f"{what}: No space left on device" in done.stderr and done.returncode == code
     assert Run(Path("runs/mine")).status().state == "finished"
 
 
