@@ -262,7 +262,7 @@ def _near(name: str, split: Split) -> str:
     if close:
         return f"did you mean {' or '.join(map(shlex.quote, close))}?"
     held = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if names[5:] else "")
-    return f"the folder holds {held or 'no data file; contrast help data lists what else has a name'}"
+    return f"the folder holds {held}" if held else "contrast help data lists what has a name"
 
 
 def data_files(folder: Path) -> list[Path]:

@@ -198,7 +198,8 @@ def test_data_that_have_moved_are_named_for_a_resume_and_must_be_the_same(
     resume = ["train", "--resume", "../runs/one", "--max-steps", "3", "--no-ui"]
     answer = contrast(*resume)
     named = f"name where they are now: contrast train --no-ui --resume ../runs/one --data {place}/labelled.jsonl"
-    refused(answer, 3, "there is no file or folder labelled.jsonl", named)
+    refused(answer, 3, "there is no file or folder labelled.jsonl")
+    assert answer.err.endswith(f"hint: {named}\n"), "and no other remedy"
     resume += ["--data", f"{place}/labelled.jsonl"]
     refused(
         contrast(*resume),
