@@ -7,6 +7,7 @@ import io
 import itertools
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -44,7 +45,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     What is compiled is kept, for the next run and for the processes that tests start.
     A GPU is for the tests of a GPU: the recorded numbers of others are a CPU's.
+    Ctrl-C interrupts, also where a script started the tests in the background.
     """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("dist", None) == "load":
         config.option.dist = "worksteal"
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

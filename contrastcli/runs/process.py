@@ -91,7 +91,8 @@ def _is_own(run: Run, writer: Writer) -> bool:
 def handle_signals(handle: Callable[[int], None]) -> Iterator[None]:
     """In the body, Ctrl-C, SIGTERM and SIGUSR1 call `handle`, and SIGHUP, sent when a connection is lost, does nothing.
 
-    Only the main thread can handle signals; in any other this does nothing.
+    One that is ignored already stays so, as Ctrl-C in what a script starts in the background. Only the main thread can
+    handle signals; in any other this does nothing.
     """
     handlers: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
@@ -99,7 +100,8 @@ def handle_signals(handle: Callable[[int], None]) -> Iterator[None]:
         # Windows knows neither SIGHUP nor SIGUSR1.
         if hasattr(signal, "SIGHUP"):
             handlers |= {signal.SIGHUP: signal.SIG_IGN, signal.SIGUSR1: handlers[signal.SIGTERM]}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    caught = {number: handler for number, handler in handlers.items() if signal.getsignal(number) != signal.SIG_IGN}
+    before = {number: signal.signal(number, handler) for number, handler in caught.items()}
     try:
         yield
     finally:

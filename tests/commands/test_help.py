@@ -163,6 +163,7 @@ def test_the_commands_in_a_topic_parse(name: str, contrast: Contrast) -> None:
         ("own-objective", "What a package may import from contrastcli.api: about, AuxiliarySpec, Average, Bounds,"),
         ("presets", "simace-bert-base SimACE on BERT-base, unsupervised"),
         ("runs", "one of queued, starting, running, silent, killed, stopped, finished, failed, diverged."),
+        ("runs", "SIGHUP, as of a lost connection, ends no training"),
         ("suites", "human scores. STS12, STS13, STS14, STS15, STS16, STS-B, SICK-R"),
         ("sweeps", "simace-seeds SimCSE, ArcCon and SimACE on BERT-base over five seeds"),
         ("app", "1 Setup"),

@@ -27,7 +27,6 @@ def test_an_interrupted_command_ends_with_130_and_two_lines(contrast: Contrast) 
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
     assert asking.stdin is not None and asking.stdout is not None
     asking.stdin.write("a\tb\n" * 1000)

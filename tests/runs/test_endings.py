@@ -21,6 +21,7 @@ from contrastcli.errors import ContrastError, DataError, DivergedError, Interrup
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Note, Progress, Started
 from contrastcli.runs.measured import Evaluated, Step
+from contrastcli.runs.process import handle_signals
 from contrastcli.settings.sections import Train
 from contrastcli.training import angles, loop, optim, setup
 from contrastcli.training.auxiliaries.auxiliary import AuxiliaryContext
@@ -102,6 +103,18 @@ def test_a_signal_before_the_loop_says_that_nothing_was_saved(
     assert (run.status().state, run.status().code) == ("stopped", code)
     assert "no step had been saved" in done.hint and f"contrast train --resume {run.name}" in done.hint
     assert train(run).status == "finished"
+
+
+def test_a_signal_that_was_ignored_before_stays_ignored() -> None:
+    caught: list[int] = []
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with handle_signals(caught.append):
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGTERM)
+        assert (caught, signal.getsignal(signal.SIGINT)) == ([signal.SIGTERM], signal.SIG_IGN)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def swallowed(*_: object) -> None:
