@@ -16,7 +16,7 @@ EXIT_CODES: Mapping[int, str] = {
     3: "data, model or run missing, malformed or unsuitable; an evaluation without all of its sets, after the rest",
     4: "diverged: the batch is saved, and the last good checkpoint is kept",
     6: "not as --require asks",
-    75: "preempted: ended by SIGTERM or SIGUSR1 before the last step, to be started again with the same command",
+    75: "preempted: ended by SIGTERM or SIGUSR1 before the last step; stderr says how to go on",
     130: "interrupted before anything was saved",
 }
 

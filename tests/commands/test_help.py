@@ -158,6 +158,7 @@ def test_the_commands_in_a_topic_parse(name: str, contrast: Contrast) -> None:
         ("data", "anchor anchor, premise, sentence1, sent0,"),
         ("data", "labelled anchor + positive + label"),
         ("exit-codes", "130 interrupted before anything was saved"),
+        ("exit-codes", "--resume-or-start begins a run and continues it"),
         ("models", "cls the last layer's vector of the first token, CLS"),
         ("objectives", "simace Like simcse on angles: a positive must be nearer than the others by a margin"),
         ("own-objective", "What a package may import from contrastcli.api: about, AuxiliarySpec, Average, Bounds,"),
