@@ -468,6 +468,17 @@ async def test_a_paused_view_draws_what_is_looked_at_otherwise(tmp_path: Path) -
         assert says(page, "view paused")
 
 
+async def test_a_view_that_is_paused_as_a_run_opens_shows_nothing_of_the_run_before(tmp_path: Path) -> None:
+    async with show(opened(recorded(tmp_path, "finished"))) as page:
+        await until(page, lambda: is_drawn(page) and says(page, "Hardest negatives, step 600"))
+        screen = page.app.screen
+        assert isinstance(screen, live.LiveScreen)
+        screen.choose(recorded(tmp_path, "starting"))
+        screen._paused = True
+        await until(page, lambda: says(page, "◌ starting", "view paused"))
+        await until(page, lambda: not charts(page) and not says(page, "step 600"), seconds=5)
+
+
 async def test_y_copies_state_numbers_and_log_and_brackets_and_long_lines_of_it_are_whole(tmp_path: Path) -> None:
     app = opened(run := recorded(tmp_path, "finished"))
     words = "[red]not a colour[/] " + " ".join(f"word{n}" for n in range(30))

@@ -136,9 +136,9 @@ class LiveScreen(ViewScreen):
             await asyncio.sleep(DRAW_SECONDS if feed and feed.history.step else _FRAME_SECONDS)
 
     def _look(self, panel: AnyPanel) -> object:
-        """What a panel is drawn for, besides the events of the run, and those of a baseline that come later."""
+        """What a panel is drawn for, besides later events of the run, and those of a baseline that come later."""
         baseline = self._baseline and (id(self.view.baseline), self._baseline[1].is_read)
-        return self.view, baseline, panel.size, panel.has_class("-zoomed"), self._area.negatives.left_out
+        return id(self.feed), self.view, baseline, panel.size, panel.has_class("-zoomed"), self._area.negatives.left_out
 
     def _draw_header(self, feed: Feed, snapshot: Snapshot) -> None:
         name, other = self._baseline or ("", None)
