@@ -11,7 +11,7 @@ from contrastcli.show.format import size
 from contrastcli.tui.runs.columns import age, all_columns, matching, ordered
 from contrastcli.tui.runs.listing import read_entries
 from contrastcli.tui.runs.overlay_panel import details, labels
-from support.recorded import append, recorded, stepped
+from support.recorded import append, end, recorded, stepped
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,16 @@ def test_the_details_of_one_run_are_its_status_and_settings_without_a_step_where
     for row in ("step 350 of 600", "loss 1.1714", best, "last checkpoint checkpoints/000350", "train.lr 5e-05"):
         assert row.split() in lines
     assert "of 0" not in details([recorded(tmp_path, "starting")])
+
+
+def test_details_shorten_the_paths_of_the_run_and_no_path_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = recorded(Path("runs"), "finished")
+    batch = f"its batch is in {run.path.resolve()}/diverged.json"
+    end(run, 0.7, "diverged", code=4, message=batch)
+    assert batch in details([run]) and "  checkpoints/" in details([run])
 
 
 def test_a_legend_has_names_only_where_there_is_room_for_all() -> None:

@@ -165,7 +165,7 @@ def details(chosen: Sequence[Run]) -> str:
     """The details of one run, or the differences of several: settings, results, scores."""
     try:
         if len(chosen) < 2:
-            return run_details(chosen[0], to_json=False).replace(f"{chosen[0].path}/", "") if chosen else ""
+            return run_details(chosen[0], to_json=False).replace(f"  {chosen[0].path}/", "  ") if chosen else ""
         compared = compare(chosen)
     except ContrastError as error:
         return f"{error.what}\n{error.hint}"
