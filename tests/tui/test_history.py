@@ -20,6 +20,7 @@ from contrastcli.runs.event_file import read
 from contrastcli.runs.events import Done, Note, Progress, Queued, decode, encode
 from contrastcli.runs.measured import Probed, Step
 from contrastcli.runs.status import Writer
+from contrastcli.show.axes import number
 from contrastcli.tui.history import feed
 from contrastcli.tui.history.feed import Feed
 from contrastcli.tui.history.history import LOG_LINES, SAMPLES, History
@@ -39,7 +40,7 @@ def column(values: Sequence[float | None]) -> tuple[TimeSeries, array[int]]:
 
 
 def noise(count: int) -> list[float]:
-    """Numbers that float32 holds exactly, so that they can be compared."""
+    """Numbers that floats hold exactly, so that they and their means can be compared."""
     draw = random.Random(3)
     return [draw.randrange(1000) / 8 for _ in range(count)]
 
@@ -117,6 +118,11 @@ def test_a_value_at_a_step_is_the_last_one_measured_until_then() -> None:
     table.add(40, {"lr": 0.25})
     assert [table.between("lr", step) for step in (9, 10, 15, 25, 40, 99)] == [None, 0.5, 0.5, None, 0.25, 0.25]
     assert table.between("lr", 35) == pytest.approx(0.175)
+
+
+def test_a_score_is_rounded_as_in_tables() -> None:
+    score = taken(msgspec.structs.replace(evaluated(10, best=True), score=0.54455)).series["evaluated"].at("score", 10)
+    assert score == 54.455 and number(score) == "54.45"
 
 
 def test_a_resume_voids_later_steps() -> None:

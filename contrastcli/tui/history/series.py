@@ -24,7 +24,7 @@ class TimeSeries:
     """Numbers in their order, with the extremes and means of every 16, 256, 4096 … of them. NaN is a missing one."""
 
     def __init__(self, missing: int = 0) -> None:
-        self.values = array("f")
+        self.values = array("d")
         # Lowest, highest and mean: of each value, of each block, of each block of blocks …
         self._levels = [(self.values, self.values, self.values)]
         for _ in range(missing):
@@ -38,7 +38,7 @@ class TimeSeries:
             lows, highs, means = (values[-_BLOCK:] for values in self._levels[level])
             count, level = count // _BLOCK, level + 1
             if level == len(self._levels):
-                self._levels.append((array("f"), array("f"), array("f")))
+                self._levels.append((array("d"), array("d"), array("d")))
             for values, of_block in zip(self._levels[level], (*extremes(lows, highs), mean(means)), strict=True):
                 values.append(of_block)
 
@@ -74,7 +74,7 @@ class TimeSeries:
 def extremes(lows: array[float], highs: array[float]) -> tuple[float, float]:
     """The lowest and the highest number; NaN where there is none."""
     if math.isnan(sum(lows)):
-        lows, highs = (array("f", (value for value in values if not math.isnan(value))) for values in (lows, highs))
+        lows, highs = (array("d", (value for value in values if not math.isnan(value))) for values in (lows, highs))
     return (min(lows), max(highs)) if lows else (math.nan, math.nan)
 
 
