@@ -120,6 +120,14 @@ def test_a_value_at_a_step_is_the_last_one_measured_until_then() -> None:
     assert table.between("lr", 35) == pytest.approx(0.175)
 
 
+def test_before_the_first_evaluation_no_baseline_is_said_to_have_another_score() -> None:
+    baseline = taken(started(ME), evaluated(10, best=True))
+    assert panels.dev(LiveView(taken(started(ME)), baseline=baseline), 80).note == ""
+    other = msgspec.structs.replace(evaluated(10, best=True), metric="ndcg@10")
+    view = LiveView(taken(started(ME), other), baseline=baseline)
+    assert panels.dev(view, 80).note == "the baseline has Spearman · starter"
+
+
 def test_a_score_is_rounded_as_in_tables() -> None:
     score = taken(msgspec.structs.replace(evaluated(10, best=True), score=0.54455)).series["evaluated"].at("score", 10)
     assert score == 54.455 and number(score) == "54.45"

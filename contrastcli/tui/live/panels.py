@@ -87,7 +87,7 @@ def dev(view: LiveView, width: int) -> Picture:
     name = history.evaluated.title if history.evaluated else "score"
     other, note = view.baseline.evaluated if view.baseline else None, ""
     if other and other.title != name:
-        view, note = replace(view, baseline=None), f"the baseline has {other.title}"
+        view, note = replace(view, baseline=None), f"the baseline has {other.title}" if history.evaluated else ""
     shown = [name for name in history.series["evaluated"].by_name if name.startswith(("score", "general"))]
     names = tuple(shown) or ("score",)
     picture = replace(view.over_steps(Metric(f"dev {name}", "evaluated", names), width), note=note)
