@@ -191,6 +191,7 @@ async def test_rows_appear_as_they_are_measured_also_by_another_process_and_stay
         for name, said in (("starter", "has not been evaluated here"), ("one-run", "A row appears here as soon as")):
             pilot.app.screen.query_one("#model", ModelField).choose(name)
             await until(pilot, lambda: said in texts(pilot))  # noqa: B023
+            assert "one-run: encoding  200 of 400" in texts(pilot), "whichever model is shown"
         for done in (1, 2):
             entries = dict(list(measured.items())[:done])
             write(place / "one-run", sts={**entries, **head, "pending": list(STS_TASKS)[done:]})

@@ -179,8 +179,7 @@ class EvaluateScreen(ModeScreen):
         shown = suite_tables(scores, measured.config)
         self._explain_nothing()
         self._nothing.display = not shown
-        pooled = f", pooling {measured.pooling}" if measured.pooling else ""
-        title = f"Results of {measured.model}{pooled}" if shown else "Results"
+        title = f"Results of {_named(measured.model, measured.pooling)}" if shown else "Results"
         self.query_one("#results").border_title = Content(title)
         place = self.query_one("#tables")
         await place.remove_children()
@@ -233,7 +232,10 @@ class EvaluateScreen(ModeScreen):
 
     @work(group="measuring")
     async def _measure(self, model: str, pooling: str) -> None:
-        self._status.update("loading the model…")
+        def tell(text: str) -> None:
+            self._status.update(f"{_named(model, pooling)}: {text}")
+
+        tell("loading the model…")
         last = self.contrast.project
         folder, file = map(os.path.expanduser, (last.data_dir, last.own_data))
         words = {"--suite": ",".join(last.suites), "--data-dir": folder, "--pooling": pooling}
@@ -241,11 +243,11 @@ class EvaluateScreen(ModeScreen):
             words |= {"--data": file, "--columns": self._own.columns.value}
         args = ("eval", model, *chain.from_iterable(word for word in words.items() if word[1]), "--json")
         try:
-            done = await processes.run_command(self.contrast.directory, *args, on_progress=self._status.update)
-            self._status.update(done.error or "Done.")
+            done = await processes.run_command(self.contrast.directory, *args, on_progress=tell)
+            tell(done.error or "Done.")
             self.query_one("#results").scroll_visible(animate=False, top=True)
         except asyncio.CancelledError:
-            self._status.update("Stopped. What was measured is kept, and s continues.")
+            tell("Stopped. What was measured is kept, and s continues.")
             raise
         finally:
             self.measuring = None
@@ -275,6 +277,10 @@ class EvaluateScreen(ModeScreen):
     def clipboard_text(self) -> str:
         shown = suite_tables(self._measured.scores, self._measured.config)
         return "\n\n".join("\n".join([table.suite, table.text, *table.notes, *table.missing]) for table in shown)
+
+
+def _named(model: str, pooling: str) -> str:
+    return f"{model}, pooling {pooling}" if pooling else model
 
 
 def read_measured(directory: Path, model: str, pooling: str) -> Measured:
