@@ -500,6 +500,18 @@ async def test_the_data_is_read_again_for_what_changes_it_alone_and_a_stale_read
         assert commands.calls[-1][-4:] == ("--batch-size", "80", "--dry-run", "--json")
 
 
+async def test_the_summary_is_read_again_once_after_a_start_whose_speed_tells_the_time(commands: Commands) -> None:
+    async with setting_up() as (pilot, _):
+        await pilot.press("s")
+        await until(pilot, lambda: pilot.app.current_mode == "live")
+        timed = Finished(json.dumps({"settings": {}, **PREVIEW, "seconds": 60, "like": "starter-running"}))
+        commands.answer = lambda directory, words: timed
+        for _ in range(2):
+            await press(pilot, "1", shows="about 1m 00s, at the speed of starter-running")
+            await pilot.press("2")
+    assert len(commands.calls) == 3, "two dry runs, and the start"
+
+
 async def test_the_summary_has_the_notes_on_the_settings_as_they_are(commands: Commands) -> None:
     notes = ["train.lr is 0.5 (--lr)", *PREVIEW["notes"]]
     async with setting_up() as (pilot, _):

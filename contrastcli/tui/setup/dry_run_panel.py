@@ -37,14 +37,16 @@ class DryRunPanel(Vertical):
         self.border_title = "Summary"
         self.last = Finished("")
         """The dry run or start that has ended last."""
+        self.is_stale = False
+        """Whether a run was started since: its speed tells the time."""
         self._basis: object = None  # of the summary or its error
         self._preview: Preview | None = None
         """Without the notes on settings, which are those of the draft."""
 
     def show(self, draft: Draft) -> None:
         """Summarise a draft; what is shown or being read is not read again."""
-        if self._basis_in(draft) != self._basis:
-            self.last, self._basis = Finished(""), None
+        if (self.is_stale and self.screen.is_current) or self._basis_in(draft) != self._basis:
+            self.last, self._basis, self.is_stale = Finished(""), None, False
             if draft.can_run:
                 self.run(draft)
             else:
