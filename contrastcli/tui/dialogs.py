@@ -30,6 +30,7 @@ async def ask_late(app: App[Any], question: "Question") -> str:
 class Question(ModalScreen[str]):
     """Asks; returns the key of the answer, empty for Esc."""
 
+    AUTO_FOCUS = "VerticalScroll"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "back")]
 
     def __init__(self, question: str, answers: Mapping[str, str]) -> None:
@@ -38,7 +39,7 @@ class Question(ModalScreen[str]):
         self.answers_from = 0.0
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
+        with VerticalScroll(classes="dialog"):
             yield PlainText(self._question, classes="question")
             for key, answer in self._answers.items():
                 yield Button(f"{key}  {answer}", classes="answer", action=f"screen.dismiss('{key}')")

@@ -428,6 +428,15 @@ async def test_m_in_capitals_merges_what_is_selected_with_its_backbone(
     assert commands.calls == [("merge", "starter", *paths, "--out", "out")]
 
 
+@pytest.mark.parametrize("answers", [{}, {"d": "delete"}])
+async def test_a_long_question_or_result_is_read_to_its_end_with_keys(place: Path, answers: dict[str, str]) -> None:
+    app = ContrastApp(place)
+    async with opened(app, NARROW) as (pilot, _):
+        app.push_screen(Question("\n".join(f"line {n}" for n in range(60)), answers))
+        await press(pilot, "pagedown", shows="line 20")
+        await press(pilot, "end", shows="Esc back")
+
+
 async def test_what_is_selected_is_exported_together(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands = answer_commands(monkeypatch, Finished("out\n"))
     async with opened(ContrastApp(place)) as (pilot, table):
