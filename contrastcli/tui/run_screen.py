@@ -66,7 +66,7 @@ class RunView:
         if self.status is None or not self.status.ended or self.status.state == "finished":
             return ""
         if self.status.state == "diverged":
-            return "a lower learning rate or a higher τ helps; t takes its settings to Setup, with half the rate"
+            return "a lower learning rate or a higher τ helps; t takes its settings to Setup, with a lower rate"
         if self.is_pruned:
             return "its model is left, and nothing to resume from; t takes its settings to Setup"
         if self.is_saved:
@@ -82,7 +82,7 @@ class RunScreen(ModeScreen):
         Binding("r", "resume", "resume", tooltip="continue from the last checkpoint, if there is one"),
         Binding("e", "use_in('evaluate')", "evaluate", tooltip="evaluate the run's model"),
         Binding("u", "use_in('query')", "query", tooltip="compare sentences with the run's model"),
-        hidden_key("t", "use_in('setup')", "set up again", "take the settings to Setup; half the rate if it diverged"),
+        hidden_key("t", "use_in('setup')", "set up again", "take the settings to Setup; a lower rate if it diverged"),
         Binding("x", "export", "export", tooltip="write the run's model to a folder"),
         hidden_key("M", "merge", "merge", "write the best model between a backbone and its runs"),
         hidden_key("n", "note", "note", "write a note or tags on the run"),

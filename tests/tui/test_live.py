@@ -36,7 +36,7 @@ TEXTS: dict[Kind, tuple[str, ...]] = {
     "empty": ("◌ starting", "loading the model and the data"),
     "stopped": ("■ stopped", "step 350 of 600", "Stopped and saved. r resumes"),
     "resumed": ("✔ finished", "step 600 of 600"),
-    "diverged": ("▲ diverged", "not a finite number at step 350", "t takes its settings to Setup, with half the rate"),
+    "diverged": ("▲ diverged", "not a finite number at step 350", "t takes its settings to Setup, with a lower rate"),
     "failed": ("✖ failed", "MemoryError: no message", "contrast --debug train", "nothing was saved; r starts it again"),
     "killed": ("✖ killed", "was killed; r resumes", "train.log ends with:", "Traceback (most recent call last):"),
     "silent": ("◍ silent", "shows no sign of life: ", "or its disk or host is unreachable"),
@@ -306,13 +306,13 @@ async def test_curves_are_drawn_over_other_axes_smoothed_or_logarithmic_and_that
         await until(page, lambda: not says(page, "Loss, logarithmic"))
 
 
-async def test_another_run_is_compared_in_every_chart(tmp_path: Path) -> None:
+async def test_the_curves_of_another_run_are_compared(tmp_path: Path) -> None:
     run, other = recorded(tmp_path, "stopped"), recorded(tmp_path, "resumed")
     async with show(opened(run)) as page:
         chart = page.app.screen.query_one("#angles", Panel)
         await until(page, lambda: len(chart.picture.series) == 3)
         await page.press("b")
-        await until(page, lambda: says(page, "Compare every chart with", "none", "starter-resumed"))
+        await until(page, lambda: says(page, "Compare curves with", "none", "starter-resumed"))
         assert not says(page, str(tmp_path)), "runs of this directory go by their names"
         await page.press(*"resumed", "enter")
         await until(page, lambda: says(page, f"Δ to {other.name}", "(Δ+0)") and len(chart.picture.series) == 6)
@@ -337,7 +337,7 @@ async def test_neither_a_run_itself_nor_a_directory_that_cannot_be_read_has_a_ba
     app = ContrastApp(Path("runs"), Run(run.path.resolve()))
     async with show(app) as page:
         await until(page, lambda: says(page, "✔ finished"))
-        await press(page, "b", shows="Compare every chart with")
+        await press(page, "b", shows="Compare curves with")
         assert page.app.screen.query_one(OptionList).option_count == 1  # none
         await page.press("escape")
         monkeypatch.setattr(Path, "iterdir", Mock(side_effect=OSError(errno.EIO, "Input/output error")))

@@ -40,7 +40,7 @@ class ViewScreen(RunScreen):
         hidden_key("w", "one_batch", "one batch", "show the angles of one batch, or of all steps"),
         hidden_key("a", "smooth", "smooth", "average the curves over a part of what is shown"),
         hidden_key("h", "axis", "x axis", "have steps, minutes, sentences or epochs along x"),
-        hidden_key("b", "baseline", "baseline", "compare every chart with another run"),
+        hidden_key("b", "baseline", "baseline", "compare the curves with those of another run"),
         hidden_key("c", "choose", "choose panels", "choose the panels and their order"),
         hidden_key("tab,right", "panel(1)", "next panel", "to the next panel", "Tab →"),
         hidden_key("shift+tab,left", "panel(-1)", "previous panel", "to the previous panel", "⇧Tab ←"),
@@ -124,7 +124,7 @@ class ViewScreen(RunScreen):
             return
         here, (now, _) = self.here and self.here.run.path.resolve(), self._baseline or ("", None)
         choices = [("", "no comparison"), *((name, "") for name, run in runs.items() if run.path.resolve() != here)]
-        field = ChoiceField("Compare every chart with", list, now if now in runs else "", blank="none")
+        field = ChoiceField("Compare curves with", list, now if now in runs else "", blank="none")
         chosen = await self.app.push_screen_wait(ChoiceList(field, choices))
         if chosen is not None:
             self._compare_with(str(runs[chosen].path.resolve()) if chosen else "")
