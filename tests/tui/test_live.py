@@ -488,7 +488,12 @@ async def test_y_copies_state_numbers_and_log_and_brackets_and_long_lines_of_it_
         await until(page, lambda: says(page, words))
         await page.press("y")
         await until(page, lambda: "✔ finished 600/600" in app.clipboard)
-        for text in ("gradient norm", "step 300  Spearman · starter 72.85 (best)", words):
+        for text in (
+            "objective      pairsupcon\n",
+            "gradient norm  3.468\n",
+            "step 300  Spearman · starter 72.85 (best)",
+            words,
+        ):
             assert text in app.clipboard
 
 

@@ -217,7 +217,8 @@ class LiveScreen(ViewScreen):
         if not (self.feed and self.here):
             return ""
         history = self.feed.history
-        numbers = "\n".join(f"{one.name:<14} {one.value} {one.unit}".rstrip() for one in run_readings(self.view))
+        rows = ((one.name, f"{one.value} {one.unit}".strip()) for one in run_readings(self.view))
+        numbers = "\n".join(f"{name:<14} {text}" for name, text in rows)
         return "\n\n".join([summary(self.here), numbers, "\n".join(history.log)])
 
     def _show_no_run(self) -> None:
