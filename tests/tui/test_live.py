@@ -354,14 +354,14 @@ async def test_what_a_baseline_has_not_is_said_and_not_compared(tmp_path: Path) 
     async with show(opened(run), (200, 60)) as page:
         await until(page, lambda: says(page, "✔ finished") and is_drawn(page))
         await choose(page, "b", "waits")
-        await until(page, lambda: says(page, "Δ to waits", "(Δ–)") and not says(page, "(Δ+0)"))
+        await until(page, lambda: says(page, "Δ to step 0, the last of waits", "(Δ–)") and not says(page, "(Δ+0)"))
         await choose(page, "b", "other")
-        await until(page, lambda: says(page, "the baseline has Spearman · stsb", "Δ to other"))
+        await until(page, lambda: says(page, "the baseline has Spearman · stsb", "the last of other"))
         assert len(page.app.screen.query_one("#dev", Panel).picture.series) == 1
         await choose(page, "b", "short")
-        await until(page, lambda: says(page, "Δ to short, at its last step 350"))
+        await until(page, lambda: says(page, "Δ to step 350, the last of short"))
         await page.click("#dev", offset=(20, 5))
-        await until(page, lambda: says(page, "Δ to short") and not says(page, "at its last step"))
+        await until(page, lambda: says(page, "Δ to short") and not says(page, "the last of"))
 
 
 async def test_panels_are_chosen_and_ordered_and_that_is_remembered(tmp_path: Path) -> None:

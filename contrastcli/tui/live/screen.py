@@ -145,11 +145,11 @@ class LiveScreen(ViewScreen):
         baseline = other.history if other and other.path != feed.path else None
         self.view = replace(self.view, history=feed.history, baseline=baseline)
         is_beyond = other and self.view.place > replace(self.view, history=other.history).x_range[1]
-        ended = f", at its last step {other.history.last_step:,}" if other and is_beyond else ""
+        ended = f"step {other.history.last_step:,}, the last of " if other and is_beyond else ""
         notes = {
             "view paused, p continues": self._paused,
             f"reading earlier events, {100 * (feed.earlier or 0.0):.0f} %": feed.earlier is not None,
-            f"Δ to {name}{ended}": self.view.baseline is not None,
+            f"Δ to {ended}{name}": self.view.baseline is not None,
         }
         progress = progress_text(snapshot, self.view, self.size.width - 2, notes)
         self._header.show(snapshot, feed.history, progress)
