@@ -92,7 +92,9 @@ def contradicting(keyed: Keyed) -> Findings:
     if rows.read_as == "classes":
         anchors, names = keyed.keys.T
         texts = dict(zip(names.tolist(), rows.views["positive"], strict=True))
-        yield from _spread(anchors, names, 0.0, texts)
+        # A list of classes says that a text has several.
+        of_lists = len(np.unique(rows.row_numbers)) < len(rows)
+        yield from () if of_lists else _spread(anchors, names, 0.0, texts)
     elif rows.labels or rows.scores:
         names = None if rows.labels is None else LABELS
         values = np.array(rows.labels or rows.scores, float)

@@ -200,6 +200,11 @@ def test_rows_of_every_form(contrast: Contrast, header: str, rows: list[str], ex
     assert {kind: sorted(told[kind]) for kind in expected} == expected
 
 
+def test_a_list_of_classes_contradicts_nothing(contrast: Contrast) -> None:
+    Path("rows.jsonl").write_text('{"text": "a b", "label": ["x", "y"]}\n{"text": "c d", "label": ["y"]}\n')
+    assert look(contrast, "rows.jsonl")["rows"]["contradicting"] == []
+
+
 def test_a_model_counts_its_tokens_and_finds_positives_of_others(contrast: Contrast) -> None:
     told = look(contrast, "tiny/pairs.jsonl", "--backbone", "tiny/backbone", "--show", "200")
     encoder = contrastcli.load("tiny/backbone")
