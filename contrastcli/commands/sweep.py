@@ -21,6 +21,7 @@ from contrastcli.runs import cells, process, sweeps
 from contrastcli.runs.cells import Cell, Signals
 from contrastcli.runs.directory import Run
 from contrastcli.runs.results import SweepScores
+from contrastcli.runs.status import IN_PROGRESS
 from contrastcli.runs.sweeps import Sweep
 from contrastcli.settings.config import conflicts
 from contrastcli.settings.setting import Value
@@ -153,16 +154,19 @@ def train_cells(
     """Train cells one after another, each unless another process does; returns the exit code, and whether all ended.
 
     Cells that finished or diverged are skipped; those that were stopped, killed or failed are resumed. With `waits`,
-    those of other processes are followed to their end, and taken where the process has died. `command` continues what
-    a signal ends, of the `workers` too. Raises ContrastError.
+    those of other processes are followed to their end, and taken where the process has died; so is one that died here
+    and was resumed there. `command` continues what a signal ends, of the `workers` too. Raises ContrastError.
     """
     signals, began, told = Signals(workers), time.time(), set[str]()
-    left = {f"cell {number} of {len(every)}: {cell.title}": cell for number, cell in enumerate(every, 1)}
+    titled = {f"cell {number} of {len(every)}: {cell.title}": cell for number, cell in enumerate(every, 1)}
+    left = dict(titled)
     with process.handle_signals(signals):
         while left and not signals.count:
             title = next((title for title, cell in left.items() if _train(cell, title, began, signals)), None)
             if title is not None:
                 _print_result(left.pop(title), title)
+                if waits and not left:
+                    left = {title: cell for title, cell in titled.items() if cell.state in IN_PROGRESS}
             elif waits:
                 title, cell = next(iter(left.items()))
                 if title not in told:

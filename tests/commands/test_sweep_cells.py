@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -195,6 +196,28 @@ def test_several_workers_train_each_cell_once(
     assert launched == names(sweep)
     results = [line for line in capsys.readouterr().err.splitlines() if ": finished" in line or ": failed" in line]
     assert {line.split(":")[0] for line in results[-6:]} == {f"cell {number} of 6" for number in range(1, 7)}
+
+
+def test_a_cell_that_was_killed_here_and_resumed_by_another_worker_is_waited_for(
+    sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = Run(tmp_path / names(sweep)[0])
+
+    def launch(run: Run, arguments: list[str]) -> int:
+        end_cell(run, *(("failed", 1) if run.path == first.path else ()))
+        if run.name == names(sweep)[-1]:
+            first.alive_path.write_bytes(msgspec.json.encode(status.Writer("elsewhere", 5, time.time())))
+            threading.Timer(0.5, finish).start()
+        return 0
+
+    def finish() -> None:
+        end_cell(first)
+        first.alive_path.unlink()
+
+    monkeypatch.setattr(process, "launch", launch)
+    assert start(sweep, tmp_path) == 0
+    assert "seed=42: another process trains it" in capsys.readouterr().err
+    assert [method.n for method in results(sweep, tmp_path).cells] == [3, 3]
 
 
 @pytest.mark.parametrize(("seconds", "is_free"), [(20, False), (100, True)])
