@@ -30,8 +30,8 @@ HEARTBEAT = 1.0
 _ALIVE_BYTES = 512
 """Of a heartbeat file, filled up with blanks."""
 
-CONTRAST = (sys.executable, "-m", "contrastcli")
-"""The command line, as a process is started with it."""
+CONTRAST = (sys.executable, "-P", "-m", "contrastcli")
+"""The command line, as a process is started with it: no file of the working folder stands for a module."""
 
 _OF_ONE_PROCESS = (PROGRESS, "WORLD_SIZE", "RANK", "LOCAL_RANK", "SLURM_STEP_ID")
 """Variables that a process in the background does not inherit: of what it prints, and of torchrun's or srun's tasks."""

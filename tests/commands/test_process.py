@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from contrastcli.runs import directory as runs
+from contrastcli.runs import process
 from contrastcli.runs.directory import Run
 from support.command import COMMAND, LABELLED, Contrast, refused, train
 
@@ -18,6 +19,12 @@ def test_the_installed_command_gives_the_same_two_lines(contrast: Contrast, word
     here = contrast(*words)
     assert (done.returncode, done.stdout, done.stderr) == (here.code, "", here.err)
     assert len(done.stderr.splitlines()) == 2 and here.code in (2, 3)
+
+
+def test_no_file_of_the_working_folder_stands_for_a_module_in_the_background(contrast: Contrast) -> None:
+    Path("random.py").write_text("raise SystemExit('not mine')\n")
+    done = subprocess.run([*process.CONTRAST, "runs", "list", "--json"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, contrast("runs", "list", "--json").out, "")
 
 
 def test_an_interrupted_command_ends_with_130_and_two_lines(contrast: Contrast) -> None:
