@@ -170,9 +170,7 @@ def watch(run: Run, json: bool) -> int:
 @cli.command(params=[options.ONE_RUN, options.WAIT])
 def stop(run: Run, wait: float) -> None:
     """Ask a run to save and stop."""
-    process.request_stop(run)
-    status = process.wait_for_end(run, wait)
-    narrate(f"{run.name}: {status.state} at step {status.step:,}")
+    watching.stop(run, wait)
 
 
 @cli.command(params=[*options.COMPARING])

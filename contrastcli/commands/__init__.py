@@ -2,7 +2,7 @@
 
 job.py          from typed words to the settings of a run or to a sweep
 train.py        preview, start and resume a run
-watch.py        follow a run, and say how it has ended
+watch.py        follow a run or end it, and say how it has ended
 sweep.py        train cells in turn; those of a sweep, and their scores
 papers.py       the papers' tables and figures: train their cells, measure and print
 track.py        a run's numbers to TensorBoard, trackio, Weights & Biases or MLflow

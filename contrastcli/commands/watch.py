@@ -1,11 +1,12 @@
-"""`contrast watch`: follow a run, and say how it has ended."""
+"""`contrast watch` and `stop`: follow a run, or end it, and say how it has ended."""
 
 import contextlib
 import sys
 import time
 
 from contrastcli.boundary import narrate
-from contrastcli.errors import ContrastError
+from contrastcli.errors import ContrastError, RunError
+from contrastcli.runs import process
 from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run
 from contrastcli.settings.sections import Alerts
@@ -17,13 +18,15 @@ def watch(run: Run, json: bool) -> int:
 
     Returns its exit code. JSON has all events.
     """
-    shown, begin, alerts = console.console(json), time.time(), Alerts()
+    shown, begin, alerts, told = console.console(json), time.time(), Alerts(), False
     ended = not json and run.status().ended
     with contextlib.suppress(ContrastError):
         alerts = run.config().alerts
     try:
         for event in {event.kind(): event for event in run.events()}.values() if ended else run.follow():
-            if event is not None:
+            if event is None:
+                told = _is_silent(run, told)
+            else:
                 shown(event)
                 if event.time >= begin and (text := notice(run.name, event, alerts)) and sys.stderr.isatty():
                     print(f"\a{console.notification(text)}", end="", file=sys.stderr, flush=True)
@@ -32,6 +35,14 @@ def watch(run: Run, json: bool) -> int:
     status = run.status()
     # No event says that a run was killed.
     return report(run) if ended or status.state == "killed" else status.code
+
+
+def _is_silent(run: Run, told: bool) -> bool:
+    """Whether the process of a run shows no sign of life, which is told once."""
+    status = run.status()
+    if status.state == "silent" and not told:
+        narrate(f"{run.name} is silent: {status.message}\nhint: {status.hint}")
+    return status.state == "silent"
 
 
 def report(run: Run) -> int:
@@ -47,3 +58,15 @@ def report(run: Run) -> int:
         model = f" --model {run.word}" if run.is_elsewhere else ""
         narrate(f'next: contrast query "a dog runs" "a puppy sprints"{model}')
     return status.code
+
+
+def stop(run: Run, wait: float) -> None:
+    """Ask a run to save and stop, and wait for its end, if at all. Raises RunError where that takes longer."""
+    process.request_stop(run)
+    if wait and not run.status().ended:
+        narrate(f"{run.name} is asked to save and stop")
+    status = process.wait_for_end(run, wait)
+    what = f"{run.name}: {status.state} at step {status.step:,}"
+    if wait and not status.ended:
+        raise RunError(f"{what} after {wait:g} s", status.hint or f"wait longer: contrast watch {run.word}")
+    narrate(what)

@@ -47,7 +47,11 @@ _WORDS: dict[State, tuple[str, str, int]] = {
         "was its disk full? Make room, and continue: contrast train --resume {run}",
         1,
     ),
-    "silent": ("the training process does not respond", "the process hangs, or its disk or host is unreachable", 0),
+    "silent": (
+        "the training process does not respond",
+        "it hangs, or its disk or host is unreachable; to end it on {writer.host}: kill -KILL {writer.pid}",
+        0,
+    ),
 }
 _SAME_START_SECONDS = 3.0
 """Systems round the start of a process, and shift it when they correct the clock."""
@@ -126,7 +130,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         trained = writer if writer and writer.step and state in ("running", "silent") else None
         latest = trained or events.step
         message, hint, code = (done.message, done.hint, done.code) if done else _WORDS.get(state, ("", "", 0))
-        hint = hint if done else hint.format(run=word)
+        hint = hint if done else hint.format(run=word, writer=writer)
         if state == "queued" and isinstance(events.last, Queued):
             message = f"waits for the end of {events.last.behind}"
         return cls(

@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -13,8 +14,9 @@ import msgspec
 import pytest
 
 from contrastcli.runs.directory import Run
+from contrastcli.runs.events import Done
 from support.command import Contrast, failed, refused
-from support.recorded import append
+from support.recorded import append, recorded
 
 
 @pytest.fixture
@@ -122,6 +124,18 @@ def test_stopping_a_run_that_has_ended_is_no_error(contrast: Contrast, run: Run)
     answer = contrast("stop", "simple")
     assert (answer.code, answer.out, answer.err) == (0, "", "simple: finished at step 4\n")
     assert not run.stop_path.exists()
+
+
+def test_a_process_that_does_not_respond_is_told_of_by_watch_and_by_stop(contrast: Contrast, tmp_path: Path) -> None:
+    silent = recorded(tmp_path / "runs", "silent", "mute")
+    ends = threading.Timer(1, append, [silent, Done(step=350, status="stopped", code=0)])
+    hint = "hint: it hangs, or its disk or host is unreachable; to end it on elsewhere: kill -KILL 4242"
+    answer = contrast("stop", "mute", "--wait", "0.1")
+    assert answer.code == 1 and f"error: mute: silent at step 350 after 0.1 s\n{hint}\n" in answer.err
+    assert contrast("stop", "mute", "--wait", "0").code == 0  # it was only asked
+    ends.start()
+    answer = contrast("watch", "mute")
+    assert answer.code == 0 and answer.err.count(f"mute is silent: the training process does not respond\n{hint}") == 1
 
 
 def test_a_run_named_twice_is_removed_once(contrast: Contrast, runs_of_two: list[Run]) -> None:
