@@ -49,7 +49,7 @@ _WORDS: dict[State, tuple[str, str, int]] = {
     ),
     "silent": (
         "the training process does not respond",
-        "it hangs, or its disk or host is unreachable; to end it on {writer.host}: kill -KILL {writer.pid}",
+        "it hangs, or its disk or host is unreachable; to end it on {at.host}: kill -KILL {at.pid}",
         0,
     ),
 }
@@ -130,7 +130,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         trained = writer if writer and writer.step and state in ("running", "silent") else None
         latest = trained or events.step
         message, hint, code = (done.message, done.hint, done.code) if done else _WORDS.get(state, ("", "", 0))
-        hint = hint if done else hint.format(run=word, writer=writer)
+        hint = hint if done else hint.format(run=word, at=writer or events.started)
         if state == "queued" and isinstance(events.last, Queued):
             message = f"waits for the end of {events.last.behind}"
         return cls(
