@@ -54,8 +54,10 @@ def check(
 
 def _named(word: str, directory: Path) -> list[str]:
     """The runs of a sweep or a method, whose names begin with its own and go on with values; for others the word."""
+    if (directory / word).exists():
+        return [word]
     cells = [run.name for run in list_runs(directory)[::-1] if re.match(rf"{re.escape(word)}-[^=]+=", run.name)]
-    return [word] if (directory / word).exists() or not cells else cells
+    return cells or [word]
 
 
 def compare(

@@ -202,9 +202,9 @@ def _run(word: str, runs_dir: Path | None) -> Run | None:
         return Run(path, runs_dir is not None and path.parent.resolve() != runs_dir.resolve())
     if runs_dir is None:
         return None
-    similar = [run for run in list_runs(runs_dir) if word in run.name]
-    if word == "last" or any(run.name == word for run in similar):
+    if word == "last" or (word == path.name and Run(runs_dir / word).exists()):
         return find_run(word, runs_dir)
+    similar = [run for run in list_runs(runs_dir) if word in run.name]
     # a run's name often has its backbone's
     is_model = os.path.exists(path) or any(_backbone(run) == word for run in similar)
     named = bool(similar) or os.path.isdir(runs_dir / word)

@@ -327,10 +327,11 @@ def list_runs(directory: Path) -> list[Run]:
 
 def find_run(word: str, directory: Path) -> Run:
     """The run that is meant by a path, a name, an unambiguous part of one, or "last". Raises DataError."""
-    if word != "last" and Run(path := Path(word)).exists():
-        return Run(path, path.parent.resolve() != directory.resolve())
+    path = directory / word if word == os.path.basename(word) and not word.startswith(".") else Path(word)
+    for one in (Path(word), path):
+        if word != "last" and Run(one).exists():
+            return Run(one, one.parent.resolve() != directory.resolve())
     runs = {run.name: run for run in list_runs(directory)}
-    path = directory / word if word == os.path.basename(word) else Path(word)
     # An empty folder is what is left of a run where the disk failed at the end of its removal.
     if word != "last" and os.path.isdir(path) and os.listdir(path) and not any(word in name for name in runs):
         if (path / "config.json").is_file() or path.parent.resolve() != directory.resolve():
