@@ -29,8 +29,6 @@ Imports point down, inside functions too:
         → settings → boundary, files → errors
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from contrastcli.boundary import __version__
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["__version__", "load"]
 
 
-def load(name: str) -> SentenceEncoder:
+def load(name: str) -> "SentenceEncoder":
     """The model of a run (its best checkpoint, else its last) in CONTRAST_RUNS or ./runs, a folder or a hub name.
 
     Raises contrastcli.errors.DataError if there is none or it cannot be read.

@@ -1,7 +1,5 @@
 """`python -m contrastcli` is `contrast`: what may be interrupted from its first import, and click's errors as ours."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

@@ -4,8 +4,6 @@
 only by the names for losses and procedures.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING
 

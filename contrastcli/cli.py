@@ -1,7 +1,5 @@
 """The command line: stdout is the result, stderr is narration. A command imports what it alone needs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path

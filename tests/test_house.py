@@ -1,7 +1,5 @@
 """The house: imports point down, files are small, no prose is read back, and the first word loads nothing heavy."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

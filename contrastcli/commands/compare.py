@@ -1,7 +1,5 @@
 """`contrast compare`: runs and models side by side, and tests of one against another."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -136,7 +134,7 @@ def draw(chosen: Sequence[Compared]) -> list[Picture]:
     return pictures.of_runs({labels[str(run.path)]: run.events() for run in runs})
 
 
-def dev_data(runs: Sequence[Run]) -> DevData:
+def dev_data(runs: Sequence[Run]) -> "DevData":
     """The dev set of the runs.
 
     Of rows that the first run held out, those that no other trained on. Pairs without scores are ranked among the
@@ -163,7 +161,7 @@ def dev_data(runs: Sequence[Run]) -> DevData:
     return data
 
 
-def _planned(run: Run) -> Plan:
+def _planned(run: Run) -> "Plan":
     """The plan of a run, on the rows that it began with. Raises DataError where they are others now."""
     from contrastcli.training.environment import check_rows
     from contrastcli.training.plan import make_plan

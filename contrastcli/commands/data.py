@@ -1,7 +1,5 @@
 """`contrast data`: what is in training rows, what is unusual in them, and a file without that."""
 
-from __future__ import annotations
-
 import math
 import os
 import shlex
@@ -58,7 +56,7 @@ class Inspection:
     found: dict[str, list[Finding]]
     lengths: dict[str, Lengths]
     languages: dict[str, dict[str, float]]
-    others: OtherPositives | None = None
+    others: "OtherPositives | None" = None
 
     @cached_property
     def numbers(self) -> Indices:

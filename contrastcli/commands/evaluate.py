@@ -1,7 +1,5 @@
 """`contrast eval`: the scores of models, and pictures of what the suite geometry measured."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +31,7 @@ def measure(
     dims: Sequence[int],
     folder: Path | None,
     **how: Any,
-) -> tuple[list[Scores], list[Picture]]:
+) -> "tuple[list[Scores], list[Picture]]":
     """The scores of each model, by default of the newest run, and pictures of them; `how` are fields of `Options`.
 
     With `dims`, of the first numbers of its embeddings, so many each time. If there are several models or sizes, each
@@ -77,7 +75,7 @@ def _names(models: Sequence[str], directory: Path, suites: Sequence[str]) -> lis
     return list(dict.fromkeys(resolve(word, directory).name for word in models or (None,)))
 
 
-def _draw(scores: Sequence[Scores], pooling: Pooling | None, advance: OnProgress) -> list[Picture]:
+def _draw(scores: "Sequence[Scores]", pooling: Pooling | None, advance: OnProgress) -> list[Picture]:
     """Pictures of the suite geometry and, if a model is a run, of the first run's training sentences under each."""
     labels = pictures.labels([one.title for one in scores])
     suites: dict[str, Mapping[str, Mapping[str, float]]] = {}
@@ -109,7 +107,7 @@ def draw_sentences(
     return pictures.of_sentences(planes, Path(data.train).name)
 
 
-def check_measured(scores: Sequence[Scores]) -> None:
+def check_measured(scores: "Sequence[Scores]") -> None:
     """Raises DataError if the data of a task were missing or malformed."""
     missing = [item for one in scores for result in one.results for item in result.missing.items()]
     if missing:

@@ -1,7 +1,5 @@
 """`contrast mine`: pairs to triplets, with hard negatives that a model finds."""
 
-from __future__ import annotations
-
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -124,7 +122,7 @@ def _read(source: str, corpus: str, columns: str, labels: str, blank: Blank) -> 
     return pairs, documents
 
 
-def _counts(chosen: _Chosen, rows: Indices, rule: mining.Rule) -> dict[str, Any]:
+def _counts(chosen: "_Chosen", rows: Indices, rule: mining.Rule) -> dict[str, Any]:
     """The part of what is reported that follows from the rule and from what it chose."""
     positive, negative, _ = chosen.cosines[:, rows].mean(axis=1)
     return {

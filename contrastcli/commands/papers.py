@@ -4,8 +4,6 @@ A run is found by its settings, whichever table or user had it trained, so that 
 last made of is kept next to the runs, so that the same command continues it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -166,7 +164,7 @@ def _by_set(remedy: Remedy) -> Remedy:
     return remedy
 
 
-def _measure(item: Item, request: Request, trials: Sequence[Trial]) -> list[Scores]:
+def _measure(item: Item, request: Request, trials: Sequence[Trial]) -> "list[Scores]":
     from contrastcli.evaluation.evaluate import check_model  # torch is loaded here
 
     models = [trial for trial in trials if trial.trained] if item.suites else []
@@ -186,7 +184,7 @@ def _measure(item: Item, request: Request, trials: Sequence[Trial]) -> list[Scor
     return measured
 
 
-def _evaluate(trial: Trial, suite: str, tasks: Sequence[str], request: Request, on_progress: OnProgress) -> Scores:
+def _evaluate(trial: Trial, suite: str, tasks: Sequence[str], request: Request, on_progress: OnProgress) -> "Scores":
     """The scores of a suite, which are in the cache once they were measured."""
     from contrastcli.evaluation.evaluate import evaluate  # torch is loaded here
     from contrastcli.evaluation.procedure import Options

@@ -1,7 +1,5 @@
 """Texts by the million: their bytes in one array, which is mapped from disk where it is large, and a hash of each."""
 
-from __future__ import annotations
-
 import pickle
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -110,12 +108,12 @@ class Column(Sequence[T_co]):
     rows: NDArray[np.int64]
 
     @classmethod
-    def of(cls, cells: Iterable[T_co]) -> Column[T_co]:
+    def of(cls, cells: Iterable[T_co]) -> "Column[T_co]":
         """A column of its own; texts without the white space around them."""
         return read_columns(["only"], cells)["only"]
 
     @classmethod
-    def join(cls, parts: Sequence[Column[T_co]]) -> Column[T_co]:
+    def join(cls, parts: "Sequence[Column[T_co]]") -> "Column[T_co]":
         """Columns one after the other; those of several stores are copied into one."""
         if len({part.store for part in parts}) > 1:
             return cls.of(chain.from_iterable(parts))
@@ -142,7 +140,7 @@ class Column(Sequence[T_co]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
 
-    def take(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> Column[T_co]:
+    def take(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> "Column[T_co]":
         """The cells with these numbers, or those under a mask."""
         return Column(self.store, on_disk(self.rows[rows]))
 
@@ -169,7 +167,7 @@ class Column(Sequence[T_co]):
 
         return _joined(np.bool_, map(check, _parts(self.rows)))
 
-    def distinct(self) -> tuple[Column[T_co], NDArray[np.int64]]:
+    def distinct(self) -> "tuple[Column[T_co], NDArray[np.int64]]":
         """The distinct cells in order of appearance, and the number of each cell among them: (N,)."""
         hashes, is_first = self.hashes, np.zeros(len(self), bool)
         first = np.empty(len(self), np.int64)  # of the first equal cell

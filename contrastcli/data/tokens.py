@@ -1,7 +1,5 @@
 """Texts as token ids: the tokenizer of a model folder, a table of many texts, and its cache on disk."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import logging
@@ -86,7 +84,7 @@ class _Normalizer(msgspec.Struct):
     """One step, which may replace a character by a text, or a sequence of steps."""
 
     content: str = ""
-    normalizers: list[_Normalizer] = []
+    normalizers: "list[_Normalizer]" = []
 
     @property
     def growth(self) -> int:
@@ -263,7 +261,7 @@ class Tokenizer:
             (folder / name).write_bytes(data)
 
 
-def _load(folder: Path, file: bytes | None) -> tuple[FastTokenizer, int]:
+def _load(folder: Path, file: bytes | None) -> "tuple[FastTokenizer, int]":
     """The tokenizer of a tokenizer.json, or of a folder without one, and its largest id."""
     from tokenizers import Tokenizer as FastTokenizer
 
@@ -338,7 +336,7 @@ class TokenTable:
         return None if self.prompts is None else self.prompts[texts]
 
     @classmethod
-    def of(cls, texts: Iterable[Sequence[int] | Ids]) -> TokenTable:
+    def of(cls, texts: Iterable[Sequence[int] | Ids]) -> "TokenTable":
         """The table of the ids of each text."""
         flat, lengths, waiting = GrowingArray(np.int32), array("q", [0]), iter(texts)
         while block := [np.asarray(ids, dtype=np.int32) for ids in islice(waiting, _TABLE_BLOCK)]:

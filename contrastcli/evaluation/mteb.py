@@ -1,7 +1,5 @@
 """MTEB through its own package: any of its tasks and benchmarks, with its data, its metrics and its result files."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from mteb.models import ModelMeta
 
 
-def find(names: Sequence[str], options: Options) -> dict[str, Callable[[], AbsTask]]:
+def find(names: Sequence[str], options: Options) -> "dict[str, Callable[[], AbsTask]]":
     """Tasks, also those of benchmarks, by their own names. They read their data and cache their results themselves.
 
     Raises UsageError without the package, without names, for unknown ones, and for tasks of other data than texts.
@@ -55,7 +53,7 @@ def _folder(context: SuiteContext) -> Path:
     return (context.options.out or cache_dir()) / "mteb"
 
 
-def _score(context: SuiteContext, name: str, task: AbsTask) -> TaskScores:
+def _score(context: SuiteContext, name: str, task: "AbsTask") -> TaskScores:
     """Run a task, unless there are results for the same weights. Raises Unscored if it fails."""
     import mteb
 
@@ -104,7 +102,7 @@ class Encoder:
         self._subject = subject
 
     @property
-    def mteb_model_meta(self) -> ModelMeta:
+    def mteb_model_meta(self) -> "ModelMeta":
         """Name and revision, by which MTEB finds earlier results: the revision identifies the weights and their use."""
         from mteb.models import ModelMeta
         from mteb.models.model_meta import ScoringFunction

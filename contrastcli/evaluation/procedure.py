@@ -1,7 +1,5 @@
 """What the file of a suite consists of: what is measured and how, and the `Procedure` that measures it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -45,7 +43,7 @@ class Subject:
     prepare: Callable[[Iterable[str]], None] = lambda texts: None
     kinds: Collection[Kind] = ()
 
-    def vectors(self) -> Vectors:
+    def vectors(self) -> "Vectors":
         """The embeddings of texts, none of which is encoded yet."""
         return Vectors(self.encode, self.kinds)
 

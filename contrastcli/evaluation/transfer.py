@@ -3,8 +3,6 @@
 Few-shot transfer: seven of them with 16 labelled rows a class, and five training sets (PairSupCon's Table 6).
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
@@ -138,7 +136,9 @@ def _best_c(splits: Iterable[tuple[Split, Split]], grid: Sequence[float], advanc
     return grid[int(np.argmax(np.mean(accuracies, axis=0).round(4)))]
 
 
-def fit(x: Floats, y: Indices | Sequence[int], c: float, start: LogisticRegression | None = None) -> LogisticRegression:
+def fit(
+    x: Floats, y: Indices | Sequence[int], c: float, start: "LogisticRegression | None" = None
+) -> "LogisticRegression":
     """Logistic regression of (N, d) and N classes with inverse regularisation `c`; `start` is a fit to continue."""
     from sklearn.linear_model import LogisticRegression
 

@@ -17,8 +17,6 @@ runs/                               --runs-dir, else CONTRAST_RUNS, else ./runs
     false-negatives.jsonl  pairs of texts that training is to leave out of the negatives
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -55,7 +53,7 @@ class _File:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __get__(self, run: Run, owner: type[Run]) -> Path:
+    def __get__(self, run: "Run", owner: "type[Run]") -> Path:
         return run.path / self._name
 
 

@@ -1,7 +1,5 @@
 """What every event has, and the decoder of all their kinds. Another package adds a kind by a subclass of Event."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache, reduce
 from operator import or_

@@ -4,8 +4,6 @@ The process that trains writes its host, pid and start to `alive` and touches th
 pids, so a process is identified by its start as well.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import socket
@@ -69,7 +67,7 @@ class Writer(msgspec.Struct, omit_defaults=True):
     step: Count = 0
     seconds_left: Number | None = None
 
-    def same_as(self, other: Writer | None) -> bool:
+    def same_as(self, other: "Writer | None") -> bool:
         return (
             other is not None
             and (self.host, self.pid) == (other.host, other.pid)
@@ -95,7 +93,7 @@ class Environment(msgspec.Struct, frozen=True):
     settings: dict[str, str] = {}
 
     @classmethod
-    def read(cls, path: Path) -> Environment:
+    def read(cls, path: Path) -> "Environment":
         """That of a file, which may be missing. Raises DataError."""
         return read_json(path, cls) or cls()
 
@@ -125,7 +123,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     updated: float = 0
 
     @classmethod
-    def of(cls, name: str, word: str, events: Digest, state: State, created: float, writer: Writer | None) -> Status:
+    def of(
+        cls, name: str, word: str, events: "Digest", state: State, created: float, writer: Writer | None
+    ) -> "Status":
         done = events.done if state in _ENDS else None
         trained = writer if writer and writer.step and state in ("running", "silent") else None
         latest = trained or events.step

@@ -4,8 +4,6 @@ Values are stacked in layers, later ones above: defaults, the user's file, `cont
 `--config` file, the environment, flags. A flag left alone never beats a file.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 import tomllib
@@ -71,7 +69,7 @@ class Config:
                 text = text.replace(form, str(shown)) if value != shown else text
         return text
 
-    def with_values(self, values: Mapping[str, Value]) -> Config:
+    def with_values(self, values: Mapping[str, Value]) -> "Config":
         """The same settings but for these values, by key."""
         changed = {name: structs.replace(getattr(self, name), **own) for name, own in by_section(values).items()}
         return replace(self, **changed)
@@ -118,7 +116,7 @@ class Layer:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, values: Mapping[str, object], source: str, *, strict: bool = False) -> Layer:
+    def of(cls, values: Mapping[str, object], source: str, *, strict: bool = False) -> "Layer":
         """Values that all have one source."""
         return cls(values, dict.fromkeys(values, source), strict=strict)
 

@@ -1,7 +1,5 @@
 """The settings of the objectives that come with contrast, which objectives.toml lists."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 from contrastcli.settings.objective import AuxiliarySpec, Margin, ObjectiveSettings, Sigma, SimilarityName, Tau
@@ -28,7 +26,7 @@ class Contrast(Compared, frozen=True, kw_only=True):
     margin: Margin = 0.0
     tau: Tau = 0.05
 
-    def in_batch(self) -> InBatch:
+    def in_batch(self) -> "InBatch":
         """The contrast of a batch with these settings, and no others."""
         return InBatch(similarity=self.similarity, sigma=self.sigma, margin=self.margin, tau=self.tau)
 

@@ -3,8 +3,6 @@
 Nothing here imports torch: formulas on tensors use methods of the tensors.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +28,7 @@ class Similarity:
     """The similarity of a positive at the angle θ with the margin m."""
     source: str
     """The paper and its equation."""
-    from_cosine: Callable[[Tensor, float], Tensor]
+    from_cosine: "Callable[[Tensor, float], Tensor]"
     """From cosines of any shape and a margin to similarities of positives, in training."""
     value: Callable[[float, float], float]
     """From an angle in radians and a margin to the similarity of a positive, for the curve."""
@@ -40,19 +38,19 @@ class Similarity:
     """Limits and unit of the margin."""
 
     default_margin: float = 0.0
-    of_width: Callable[[float], Similarity] | None = None
+    of_width: "Callable[[float], Similarity] | None" = None
     """The same similarity with another width σ; None where it has none."""
 
-    def with_width(self, sigma: float) -> Similarity:
+    def with_width(self, sigma: float) -> "Similarity":
         """The same similarity with that width, where it has one."""
         return self.of_width(sigma) if self.of_width else self
 
 
-def _arccos(cosine: Tensor) -> Tensor:
+def _arccos(cosine: "Tensor") -> "Tensor":
     return cosine.clamp(-COSINE_LIMIT, COSINE_LIMIT).arccos()
 
 
-def _arc(cosine: Tensor, margin: float) -> Tensor:
+def _arc(cosine: "Tensor", margin: float) -> "Tensor":
     return (_arccos(cosine) + math.radians(margin)).clamp(0, math.pi).cos() if margin else cosine
 
 

@@ -1,7 +1,5 @@
 """Events to a terminal: progress bars, plain lines, or the bytes of `events.jsonl`."""
 
-from __future__ import annotations
-
 import errno
 import math
 import os

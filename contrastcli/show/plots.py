@@ -1,7 +1,5 @@
 """Pictures for print: PNG and SVG as wide as a column, by matplotlib; and their numbers."""
 
-from __future__ import annotations
-
 import io
 import math
 from importlib.util import find_spec
@@ -70,7 +68,7 @@ def save(picture: Picture, folder: Path) -> list[Path]:
     return paths
 
 
-def _figure(picture: Picture) -> Figure:
+def _figure(picture: Picture) -> "Figure":
     from matplotlib.figure import Figure
 
     columns = max(1, _LETTERS_PER_LINE // (max(len(series.name) for series in picture.series) + 8))
@@ -100,7 +98,7 @@ def _figure(picture: Picture) -> Figure:
     return figure
 
 
-def _draw_bars(axes: Axes, picture: Picture) -> None:
+def _draw_bars(axes: "Axes", picture: Picture) -> None:
     names, values = [series.name for series in picture.series], [series.y[0] for series in picture.series]
     colours = [f"C{max(series.ink - 1, 0)}" for series in picture.series]
     axes.bar_label(axes.barh(names, values, color=colours, height=0.6), fmt="%.3g", padding=2)
@@ -109,7 +107,7 @@ def _draw_bars(axes: Axes, picture: Picture) -> None:
     axes.xaxis.set_visible(bool(picture.x_label))
 
 
-def _draw_series(axes: Axes, picture: Picture, series: Series, number: int) -> None:
+def _draw_series(axes: "Axes", picture: Picture, series: Series, number: int) -> None:
     """One series in the ink of its number: no two of 35 lines are alike, and none of 56 clouds."""
     marker, name = _MARKERS[number % len(_MARKERS)], series.name
     colour = f"C{series.ink - 1 if series.ink > 0 else number}"
@@ -136,7 +134,7 @@ def _is_cloud(picture: Picture) -> bool:
     return picture.kind == "points" and any(len(series.x) > 1 for series in picture.series)
 
 
-def _draw_values(axes: Axes, picture: Picture) -> None:
+def _draw_values(axes: "Axes", picture: Picture) -> None:
     """Points whose colour is the value of their series; grey where it has none."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable

@@ -1,7 +1,5 @@
 """Scores of models as tables or JSON, next to those of the papers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -117,7 +115,7 @@ def _mark(task: Mapping[str, Any] | None) -> str:
     return f"partial{of}" if task.get("partial") else ""
 
 
-def scores(models: Sequence[Scores], to_json: bool, form: str = "text") -> str:
+def scores(models: "Sequence[Scores]", to_json: bool, form: str = "text") -> str:
     """What evaluation measured of each model: a document, of several models a list; else a table for each suite.
 
     In CSV a row for each number. Several models are side by side at the end.
@@ -155,7 +153,7 @@ def _numbers(tables: Mapping[str, Sequence[SuiteTable]]) -> Iterator[tuple[str, 
                 yield from ((model, t.suite, task, title, text) for title, text in named if text not in ("", MISSING))
 
 
-def show_pictures(drawn: Sequence[Picture], on_terminal: bool, folder: Path | None) -> None:
+def show_pictures(drawn: "Sequence[Picture]", on_terminal: bool, folder: Path | None) -> None:
     """Print pictures as wide as the terminal, each in 18 rows, and write them to a folder, if there is one."""
     if on_terminal:
         print_text("".join(f"\n\n{chart.text(picture, get_terminal_size().columns, 18)}" for picture in drawn))

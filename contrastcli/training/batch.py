@@ -1,7 +1,5 @@
 """What goes through the encoders in one step, as texts and as chunks of them, and the seeds of their dropout."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,7 +33,7 @@ class Batch:
     templates: Indices | None = None
 
     @classmethod
-    def of(cls, corpus: Corpus, inputs: Inputs, step: int, rows: Indices, mask_duplicates: bool) -> Batch:
+    def of(cls, corpus: Corpus, inputs: Inputs, step: int, rows: Indices, mask_duplicates: bool) -> "Batch":
         """The batch of (N,) rows of a corpus."""
         texts = {view: column[rows] for view, column in corpus.views.items()}
         columns = (corpus.labels, corpus.scores, corpus.candidate_scores)

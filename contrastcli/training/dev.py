@@ -1,7 +1,5 @@
 """Dev sets while training: the score by the metric that fits, alignment and uniformity, and what has changed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -44,11 +42,11 @@ class DevSet:
     table: TokenTable
     first: Indices
     second: Indices
-    general: DevSet | None = None
+    general: "DevSet | None" = None
     scores: dict[str, Floats] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, data: DevData, encoder: SentenceEncoder, general: DevData | None = None) -> DevSet:
+    def of(cls, data: DevData, encoder: SentenceEncoder, general: DevData | None = None) -> "DevSet":
         """Tokenise up to the encoder's own limit, as evaluation does."""
         prompts = [encoder.contract.prompt(kind) for kind in data.kinds]
         columns = [[(prompt, text) for text in texts] for prompt, texts in zip(prompts, data.columns, strict=True)]
@@ -67,7 +65,7 @@ class DevSet:
         return evaluated
 
     @property
-    def _sets(self) -> dict[str, DevSet]:
+    def _sets(self) -> "dict[str, DevSet]":
         """This and the general set, by their names in a checkpoint."""
         return {"own": self} | ({"general": self.general} if self.general else {})
 
@@ -106,7 +104,7 @@ class DevSet:
 
     def _measure(
         self, encoder: SentenceEncoder, step: int, on_chunk: Callable[[int], None] | None
-    ) -> tuple[Tensor, Tensor, Tensor, _Judged]:
+    ) -> "tuple[Tensor, Tensor, Tensor, _Judged]":
         """The vectors of all texts (S, d) and of both columns, and the score, which is remembered."""
         vectors = encoder.encode_table(self.table, on_chunk=on_chunk)  # (S, d)
         left, right = vectors[torch.from_numpy(self.first)], vectors[torch.from_numpy(self.second)]
@@ -156,11 +154,11 @@ class DevSet:
         change = self.change(until, chosen=True)
         return Verdict(step=step, base=base, best_step=best_step or step, change=change, general=general)
 
-    def _judge(self, first: Tensor, second: Tensor) -> _Judged:
+    def _judge(self, first: Tensor, second: Tensor) -> "_Judged":
         data = self.data
         return _correlated(data, first, second) if isinstance(data, ScoredPairs) else _ranked(data, first, second)
 
-    def _worst(self, judged: _Judged) -> list[DevPair]:
+    def _worst(self, judged: "_Judged") -> list[DevPair]:
         """The pairs whose rank by cosine is farthest from that by score."""
         rows = np.argsort(-abs(judged.score_ranks - judged.cosine_ranks), kind="stable")[:TEXTS]
         first, second = self.data.columns

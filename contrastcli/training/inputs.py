@@ -1,7 +1,5 @@
 """What the encoder reads in training: the texts of a corpus after their prompts, tokenised once."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import overload
@@ -26,7 +24,7 @@ class Inputs:
     """
 
     table: TokenTable
-    read: Prompted
+    read: "Prompted"
     rows: Mapping[str, Indices]
     prompts: Mapping[str, str]
     max_length: int
@@ -38,7 +36,7 @@ class Inputs:
     @classmethod
     def of(
         cls, corpus: Corpus, encoder: SentenceEncoder, prompts: Mapping[str, str], max_length: int, advance: OnProgress
-    ) -> Inputs:
+    ) -> "Inputs":
         read = Prompted.of(corpus, prompts)
         table = tokenise(read.whole, encoder.tokenizer, max_length, advance)
         table = encoder.with_prompts(table, read.prompts, read.which)
@@ -65,7 +63,7 @@ class Prompted(Sequence[str]):
     texts: Indices
 
     @classmethod
-    def of(cls, corpus: Corpus, prompts: Mapping[str, str]) -> Prompted:
+    def of(cls, corpus: Corpus, prompts: Mapping[str, str]) -> "Prompted":
         """Each text of a corpus under each of its prompts, given the prompt of each view."""
         distinct = list(dict.fromkeys(prompts.values()))
         parts = [np.arange(len(corpus.texts))]

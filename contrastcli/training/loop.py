@@ -1,7 +1,5 @@
 """The loop: batches → gradient → update, and now and then an event, an evaluation, a checkpoint."""
 
-from __future__ import annotations
-
 import shlex
 import time
 from collections import defaultdict, deque
@@ -86,7 +84,7 @@ class Trainer:
         self._save(best=False)
         return "stopped"
 
-    def _run_step(self, step: int, epoch: float, rows: Indices, clock: Clock) -> None:
+    def _run_step(self, step: int, epoch: float, rows: Indices, clock: "Clock") -> None:
         """Take a step, then log, evaluate and save where it is time. Raises StopRequested."""
         with clock.paused("mining"):
             for auxiliary in self.stepper.auxiliaries:
@@ -180,7 +178,7 @@ class Trainer:
         what = f"the loss or its gradient is not a finite number at step {step}; {batch}"
         raise DivergedError(what, f"start again with a lower rate: {shlex.join(words)}{kept}")
 
-    def _log(self, batch: Batch, outcome: Outcome, norm: Tensor, lr: float, epoch: float, clock: Clock) -> None:
+    def _log(self, batch: Batch, outcome: Outcome, norm: Tensor, lr: float, epoch: float, clock: "Clock") -> None:
         self._settle()
         event = Step(
             step=batch.step,

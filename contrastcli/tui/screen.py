@@ -1,7 +1,5 @@
 """What the five screens have in common."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -45,7 +43,7 @@ class ModeScreen(Screen[None]):
         self._watched = PlainText(id="watched")
 
     @property
-    def contrast(self) -> ContrastApp:
+    def contrast(self) -> "ContrastApp":
         """The app, as the type that it is."""
         return cast("ContrastApp", self.app)
 

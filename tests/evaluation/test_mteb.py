@@ -1,8 +1,6 @@
 """MTEB's own package on tasks of local data: our vectors, its metrics, its files."""
 # mypy: disallow-subclassing-any=False
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable
@@ -33,7 +31,7 @@ def subject(encode: FakeEncoder, weights: str = "weights") -> Subject:
     return Subject("runs/my run", encode, "mean", weights)
 
 
-def task(name: str, *, broken: bool = False) -> AbsTask:
+def task(name: str, *, broken: bool = False) -> "AbsTask":
     """An STS task whose data are the lists above, or that cannot load its data."""
     pytest.importorskip("mteb")
     import datasets
@@ -65,7 +63,7 @@ Measure = Callable[..., SuiteResult]
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Measure:
-    def measure_on(subject: Subject, *tasks: AbsTask, fresh: bool = False) -> SuiteResult:
+    def measure_on(subject: Subject, *tasks: "AbsTask", fresh: bool = False) -> SuiteResult:
         readers = {one.metadata.name: (lambda task=one: task) for one in tasks}
         monkeypatch.setattr(suite, "PROCEDURE", replace(suite.PROCEDURE, find=lambda names, options: readers))
         return measure(MTEB, subject, Options(tasks=("local",), out=tmp_path, fresh=fresh))

@@ -1,7 +1,5 @@
 """What the fuzzer damages, the commands that meet it, and how they may end."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
@@ -189,7 +187,7 @@ class Case:
         return json.dumps({"fault": what, "path": self.path, "command": " ".join(self.command), "damaged": content})
 
     @classmethod
-    def from_json(cls, line: str) -> Case:
+    def from_json(cls, line: str) -> "Case":
         """The case of a line of the corpus."""
         case = json.loads(line)
         content = case["damaged"]

@@ -1,7 +1,5 @@
 """The history of a run: extremes stay visible, gaps stay gaps, a resume voids later steps."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import random
@@ -32,7 +30,7 @@ from support.recorded import BEGIN, angles, append, evaluated, recorded, started
 ME = Writer("here", 1, 1.0)
 
 
-def column(values: Sequence[float | None]) -> tuple[TimeSeries, array[int]]:
+def column(values: Sequence[float | None]) -> "tuple[TimeSeries, array[int]]":
     numbers = TimeSeries()
     for value in values:
         numbers.append(value)

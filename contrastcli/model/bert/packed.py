@@ -5,8 +5,6 @@ texts one by one, at all those of one length at once. oneDNN multiplies with wei
 adds the bias and the residual or applies the activation in the same pass. Outputs equal `bert.Bert`'s to 1e-5 in fp32.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import partial
@@ -183,7 +181,7 @@ def product(linear: nn.Linear, precision: Precision, rows: int) -> tuple[Callabl
 
 
 def _int8_products(layer: EncoderLayer, ranges: dict[nn.Module, _Range]) -> _Products:
-    def linear(module: nn.Linear, limits: nn.Module | None = None, **words: Any) -> _Int8Linear:
+    def linear(module: nn.Linear, limits: nn.Module | None = None, **words: Any) -> "_Int8Linear":
         return _Int8Linear(module, ranges[limits or module], **words)
 
     attention = torch.bfloat16 if torch.cpu._is_avx512_bf16_supported() else torch.float32
@@ -204,7 +202,7 @@ class _Int8Linear:
         limits: _Range,
         activation: str = "",
         dtype: torch.dtype = torch.float32,
-        into: _Int8Linear | None = None,
+        into: "_Int8Linear | None" = None,
     ) -> None:
         weight = linear.weight.detach()
         self._scales = weight.abs().amax(1).clamp(min=1e-30) / 127

@@ -1,7 +1,5 @@
 """A field whose value is chosen from a list, and the list."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -44,11 +42,11 @@ class ChoiceField(Widget, can_focus=True):
     class Changed(Message):
         """Another value was chosen."""
 
-        field: ChoiceField
+        field: "ChoiceField"
         value: str
 
         @property
-        def control(self) -> ChoiceField:
+        def control(self) -> "ChoiceField":
             return self.field
 
     def __init__(

@@ -3,8 +3,6 @@
 Plain arrays are quick enough for four redraws a second, and importing numpy would delay the app's first frame.
 """
 
-from __future__ import annotations
-
 import math
 from array import array
 from bisect import bisect_left, bisect_right
@@ -71,7 +69,7 @@ class TimeSeries:
         return x, [value for n, (low, high) in enumerate(ends) for value in ((low, high) if n % 2 else (high, low))]
 
 
-def extremes(lows: array[float], highs: array[float]) -> tuple[float, float]:
+def extremes(lows: "array[float]", highs: "array[float]") -> tuple[float, float]:
     """The lowest and the highest number; NaN where there is none."""
     if math.isnan(sum(lows)):
         lows, highs = (array("d", (value for value in values if not math.isnan(value))) for values in (lows, highs))

@@ -1,7 +1,5 @@
 """The form of Setup: a row for each setting, made from the settings' own descriptions."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
