@@ -14,7 +14,7 @@ from contrastcli.data.formats import read_file
 from contrastcli.data.sources import STARTER, load_examples
 from contrastcli.errors import DataError
 from contrastcli.evaluation import clustering, senteval
-from contrastcli.evaluation.procedure import Options, Procedure, SuiteContext, TaskScores, finite
+from contrastcli.evaluation.procedure import Options, Procedure, SuiteContext, TaskScores
 from contrastcli.evaluation.senteval import Labelled
 from contrastcli.evaluation.suites import CLUSTERING
 from contrastcli.model.metrics import Floats, alignment, degrees, histogram, uniformity, unit_rows
@@ -102,10 +102,10 @@ def _angles(context: SuiteContext, task: str, pairs: ScoredPairs) -> TaskScores:
         "pairs": len(left),
         "sentences": len(texts),
         "negatives": len(one),
-        "alignment": finite(alignment(left, right)),
-        "uniformity": finite(uniformity(vectors)),
-        "positive": finite(float(positives.mean())),
-        "negative": finite(float(negatives.mean())),
+        "alignment": alignment(left, right),
+        "uniformity": uniformity(vectors),
+        "positive": positives.mean(),
+        "negative": negatives.mean(),
         "positive_histogram": histogram(positives).int().tolist(),
         "negative_histogram": histogram(negatives).int().tolist(),
         "pca": points.round(4).tolist(),

@@ -3,16 +3,25 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
 from statistics import fmean
-from typing import Any
+from typing import Any, cast
 
 from contrastcli.errors import DataError, UsageError, failing_as
-from contrastcli.evaluation.procedure import Options, Procedure, Subject, SuiteContext, TaskScores, Unscored
+from contrastcli.evaluation.procedure import (
+    Options,
+    Procedure,
+    Subject,
+    SuiteContext,
+    TaskScores,
+    Unscored,
+    for_json,
+)
 from contrastcli.evaluation.suites import Suite, tasks_in, value_at
 from contrastcli.files import json_bytes, load_cached, read_json, store_cached
 
@@ -95,12 +104,14 @@ def measure(
     missing: dict[str, DataError] = {}
     readers: Mapping[str, Callable[[], Any]] = {}
     try:
-        readers = procedure.find(tasks, options)
+        with _blaming(suite, "found no tasks"):
+            readers = procedure.find(tasks, options)
     except DataError as error:
         missing = dict.fromkeys(tasks, error)
     for task, read in readers.items():
         try:
-            data[task] = read()
+            with _blaming(suite, f"cannot read {task}"):
+                data[task] = read()
         except DataError as error:
             missing[task] = error
     scores: dict[str, TaskScores] = {}
@@ -182,10 +193,20 @@ def _score(
 def _measured(procedure: Procedure[Any], context: SuiteContext, task: str, data: Any) -> TaskScores:
     """The scores of a task, to the same bits whatever was measured before: it shares no chunk with other tasks."""
     context = replace(context, vectors=context.subject.vectors())
-    if procedure.texts:
-        for kind, texts in procedure.texts(data).items():
-            context.vectors.add(texts, kind)
-    return procedure.score(context, task, data)
+    with _blaming(context.suite, f"failed on {task}"):
+        if procedure.texts:
+            for kind, texts in procedure.texts(data).items():
+                context.vectors.add(texts, kind)
+        scores = for_json(procedure.score(context, task, data))
+        if not isinstance(value_at(scores, context.suite.headline), float | int | None):
+            raise TypeError(f"its {context.suite.headline} is no number")
+    return cast(TaskScores, scores)
+
+
+def _blaming(suite: Suite, what: str) -> AbstractContextManager[None]:
+    """Turn an error of another package's suite in the body into one that names it."""
+    hint = "fix its package: see contrast help suites"
+    return failing_as(Unscored, f"the suite {suite.name} {what}", hint) if suite.procedure else nullcontext()
 
 
 def _cache_name(context: SuiteContext, task: str, data: Any) -> str | None:

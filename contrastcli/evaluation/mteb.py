@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from contrastcli.errors import UsageError, nearest
-from contrastcli.evaluation.procedure import Options, Procedure, Subject, SuiteContext, TaskScores, Unscored, finite
+from contrastcli.evaluation.procedure import Options, Procedure, Subject, SuiteContext, TaskScores, Unscored
 from contrastcli.files import cache_dir
 from contrastcli.model.metrics import Floats, cosine
 from contrastcli.objectives.similarity import cosines
@@ -71,7 +71,7 @@ def _score(context: SuiteContext, name: str, task: "AbsTask") -> TaskScores:
         message = result.exceptions[0].exception.strip() or "it failed without a message"
         raise Unscored(message.splitlines()[0], "MTEB fetches its data from the hub: check the network")
     about, (scored,) = task.metadata, result.task_results
-    score, splits = finite(100 * scored.get_score()), list(scored.scores)
+    score, splits = 100 * scored.get_score(), list(scored.scores)
     return {"score": score, "metric": about.main_score, "type": str(about.type), "splits": splits}
 
 

@@ -13,7 +13,7 @@ from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.sources import read_sets
 from contrastcli.errors import UsageError
 from contrastcli.evaluation import ranking
-from contrastcli.evaluation.procedure import Options, Procedure, SuiteContext, TaskScores, by_kind, finite
+from contrastcli.evaluation.procedure import Options, Procedure, SuiteContext, TaskScores, by_kind
 from contrastcli.model.locate import resolve
 from contrastcli.model.metrics import cosine, pearson, spearman
 from contrastcli.runs.status import Environment
@@ -35,7 +35,7 @@ def _score(context: SuiteContext, task: str, rows: DevData) -> TaskScores:
     first, second = map(context.vectors, rows.columns, rows.kinds)
     if isinstance(rows, ScoredPairs):
         words = cosine(first, second), np.asarray(rows.scores)
-        scores: TaskScores = {"spearman": finite(100 * spearman(*words)), "pearson": finite(100 * pearson(*words))}
+        scores: TaskScores = {"spearman": 100 * spearman(*words), "pearson": 100 * pearson(*words)}
         scores |= {"pairs": len(rows), "fingerprint": rows.fingerprint}
     else:
         scores = {**ranking.means(rows, first, second)}

@@ -22,7 +22,7 @@ Encode = Callable[[list[str], Kind | None], Floats]
 """From N texts, which are of a kind if one is given, to their embeddings (N, d), float32."""
 
 TaskScores = dict[str, Any]
-"""The scores of one task for JSON: × 100, None for NaN. `partial`: whether its rows differ from the published ones."""
+"""The scores of one task, × 100; NaN is None once kept. `partial`: whether its rows differ from the published ones."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +166,18 @@ def in_folder(root: Callable[[Path | None], Path], read: Callable[[Path, str], D
 def in_words(protocol: str) -> Callable[[SuiteContext, Mapping[str, TaskScores]], str]:
     """The `protocol` of a suite that is always measured in the same way; the text has a place for the {pooling}."""
     return lambda context, scores: protocol.format(pooling=context.subject.pooling)
+
+
+def for_json(value: Any) -> Any:
+    """Scores as JSON has them: numbers of NumPy and torch as Python's, and None for NaN and infinity."""
+    if isinstance(value, Mapping):
+        return {str(key): for_json(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [*map(for_json, value)]
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    value = value.item() if hasattr(value, "item") else value
+    return value if isinstance(value, bool) else finite(value)
 
 
 def finite(value: float) -> float | None:

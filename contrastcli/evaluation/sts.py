@@ -7,7 +7,7 @@ import numpy as np
 
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.evaluation import senteval
-from contrastcli.evaluation.procedure import Procedure, SuiteContext, TaskScores, finite, in_folder
+from contrastcli.evaluation.procedure import Procedure, SuiteContext, TaskScores, in_folder
 from contrastcli.evaluation.senteval import Parts
 from contrastcli.model.metrics import Floats, cosine, pearson, spearman
 
@@ -52,8 +52,8 @@ def _correlations(cosines: Floats, gold: Floats) -> tuple[float, float]:
     return 100 * spearman(cosines, gold), 100 * pearson(cosines, gold)
 
 
-def _named(pair: Sequence[float] | Floats) -> dict[str, float | None]:
-    return {"spearman": finite(pair[0]), "pearson": finite(pair[1])}
+def _named(pair: Sequence[float] | Floats) -> dict[str, float]:
+    return dict(zip(("spearman", "pearson"), pair, strict=True))
 
 
 PROCEDURE = Procedure(

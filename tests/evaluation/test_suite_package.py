@@ -107,6 +107,33 @@ def test_a_broken_package_is_a_note_and_stops_only_what_needs_it(contrast: Contr
     failed(answer, 2, what, "pip uninstall odd-one-out")
 
 
+RETURNED = {
+    "NaN": ("float('nan')", "", 0),
+    "a number of NumPy": ("__import__('numpy').float32(50)", "", 0),
+    "a word": ("'high'", "failed on animals: its accuracy is no number", 3),
+    "a fault": ("1 / 0", "failed on animals: division by zero", 3),
+}
+
+
+@pytest.mark.parametrize("kind", RETURNED)
+def test_what_a_suite_returns_is_kept_as_json_or_said_to_be_its_fault(
+    contrast: Contrast, run: Run, tmp_path: Path, kind: str
+) -> None:
+    returned, what, code = RETURNED[kind]
+    files = files_of_topic("suites")
+    right = "100 * sum(right) / len(right)"
+    files["odd_one_out/score.py"] = files["odd_one_out/score.py"].replace(right, returned)
+    install(files, tmp_path)
+    with found_here(tmp_path):
+        answer = contrast("eval", "simple", "--suite", "odd-one-out")
+        assert answer.code == code and (f"the suite odd-one-out {what}" in answer.out + answer.err) == bool(what)
+        again = contrast("eval", "simple", "--data", "tiny/dev.jsonl")
+    scores = json.loads(run.scores_path.read_text())["suites"]
+    assert again.code == 0 and "own" in scores
+    kept = scores.get("odd-one-out", {}).get("animals", {})
+    assert kept.get("accuracy") == (50 if kind == "a number of NumPy" else None)
+
+
 def test_a_suite_whose_second_file_is_broken_is_named(contrast: Contrast, tmp_path: Path) -> None:
     install(files_of_topic("suites") | {"odd_one_out/score.py": "import no_such_module\n"}, tmp_path)
     with found_here(tmp_path):
