@@ -29,6 +29,7 @@ Imports point down, inside functions too:
         → settings → boundary, files → errors
 """
 
+import os
 from typing import TYPE_CHECKING
 
 from contrastcli.boundary import __version__
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["__version__", "load"]
 
 
-def load(name: str) -> "SentenceEncoder":
+def load(name: "str | os.PathLike[str]") -> "SentenceEncoder":
     """The model of a run (its best checkpoint, else its last) in CONTRAST_RUNS or ./runs, a folder or a hub name.
 
     Raises contrastcli.errors.DataError if there is none or it cannot be read.
@@ -49,4 +50,4 @@ def load(name: str) -> "SentenceEncoder":
     from contrastcli.model.locate import resolve
     from contrastcli.runs.directory import runs_dir
 
-    return load_model(resolve(name, runs_dir(None)))
+    return load_model(resolve(os.fspath(name), runs_dir(None)))

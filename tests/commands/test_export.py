@@ -284,7 +284,7 @@ def test_a_run_is_exported_by_its_best_checkpoint_without_what_a_resume_needs(co
     answer = contrast("export", "simple", "out/mine")
     assert (answer.code, answer.out) == (0, "out/mine\n")
     assert "contrast query" in answer.err and "--model out/mine" in answer.err
-    best, exported = load_encoder(run.checkpoint("best")), contrastcli.load("out/mine")
+    best, exported = load_encoder(run.checkpoint("best")), contrastcli.load(Path("out/mine"))
     assert np.array_equal(best.encode(sentences()), exported.encode(sentences()))
     files = {"config.json", "model.safetensors", "modules.json", "tokenizer.json", "README.md"}
     assert files <= {path.name for path in Path("out/mine").iterdir()}
