@@ -1,10 +1,10 @@
 """The sentence encoder: a backbone under its contract; texts → (N, d)."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -148,7 +148,7 @@ class SentenceEncoder(nn.Module):
         copy = self._prepare() if table.lengths.all() else None
         # Where there is room the vectors stay on the device, which need not be waited for after each chunk then.
         place = self.device if len(table) <= TEXTS_AT_ONCE else torch.device("cpu")
-        vectors = torch.empty(len(table), self.width, device=place)
+        vectors = torch.empty(len(table), self.width, dtype=torch.float32, device=place)
         finished = np.zeros(len(table), dtype=bool)
 
         @torch.inference_mode()  # each thread has its own
@@ -170,6 +170,10 @@ class SentenceEncoder(nn.Module):
         if mode:
             self._copy = None
         return super().train(mode)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle and deepcopy, which cannot have the copy of the weights."""
+        return self.__dict__ | {"_copy": None}
 
     def _prepare(self) -> Copy | None:
         """A copy of the backbone that encodes faster than itself: for texts without padding, or in bfloat16."""
@@ -202,11 +206,7 @@ class SentenceEncoder(nn.Module):
         Texts of a `kind` get the model's prompt for it, others its default one. Raises DataError where a number is not
         finite.
         """
-        if isinstance(texts, str) or not hasattr(texts, "__getitem__"):  # a text has it too
-            what = "one text" if isinstance(texts, str) else f"a {type(texts).__name__}"
-            raise TypeError(f"encode takes a list of texts, not {what}")
-        if (other := next((n for n, text in enumerate(texts) if not isinstance(text, str)), None)) is not None:
-            raise TypeError(f"encode takes texts, and number {other} is {texts[other]!r:.40}")
+        texts = _listed(texts)
         if kind not in (None, *PROMPT_NAMES):
             raise ValueError(f"there is no kind of text {kind!r}, but {', '.join(PROMPT_NAMES)}")
         vectors = np.empty((len(texts), self.width), dtype=np.float32)
@@ -248,6 +248,17 @@ def usual_texts() -> list[str]:
     """Texts of the starter, short ones and one that is long, from which int8 takes the ranges of activations."""
     texts = load_examples(Data(train="starter"), ("triplets",), ()).views["anchor"]
     return [*texts[:: max(1, len(texts) // 64)], " ".join(texts[:32])]
+
+
+def _listed(texts: Sequence[str]) -> list[str]:
+    """Texts as a list. Raises TypeError where they are none."""
+    # A text and a table of pandas have it too.
+    if isinstance(texts, str | Mapping) or not hasattr(texts, "__getitem__") or getattr(texts, "ndim", 1) != 1:
+        what = "one text" if isinstance(texts, str) else f"a {type(texts).__name__}"
+        raise TypeError(f"encode takes a list of texts, not {what}")
+    if (other := next((text for text in enumerate(texts) if not isinstance(text[1], str)), None)) is not None:
+        raise TypeError(f"encode takes texts, and number {other[0]} is {other[1]!r:.40}")
+    return list(texts)
 
 
 def padded(encoder: SentenceEncoder, table: TokenTable, texts: Indices) -> tuple[Tensor, Tensor]:

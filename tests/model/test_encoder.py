@@ -1,6 +1,7 @@
 """Embeddings of many texts: the same whatever way through the encoder is taken."""
 
 import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,21 @@ def test_changed_weights_change_the_embeddings(encoder: SentenceEncoder, in_plac
     assert (encoder.encode(TEXTS[:2]) == after).all()
 
 
+def test_an_encoder_that_has_encoded_is_copied_and_pickled(encoder: SentenceEncoder) -> None:
+    before = encoder.encode(TEXTS)
+    for one in (copy.deepcopy(encoder), pickle.loads(pickle.dumps(encoder))):
+        assert np.array_equal(one.encode(TEXTS), before)
+
+
+def test_the_default_type_of_tensors_changes_no_embedding(encoder: SentenceEncoder) -> None:
+    before = encoder.encode(TEXTS)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert np.array_equal(encoder.encode(TEXTS), before)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 def test_training_frees_the_copy_of_the_weights(encoder: SentenceEncoder) -> None:
     encoder.encode(TEXTS[:2])
     encoder.train()
@@ -175,6 +191,8 @@ def test_of_an_encoder_that_is_frozen_there_are_no_cuda_graphs(encoder: Sentence
     [
         ("a text", None, "not one text"),
         ((text for text in TEXTS), None, "not a generator"),
+        (np.array([TEXTS[:2]]), None, "not a ndarray"),
+        ({"a text": 1}, None, "not a dict"),
         (["a text", None], None, "number 1 is None"),
         (["a text"], "qury", "no kind of text 'qury', but query, document"),
     ],
