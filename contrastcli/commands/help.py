@@ -113,7 +113,7 @@ FACTS: Facts = {
     "largest_json": lambda: str(forms.LARGEST_JSON >> 20),
     "longest": lambda: f"{forms.LONGEST:,}",
     "measured": lambda: catalogue.MEASURED,
-    "needs": lambda: "; ".join(forms.FORMS.values()),
+    "needs": lambda: [(form, forms.FORMS[form]) for form in catalogue.NEEDED],
     "objectives": settings.objectives,
     "papers": lambda: [(f"{i.paper} {i.key}", f"{i.title}; {show_papers.needs(i)}") for i in papers.items()],
     "poolings": lambda: list(sections.POOLINGS.items()),

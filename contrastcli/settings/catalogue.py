@@ -4,12 +4,13 @@ Adding an objective is one file in objectives/, its settings in losses.py and an
 package adds its own under the entry point group `contrast.objectives`, each naming a `Spec`.
 """
 
+import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import msgspec
 from msgspec import Meta
@@ -27,6 +28,9 @@ MEASURED = (
 """How the `measured` scores of the built-in objectives were obtained."""
 
 ENTRY_POINTS = "contrast.objectives"
+
+NEEDED: tuple[Form, ...] = tuple(form for form in get_args(Form) if form != "classes")
+"""What an objective may need: a class is read as the positive of its sentence."""
 
 
 @cache
@@ -76,9 +80,12 @@ def _checked(spec: object) -> Spec:
         raise TypeError("it is not a Spec")
     if not (isinstance(spec.settings, type) and issubclass(spec.settings, ObjectiveSettings)):
         raise TypeError("its settings are no ObjectiveSettings")
+    if spec.name in [one.name for one in built_in()] or not re.fullmatch(r"[a-z][\w-]*", spec.name):
+        raise ValueError(f"an objective cannot be called '{spec.name}'")
     spec.describe()
     spec.settings()  # each needs a default
-    msgspec.convert(spec.needs, Annotated[tuple[Form, ...], Meta(min_length=1)])
+    if not spec.needs or not {*spec.needs} <= {*NEEDED}:
+        raise ValueError(f"its needs are {', '.join(spec.needs) or 'none'}; known: {', '.join(NEEDED)}")
     msgspec.convert([spec.loss, spec.heads or spec.loss], list[Annotated[str, Meta(pattern=r"^[\w.]+:\w+$")]])
     msgspec.convert(spec.negatives(2, 0), int)
     return spec

@@ -2,12 +2,20 @@
 
 import os
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from contrastcli.boundary import PROGRESS, narrate
 from contrastcli.errors import UsageError, error_text
 
-T = TypeVar("T")
+
+class Named(Protocol):
+    """What an entry point names has a name of its own."""
+
+    @property
+    def name(self) -> str: ...
+
+
+T = TypeVar("T", bound=Named)
 
 
 def load_outside(group: str, check: Callable[[object], T]) -> tuple[tuple[T, ...], dict[str, UsageError]]:
@@ -18,14 +26,17 @@ def load_outside(group: str, check: Callable[[object], T]) -> tuple[tuple[T, ...
     # Imported here: it is a tenth of what `contrast --help` takes.
     from importlib.metadata import entry_points
 
-    loaded, broken = [], {}
+    loaded, broken = dict[str, T](), dict[str, UsageError]()
     for entry in entry_points(group=group):
         try:
-            loaded.append(check(entry.load()))
+            one = check(entry.load())
+            if one.name in loaded:
+                raise ValueError(f"another package has a '{one.name}' too")
+            loaded[one.name] = one
         except (Exception, SystemExit) as error:
             what = f"'{entry.name}' of {group} ({entry.value}) cannot be loaded: {error_text(error)}"
             package = entry.dist.name if entry.dist else entry.value.partition(".")[0]
             broken[entry.name] = UsageError(what, f"fix its package, or: pip uninstall {package}")
             if os.environ.get(PROGRESS) != "json":
                 narrate(f"note: {what}")
-    return tuple(loaded), broken
+    return tuple(loaded.values()), broken

@@ -1,5 +1,6 @@
 """The list of objectives: what is built in, what other packages add, and what it costs to look at it."""
 
+import importlib.metadata
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
@@ -74,8 +75,11 @@ BROKEN: dict[str, tuple[Callable[[], object], str]] = {
     "exits": (_exit, "cannot be loaded: 0"),
     "a key error": (lambda: vars(OUTSIDE)["x"], "there is no 'x'"),
     "no Spec": (lambda: 5, "it is not a Spec"),
-    "needs of no form": (lambda: _with(needs=("pears",)), "'pears'"),
-    "no needs": (lambda: _with(needs=()), "length >= 1"),
+    "a name of ours": (lambda: _with(name="simcse"), "an objective cannot be called 'simcse'"),
+    "a name of two words": (lambda: _with(name="My Loss"), "an objective cannot be called 'My Loss'"),
+    "needs of no form": (lambda: _with(needs=("pears",)), "its needs are pears; known: sentences, pairs, triplets, "),
+    "classes, which are read as pairs": (lambda: _with(needs=("classes",)), "its needs are classes; known: "),
+    "no needs": (lambda: _with(needs=()), "its needs are none; known: "),
     "settings of another kind": (lambda: _with(settings=dict), "its settings are no ObjectiveSettings"),
     "a setting that is a list": (lambda: _with(settings=_List), "the setting .sharpness. is no text"),
     "a setting without a default": (lambda: _with(settings=_Required), "'sharpness'"),
@@ -91,6 +95,14 @@ def test_an_entry_point_that_is_no_objective_is_refused(
     bring_objective(monkeypatch, "decoupled", load)
     with pytest.raises(UsageError, match=what):
         catalogue.find_objective("decoupled")
+
+
+def test_of_two_packages_with_one_name_the_second_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    bring_objective(monkeypatch, "decoupled", lambda: OUTSIDE)
+    [entry] = importlib.metadata.entry_points(group=catalogue.ENTRY_POINTS)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [entry, entry])
+    found, broken = catalogue.outside_objectives()
+    assert found == (OUTSIDE,) and f"another package has a '{OUTSIDE.name}' too" in str(broken["decoupled"])
 
 
 def test_objectives_have_a_paper_and_a_description() -> None:
