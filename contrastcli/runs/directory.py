@@ -33,7 +33,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from contrastcli.errors import ContrastError, DataError, InUse, RunError, UsageError, nearest
-from contrastcli.files import atomic_write, draft_of, fsync_dir, locked, read_json, writing_to
+from contrastcli.files import atomic_write, draft_of, fsync_dir, locked, make_folder, read_json, writing_to
 from contrastcli.runs import event_file
 from contrastcli.runs.event import Count, Event
 from contrastcli.runs.event_file import read_from_end
@@ -383,6 +383,8 @@ def remove(run: Run) -> None:
     # A silent process may still hold the lock.
     with run.locked():
         pass
+    # Its files may be the user's where the folder that has it is not.
+    make_folder(run.path.parent)
     # A kill in between leaves a run that has ended and names no checkpoint that is gone, to be deleted again.
     last = (run.events_path, run.config_path)
     with writing_to(run.path):

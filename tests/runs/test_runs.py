@@ -127,6 +127,15 @@ def test_a_run_in_progress_is_not_removed(run: Run) -> None:
     assert run.config_path.exists()
 
 
+def test_a_run_in_a_folder_of_others_is_not_emptied(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.utime(run.config_path, (0, 0))
+    before = {*run.path.rglob("*")}
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK or Path(path) != run.path.parent)
+    with pytest.raises(RunError, match="Permission denied"):
+        remove(run)
+    assert before <= {*run.path.rglob("*")}
+
+
 def checkpoint_of(run: Run) -> Path:
     training = run.checkpoints_dir / "000100" / "training"
     training.mkdir(parents=True)
