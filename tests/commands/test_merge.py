@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import shutil
 from dataclasses import replace
@@ -269,7 +270,7 @@ def test_a_run_that_its_own_backbone_differs_from_is_not_sent_back_to_it(tiny: T
     refuses(answer, "what prompts add is", "train again without --prompts, or with a lower --lr")
 
 
-def test_what_cannot_be_meant_is_refused(contrast: Contrast) -> None:
+def test_what_cannot_be_meant_is_refused(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
     run = moved("run")
     words = ("merge", BASE, run, "-o", "merged")
     refuses(contrast(*words), "no dev data to choose alpha by", "--dev FILE or stsb")
@@ -280,5 +281,8 @@ def test_what_cannot_be_meant_is_refused(contrast: Contrast) -> None:
     refused(contrast("merge", BASE, run, "-o", "run", "--alpha", 1), 2, "run holds a model", "run-2")
     assert contrast(*words, "--alpha", 0.5).code == 0
     refused(contrast(*words, "--alpha", 0.7), 2, "merged exists", "--overwrite")
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK or Path(path) != Path("closed").absolute())
+    # Before anything is measured.
+    refused(contrast("merge", BASE, run, "-o", "closed/merged", "--dev", "stsb"), 1, "cannot write", "closed")
     assert contrast(*words, "--alpha", 0.7, "--overwrite").code == 0
     assert_weights("merged", between(weights(BASE), weights(run), 0.7))

@@ -17,7 +17,7 @@ from contrastcli.commands.export.check import check, sample, usual_texts
 from contrastcli.commands.export.formats import FORMATS, IF_A_LIBRARY_FAILS, check_packages
 from contrastcli.data.tokens import TOKENIZER_FILES
 from contrastcli.errors import Remedy, RunError, UsageError, Use, failing_as
-from contrastcli.files import draft_of, flush_tree, fsync_dir, writing_to
+from contrastcli.files import draft_of, flush_tree, fsync_dir, make_folder, writing_to
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import ModelRef
@@ -78,9 +78,10 @@ def export_model(
 
 
 def check_dest(dest: Path, overwrite: bool) -> None:
-    """Raises UsageError if a folder is not empty and may not be replaced, RunError if it cannot be read."""
+    """Raises UsageError if a folder is not empty and may not be replaced, RunError if it cannot be written."""
     with _writing(dest):
         _replaces(dest, overwrite)
+        make_folder(dest.resolve().parent)
 
 
 def write_model(
@@ -98,7 +99,6 @@ def write_model(
     """
     target = FORMATS[kind]
     with writing_to(dest, _NAME_ANOTHER):
-        dest.resolve().parent.mkdir(parents=True, exist_ok=True)
         (draft := draft_of(dest.resolve())).mkdir()
     # There may be no graph of some model.
     remedies: list[Remedy] = [Use("--format", "sentence-transformers", "use")] if target.graph else []
