@@ -133,4 +133,4 @@ def on_cpu_if_full(function: Callable[[Mapping[str, Tensor]], T], views: Mapping
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error means that memory ran out, on any device."""
     words = ("not enough memory", "can't allocate memory", "out of memory", "cublas_status_alloc_failed")
-    return isinstance(error, torch.OutOfMemoryError) or any(word in str(error).lower() for word in words)
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(word in str(error).lower() for word in words)

@@ -293,7 +293,7 @@ def _explain(run: Run, error: BaseException, *, in_loop: bool) -> ContrastError:
     if isinstance(error, ContrastError):
         return error
     if is_out_of_memory(error):
-        hint = "use a smaller backbone, or no GPU: CUDA_VISIBLE_DEVICES= before the command"
+        hint = "close other programs, use a smaller backbone, or no GPU: CUDA_VISIBLE_DEVICES= before the command"
         return RunError(f"memory ran out: {error_text(error)}", hint)
     if not isinstance(error, KeyboardInterrupt):
         what = f"{type(error).__name__}: {error_text(error)}"

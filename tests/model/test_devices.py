@@ -54,7 +54,8 @@ def test_an_architecture_is_not_the_name_of_a_processor(
     assert device_name(torch.device("cpu")) == name
 
 
-def test_a_library_of_the_gpu_runs_out_of_memory_too() -> None:
+def test_memory_runs_out_of_libraries_of_the_gpu_and_of_python_too() -> None:
+    assert is_out_of_memory(MemoryError())
     assert is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"))
     assert not is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED"))
 
