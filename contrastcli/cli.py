@@ -123,6 +123,8 @@ def prune(directory: Path, chosen: Sequence[Run]) -> None:
 
     That is the optimiser's state. Without names all that finished or diverged are pruned, as others can be resumed.
     """
+    for run in chosen:
+        runs.require_ended(run)
     freed = runs.prune(chosen or runs.list_runs(directory), resumable=bool(chosen))
     narrate(f"freed {size(sum(freed.values()))}: {', '.join(run.name for run in freed if freed[run]) or 'no run'}")
 

@@ -87,12 +87,15 @@ def test_without_an_answer_nothing_is_removed(contrast: Contrast, run: Run) -> N
     assert run.path.is_dir()
 
 
-def test_nobody_is_asked_about_a_run_that_cannot_be_removed(
+def test_a_run_in_progress_is_neither_removed_nor_pruned(
     contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live = msgspec.structs.replace(run.status(), state="running")
     monkeypatch.setattr(Run, "status", lambda self: live)
-    refused(contrast("runs", "rm", "simple", stdin=b"y\n"), 1, "run simple is in progress", "contrast stop simple")
+    for verb in ("rm", "prune"):
+        # Nobody is asked about it.
+        answer = contrast("runs", verb, "simple", stdin=b"y\n")
+        refused(answer, 1, "run simple is in progress", "contrast stop simple")
 
 
 def test_pruning_frees_space_and_keeps_the_model(contrast: Contrast, run: Run) -> None:
