@@ -141,6 +141,12 @@ def test_a_process_that_does_not_respond_is_told_of_by_watch_and_by_stop(contras
     assert answer.code == 0 and answer.err.count(f"mute is silent: the training process does not respond\n{hint}") == 1
 
 
+def test_of_a_run_that_was_killed_watch_names_what_it_said(contrast: Contrast, tmp_path: Path) -> None:
+    killed = recorded(tmp_path / "runs", "killed", "dead")
+    end = f"dead killed: the training process was killed (it said: {killed.log_path.relative_to(tmp_path)})\nhint: to"
+    assert (answer := contrast("watch", "dead")).code == 1 and end in answer.err
+
+
 def test_a_run_named_twice_is_removed_once(contrast: Contrast, runs_of_two: list[Run]) -> None:
     answer = contrast("runs", "rm", "simple", "simple", "--yes")
     assert (answer.code, answer.err.count("deleted")) == (0, 1)
