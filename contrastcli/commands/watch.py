@@ -57,7 +57,9 @@ def report(run: Run) -> int:
         if status.state == "stopped":
             narrate(f"to continue: contrast train --resume {run.word}")
         model = f" --model {run.word}" if run.is_elsewhere else ""
-        narrate(f'next: contrast query "a dog runs" "a puppy sprints"{model}')
+        # Before its first step it is the model that was given.
+        if status.step:
+            narrate(f'next: contrast query "a dog runs" "a puppy sprints"{model}')
     return status.code
 
 

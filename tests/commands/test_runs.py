@@ -121,6 +121,9 @@ def test_watching_an_ended_run_shows_it_and_ends_with_its_code(contrast: Contras
     answer = contrast("watch", "simple")
     assert (answer.code, answer.out) == (0, "") and "finished" in answer.err
     assert contrast("watch", "simple", "--json").out.encode() == run.events_path.read_bytes()
+    append(run, Done(step=0, status="stopped", code=0))
+    before_any_step = contrast("watch", "simple").err
+    assert "next: contrast query" in answer.err and "next:" not in before_any_step and "to continue" in before_any_step
 
 
 def test_stopping_a_run_that_has_ended_is_no_error(contrast: Contrast, run: Run) -> None:
