@@ -279,7 +279,8 @@ def _load(folder: Path, file: bytes | None) -> "tuple[FastTokenizer, int]":
     vocabulary = fast.get_vocab()
     # Without files transformers makes one, to which every word is unknown.
     if vocabulary.keys() <= {*slow.all_special_tokens, "▁"}:
-        raise DataError(f"{folder} has no tokenizer.json or vocab.txt", _AGAIN)
+        hint = f"add those of the model that it was made from, or {_AGAIN}"
+        raise DataError(f"{folder} has no tokenizer.json or vocab.txt", hint)
     return fast, max(vocabulary.values())
 
 

@@ -325,7 +325,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path} is not TOML: line {line} is not UTF-8", "save the file as UTF-8") from None
     except (ValueError, RecursionError) as error:
         what = f"{path} is not TOML: {error_text(error)}"
-        hint = "fix that line: a key stands once, text in quotes; contrast presets show starter prints an example"
+        hint = "fix that line: a key stands once, text in quotes, single ones for a path with \\"
+        hint += "; contrast presets show starter prints an example"
         raise UsageError(what, _as_toml(path) or hint) from None
 
 
