@@ -186,7 +186,8 @@ def hold_out(examples: Examples, share: float, seed: int, most: float = math.inf
     """The rows left for training, and those held out: at least `share` (0..1) of all, but of `most` anchors at most.
 
     All rows of one anchor, whatever its case and white space, go to the same side, chosen by its text and the seed
-    alone. Raises DataError if too little is left to train on.
+    alone. An anchor with more rows than the share stays in training, and the share is one of the others; where all
+    have more, it is one of the smallest. Raises DataError if too little is left to train on.
     """
     spellings, numbers = examples.views["anchor"].distinct()
     anchors, anchor_of = Texts.of(map(text_key, spellings)).distinct()
@@ -196,11 +197,14 @@ def hold_out(examples: Examples, share: float, seed: int, most: float = math.inf
     np.minimum.at(smallest, anchor_of, np.fromiter((int.from_bytes(digest) for digest in digests), np.uint64))
     order = np.argsort(smallest, kind="stable")
     sizes = np.bincount(numbers)[order]
-    rows_before = np.cumsum(sizes) - sizes
+    largest = max(int(share * len(examples)), sizes.min())
+    fits = sizes <= largest
+    rows = np.cumsum(sizes * fits)
     is_held = np.zeros(len(anchors), bool)
-    is_held[order] = (rows_before < share * len(examples)) & (np.arange(len(anchors)) < most)
+    is_held[order] = fits & (rows - sizes < share * rows[-1]) & (np.cumsum(fits) <= most)
     held = is_held[numbers]
     note = f"{held.sum():,} of {len(examples):,} rows were held out as dev data"
+    note += "" if fits.all() else f", of anchors with at most {largest:,}"
     if is_held.sum() == most:
         note += f" ({most:,} anchors at most)"
     rest = examples.take(~held, (note,))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from contrastcli.data import relevance
-from contrastcli.data.convert import adapt, join
+from contrastcli.data.convert import adapt, hold_out, join
 from contrastcli.data.dev_data import load_dev, named_pairs, resolve_dev
 from contrastcli.data.examples import Examples, ScoredPairs
 from contrastcli.data.relevance import Retrieval, from_rows
@@ -85,6 +85,18 @@ def test_what_is_held_out_depends_on_the_seed_and_not_on_the_order() -> None:
     held = [scored("split:10%", *words)[1] for words in [(rows, 1), (rows, 1), (turned, 1), (rows, 2)]]
     anchors = [set(dev.first) for dev in held if dev]
     assert anchors[0] == anchors[1] == anchors[2] != anchors[3]
+
+
+@pytest.mark.parametrize(("large", "small", "counts"), [(600, 400, {20}), (990, 2, {1}), (60, 0, {60})])
+def test_an_anchor_with_more_rows_than_the_share_stays_in_training(large: int, small: int, counts: set[int]) -> None:
+    """Of two such anchors without others the smaller is held out."""
+    anchors = ["hot"] * large + ["hotter"] * (large + 1) * (not small) + [f"a{n}" for n in range(small)]
+    views = texts(anchor=anchors, positive=[f"p{n}" for n in range(len(anchors))])
+    for seed in range(10):
+        rest, dev = hold_out(Examples("pairs", views, None, "x"), 0.05, seed)
+        assert len(dev) in counts and len(rest) == len(anchors) - len(dev)
+        assert [note for note in rest.notes if f"{len(dev):,} of {len(anchors):,} rows were held out" in note]
+        assert ("hot" in dev.views["anchor"]) == (not small)
 
 
 def test_held_out_scored_pairs_keep_their_scores() -> None:
