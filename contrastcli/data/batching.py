@@ -43,6 +43,12 @@ class Corpus:
         """The mean number of hard negatives of a row."""
         return self.texts_per_row - len(self.views.keys() & {"anchor", "positive"})
 
+    @property
+    def duplicates(self) -> float:
+        """The share of all pairs of rows that have one anchor, or one positive where those are more."""
+        counts = [np.bincount(texts) for view, texts in self.views.items() if view in ("anchor", "positive")]
+        return max(int(of @ (of - 1)) for of in counts) / max(1, len(self) * (len(self) - 1))
+
     def rows(self, rows: Indices) -> dict[str, list[str]]:
         """The texts of (N,) rows by view, "" for none."""
         return {view: [self.texts[i] if i >= 0 else "" for i in texts[rows]] for view, texts in self.views.items()}

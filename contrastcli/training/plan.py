@@ -49,9 +49,15 @@ class Plan:
 
     @property
     def negatives_per_anchor(self) -> int:
-        """Negatives that each anchor of a full batch is contrasted with, on average, before duplicates are masked."""
-        rows, objective = self.order.batch_size, self.config.objective
-        hard = round(rows * self.corpus.negatives_per_row)
+        """Negatives that each anchor of a full batch is contrasted with, on average.
+
+        Rows that share a text are none of each other, but for labelled and scored pairs, few of which are positive.
+        """
+        rows, corpus, objective = self.order.batch_size, self.corpus, self.config.objective
+        hard = round(rows * corpus.negatives_per_row)
+        all_positive = corpus.labels is None and corpus.scores is None
+        if all_positive and self.config.data.mask_duplicates and not self.config.spec.grouped:
+            rows = 1 + round((rows - 1) * (1 - corpus.duplicates))
         return self.config.spec.negatives(rows, hard) + objective.further_negatives(rows)
 
     def batches(self, start: int) -> Iterator[tuple[int, float, Indices]]:
@@ -142,7 +148,11 @@ def _notes(plan: Plan) -> Iterator[str]:
     if labels and classifies and len({*labels}) == 1:
         yield f"every row has the label {LABELS[labels[0]]}: a classification of the pairs learns nothing from it"
     if plan.config.spec.negatives is not no_negatives and not plan.negatives_per_anchor:
-        yield f"no anchor has a negative in a batch of {plan.order.batch_size}: give more, such as --batch-size 64"
+        size = plan.order.batch_size
+        shared = (
+            " on average, since most rows share a text: give others, or more at once" if size > 1 else ": give more"
+        )
+        yield f"no anchor has a negative in a batch of {size}{shared}, such as --batch-size {max(64, 4 * size)}"
 
 
 def _without_effect(plan: Plan) -> Iterator[str]:

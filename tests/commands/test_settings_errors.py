@@ -1,5 +1,6 @@
 """Bad settings are an error of two lines on stderr, with nothing on stdout and before there is a run."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -93,6 +94,22 @@ def test_several_sets_may_be_given_one_by_one(contrast: Contrast) -> None:
 def test_a_batch_of_one_row_without_a_negative_is_a_note(contrast: Contrast) -> None:
     answer = contrast(*train(*SENTENCES, "--batch-size", "1", "--dry-run"))
     assert answer.code == 0 and "no anchor has a negative in a batch of 1: give more" in answer.out
+
+
+@pytest.mark.parametrize("role", ["anchor", "positive"])
+def test_the_negatives_of_an_anchor_are_counted_without_rows_that_share_a_text(contrast: Contrast, role: str) -> None:
+    def counted(shared: int, *more: str) -> str:
+        rows = ({"anchor": f"a{n}", "positive": f"p{n}"} | ({role: "one"} if n < shared else {}) for n in range(100))
+        Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        words = ("--data", "rows.jsonl", "--dev", "none", "--batch-size", "11", *more)
+        return contrast(*train(*words, "--objective", "simcse", "--dry-run")).out
+
+    hint = "no anchor has a negative in a batch of 11 on average, since most rows share a text: give others"
+    assert ", 10 negatives per anchor" in counted(0)
+    # 50 · 49 of 100 · 99 pairs of rows share it.
+    assert ", 8 negatives per anchor" in (half := counted(50)) and hint not in half
+    assert ", 0 negatives per anchor" in (all_but_one := counted(99)) and hint in all_but_one
+    assert ", 10 negatives per anchor" in counted(99, "--set", "data.mask_duplicates=false")
 
 
 def test_rows_of_one_label_are_a_note_where_a_classification_learns_from_them(contrast: Contrast) -> None:
