@@ -107,7 +107,8 @@ def _contrastable(examples: Examples, remedies: Sequence[Remedy]) -> Examples:
     distinct = len(np.unique(row_hashes))
     if distinct < 2:
         kind = "sentence" if examples.form == "sentences" else "row"
-        what = f"{examples.source}: one {kind} only was read, and nothing to contrast it with"
+        which = f"{len(examples):,} equal {kind}s were" if len(examples) > 1 else f"one {kind} only was"
+        what = f"{examples.source}: {which} read, and nothing to contrast with"
         raise DataError(what, [*remedies, "give at least two different ones"])
     repeated = len(examples) - distinct
     notes = (f"{repeated:,} of {len(examples):,} rows repeat an earlier one",) if repeated else ()

@@ -116,11 +116,14 @@ def test_no_row_left_and_one_row_only_are_refused(tmp_path: Path) -> None:
     assert "entailment, contradiction" in caught.value.hint
     with pytest.raises(DataError, match="no row is left"):
         load_examples(Data(train=neutral), ("pairs",), ())
-    for rows in ([("a",)], [("a",), ("a",), (" a ",)]):
-        with pytest.raises(DataError, match="one sentence only was read"):
-            load(write(tmp_path / "o.tsv", "text", rows), "simcse")
-    with pytest.raises(DataError, match="one row only was read"):
-        load(write(tmp_path / "o.tsv", "anchor positive", [("a", "b")]), "simcse")
+    for times, of_texts, of_pairs in (
+        (1, "one sentence only was", "one row only was"),
+        (3, "3 equal sentences were", "3 equal rows were"),
+    ):
+        with pytest.raises(DataError, match=f"{of_texts} read, and nothing to contrast with"):
+            load(write(tmp_path / "o.tsv", "text", [("a",), (" a ",), ("a",)][:times]), "simcse")
+        with pytest.raises(DataError, match=f"{of_pairs} read, and nothing to contrast with"):
+            load(write(tmp_path / "o.tsv", "anchor positive", [("a", "b")] * times), "simcse")
 
 
 def test_a_fingerprint_changes_with_the_rows_alone(files: dict[str, str], tmp_path: Path) -> None:
