@@ -115,7 +115,7 @@ class Decoder:
                 return
             if len(raw) > longest:
                 what = f"{self.name}, line {number}: longer than {longest:,} bytes"
-                hint = "is it a text file? Put each sentence, or each object of a .jsonl, on a line"
+                hint = "put each sentence or row on a line, and many positives of one anchor in rows of their own"
                 raise DataError(what, _with_line_feeds(self.name) if b"\r" in raw else hint)
             text = self._decode(raw, number)
             if "\0" in text:

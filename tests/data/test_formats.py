@@ -145,6 +145,12 @@ BAD: dict[str, tuple[str, bytes, str, str]] = {
         r"awk 1 RS='\r' a.csv > a-lines.csv, and use a-lines.csv",
     ),
     "many lines of an old Mac": ("a.txt", b"one\r" * 250_001, "longer than", r"awk 1 RS='\r' a.txt > a-lines.txt"),
+    "a row of many positives": (
+        "a.jsonl",
+        b'{"query": "a", "pos": ["' + b'b", "' * 200_001 + b'"]}',
+        "line 1: longer than 1,000,000 bytes",
+        "many positives of one anchor in rows of their own",
+    ),
     "twice below sep=": ("a.csv", b"sep=;\na;a\n1;2\n", "line 2: the column 'a' occurs twice", "its own"),
     "parquet in gzip": ("a.parquet.gz", b"", "has an unknown format", ".parquet"),
     "STS-B cut off": ("a.csv", b"g\tf\ty\t1\t2.5\ta\tb\ng\tf\ty\t1\n", "line 2: 4 fields where STS-B has", "again"),
