@@ -16,6 +16,7 @@ import numpy as np
 from contrastcli.boundary import narrate, narrate_all
 from contrastcli.data.batching import Indices
 from contrastcli.data.dev_data import read_dev
+from contrastcli.data.downloads import counted
 from contrastcli.data.examples import Examples, are_lists, from_frame
 from contrastcli.data.findings import Finding, Keyed, contradicting, languages, leaks, near, repeated, same
 from contrastcli.data.formats import Frame
@@ -227,7 +228,8 @@ def _look(frame: Frame, columns: str, labels: str, source: str, dev: str) -> Ins
     """What can be seen without a model. Raises DataError and UsageError."""
     rows = from_frame(frame, columns, labels, source, blank="drop")
     seen_before = read_dev(dev, columns, labels, blank="drop", by_name=True).texts if dev else ()
-    words = {view: Lengths.of((len(text.split()) for text in texts if text), 0) for view, texts in rows.views.items()}
+    views = {view: counted("counting words", texts) for view, texts in rows.views.items()}
+    words = {view: Lengths.of((len(text.split()) for text in texts if text), 0) for view, texts in views.items()}
     seen, keyed = Inspection(frame, rows, {}, words, {}), Keyed.of(rows)
     has_texts = from_frame(frame, columns, labels, source, blank="drop", texts_only=True).row_numbers - 1
     seen.found["blank"] = [Finding(row) for row in np.setdiff1d(np.arange(len(frame)), has_texts).tolist()]

