@@ -161,7 +161,7 @@ def test_training_has_a_process_follow_it_and_notes_where_that_has_ended(
     run = tiny.run(place, train__max_steps=2, track__to="trackio")
     train(run)
     words = ["runs", "log", str(run.path.resolve()), "--to", "trackio", "--follow", str(run.log_path)]
-    assert [command[3:] for command in commands] == [words]
+    assert [command[len(process.CONTRAST) :] for command in commands] == [words]
     texts = [event.text for event in run.events() if isinstance(event, Note) and "trackio" in event.text]
     assert len(texts) == (not is_there) and all(text.endswith("contrast runs log one --to trackio") for text in texts)
     assert run.status().state == "finished"
