@@ -110,6 +110,8 @@ def measure(
         missing = dict.fromkeys(tasks, error)
     for task, read in readers.items():
         try:
+            if task in SuiteResult("", "", {}, {}).to_json() or task in ("pending", *(a.key for a in suite.averages)):
+                raise DataError(f"a set cannot be called '{task}'", "rename its folder")
             with _blaming(suite, f"cannot read {task}"):
                 data[task] = read()
         except DataError as error:
