@@ -24,6 +24,7 @@ from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
 from contrastcli.model.metrics import cosine
+from contrastcli.model.prompts import prompted_kinds
 from contrastcli.model.vectors import HEADERS, Stored, dequantise, fingerprint, quantise, write_parquet
 from contrastcli.settings.sections import Blank, Dtype, Kind, Precision
 from contrastcli.show import console
@@ -84,13 +85,15 @@ def encode_file(
 def _remarks(
     output: Path, number: int, parts: int, encoder: SentenceEncoder, kind: Kind | None, unit: str
 ) -> Iterator[str]:
-    """Notes on a file that is replaced, and on what changes nothing: a kind, a type of `unit` length."""
+    """Notes on a file that is replaced, prompts that are not read, and a kind or `unit` length that change nothing."""
     if output.exists():
         own = shlex.quote(str(output.with_stem(f"{output.stem}-{number}")))
         alone = f"will hold part {number}/{parts} alone; a file for each part: -o {own}"
         yield f"{output} {alone}" if parts > 1 else f"{output} is there, and will be replaced"
     if kind and not any(encoder.contract.prompts.values()):
         yield f"{encoder.name} has no prompts, and --as {kind} changes nothing"
+    if kind is None and (kinds := prompted_kinds(encoder.contract.prompt)):
+        yield f"{encoder.name} has prompts for {kinds}, and none is read: a corpus is --as document"
     if unit in ("int8", "binary"):
         yield f"--dtype {unit} keeps no length, and --normalize changes nothing"
 

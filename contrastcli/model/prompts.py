@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from contrastcli.errors import UsageError, Use
 from contrastcli.settings.sections import Kind
@@ -46,6 +46,12 @@ def _of_json(words: str) -> str:
         return ""
     by_role = {"anchor": ("anchor", *PROMPT_NAMES["query"]), "positive": ("positive", *PROMPT_NAMES["document"])}
     return ",".join(f"{role}={next((given[n] for n in names if n in given), '')}" for role, names in by_role.items())
+
+
+def prompted_kinds(prompt: Callable[[Kind | None], str]) -> str:
+    """The kinds of text, in words, whose prompt is another than that of texts of no kind; empty for none."""
+    kinds: dict[Kind, str] = {"query": "queries", "document": "documents"}
+    return " and ".join(names for kind, names in kinds.items() if prompt(kind) != prompt(None))
 
 
 def prompts_in_words(prompts: Mapping[str, str]) -> list[str]:

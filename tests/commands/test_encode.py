@@ -47,6 +47,10 @@ def test_a_kind_that_the_model_has_no_prompt_for_is_said_to_change_nothing(contr
     blank = under(load_encoder(Path("tiny/backbone")), prompts={"query": "", "document": ""})
     save_encoder(blank, Path("blank"))
     assert "changes nothing" in contrast(*words[:4], "--model", "blank", "--as", "query").err
+    save_encoder(under(blank, prompts=PROMPTS), Path("asking"))
+    note = "asking has prompts for queries and documents, and none is read: a corpus is --as document"
+    assert note in contrast(*words[:4], "--model", "asking").err
+    assert "none is read" not in contrast(*words).err + contrast(*words[:4], "--model", "asking", "--as", "query").err
 
 
 def test_how_near_vectors_are_is_said_of_texts_as_they_are_written(contrast: Contrast) -> None:
