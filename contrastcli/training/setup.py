@@ -25,6 +25,7 @@ from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, make_encoder
 from contrastcli.model.locate import resolve
 from contrastcli.model.pooling import Dense
+from contrastcli.model.prompts import prompted_kinds
 from contrastcli.objectives.functional import Result, Views, full_precision
 from contrastcli.objectives.matryoshka import Loss, at_sizes
 from contrastcli.objectives.rows import Rows
@@ -117,6 +118,8 @@ def _notes(plan: Plan, context: AuxiliaryContext, optimizer: Optimizer, *, is_ne
         yield from adapted(read_contract(folder), plan.config.model)[1]
         if share := trained_share(context.encoder.backbone):
             yield share
+        if plan.examples.form == "scored" and (kinds := prompted_kinds(context.encoder.contract.prompt)):
+            yield _of_scored(plan, kinds)
         if (rate := plan.config.train.head_lr) and all(group["peak_lr"] != rate for group in optimizer.param_groups):
             yield "without a head there is no effect of train.head_lr"
         if not plan.config.model.denoise and context.encoder.contract.pooling != "mask":
@@ -125,6 +128,14 @@ def _notes(plan: Plan, context: AuxiliaryContext, optimizer: Optimizer, *, is_ne
         yield f"model.max_length is {most}, the most that this backbone reads"
     if is_new and (text := _truncated(plan.corpus.texts, context)):
         yield text
+
+
+def _of_scored(plan: Plan, kinds: str) -> str:
+    """A note on scored pairs, which are as similar in either order: with which prompts they are read."""
+    if plan.config.model.prompts != "auto":
+        return f"dev pairs with scores are read without prompts for {kinds}, which these rows get"
+    typed = "--prompts anchor=query,positive=document"
+    return f"scored pairs are read without the model's prompts for {kinds}; with them: {typed}"
 
 
 def _truncated(texts: Texts, context: AuxiliaryContext) -> str:

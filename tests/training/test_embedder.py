@@ -90,6 +90,17 @@ def test_each_role_is_read_after_its_prompt(
         assert (contract.prompt("query"), contract.prompt("document")) == expected[:2]
 
 
+@pytest.mark.parametrize(
+    ("prompts", "said"),
+    [("auto", "scored pairs are read without"), ("anchor=query,positive=document", "dev pairs with scores are read")],
+)
+def test_of_scored_pairs_it_is_said_which_prompts_are_read(
+    embedder: Tiny, place: Path, prompts: str, said: str
+) -> None:
+    run = embedder.trained(place, "cosent", "scored", train__max_steps=1, model__prompts=prompts)
+    assert [note.text for note in told(run, Note) if note.text.startswith(said)]
+
+
 def test_a_text_in_two_roles_is_one_text(embedder: Tiny, tmp_path: Path) -> None:
     """What masks duplicates sees texts, and not what stands before them."""
     path = tmp_path / "pairs.tsv"
