@@ -22,7 +22,7 @@ from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import EventWriter
 from contrastcli.runs.events import Done, Note
 from contrastcli.runs.measured import Step
-from contrastcli.runs.process import hold
+from contrastcli.runs.process import CONTRAST, hold
 from contrastcli.training import process
 from support.command import COMMAND, Contrast, refused
 from support.kills import contents
@@ -161,7 +161,7 @@ def test_training_has_a_process_follow_it_and_notes_where_that_has_ended(
     run = tiny.run(place, train__max_steps=2, track__to="trackio")
     train(run)
     words = ["runs", "log", str(run.path.resolve()), "--to", "trackio", "--follow", str(run.log_path)]
-    assert [command[len(process.CONTRAST) :] for command in commands] == [words]
+    assert [command[len(CONTRAST) :] for command in commands] == [words]
     texts = [event.text for event in run.events() if isinstance(event, Note) and "trackio" in event.text]
     assert len(texts) == (not is_there) and all(text.endswith("contrast runs log one --to trackio") for text in texts)
     assert run.status().state == "finished"
