@@ -90,6 +90,11 @@ class Rule(NamedTuple):
     decide: Callable[[Facts, Chosen], tuple[Value, str] | None]
 
 
+def percent(share: float) -> str:
+    """A share of 0 to 1, of which a sample does not tell how small it is."""
+    return f"{100 * share:.1f} %" if share >= 0.001 else "under 0.1 %"
+
+
 def suggest(facts: Facts) -> list[Suggestion]:
     """A value for the setting of each rule that applies."""
     chosen: dict[str, Value] = {}
@@ -155,7 +160,7 @@ def _max_length(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
     if 2 * facts.p99 <= most:
         return 8 * ceil(facts.p99 / 8), f"{usual}, 99 % {facts.p99:,}, the longest {facts.longest:,}: few are cut"
     if facts.cut:
-        return 0, f"the model's own limit of {facts.limit:,}: {usual}; {100 * facts.cut:.1f} % have more"
+        return 0, f"the model's own limit of {facts.limit:,}: {usual}; {percent(facts.cut)} have more"
     return 0, f"the model's own limit of {facts.limit:,}: {usual}, the longest {facts.longest:,}"
 
 

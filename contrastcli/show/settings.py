@@ -14,7 +14,7 @@ from contrastcli.settings.objective import Spec
 from contrastcli.settings.presets import Preset
 from contrastcli.settings.sections import settings_of
 from contrastcli.settings.setting import Value, spell
-from contrastcli.settings.suggestions import Suggestion
+from contrastcli.settings.suggestions import Suggestion, percent
 from contrastcli.show.format import Fields, as_json, size, table
 
 _SHOWN_CHARACTERS = 300  # of a text shown
@@ -60,7 +60,7 @@ def planned(preview: Preview) -> Fields:
 
 
 def _lengths(lengths: Lengths) -> str:
-    longer = f"{100 * lengths.cut:.1f} % are longer than the {lengths.limit:,} that are read"
+    longer = f"{percent(lengths.cut)} are longer than the {lengths.limit:,} that are read"
     cut = longer if lengths.cut else "none is cut"
     return f"half have at most {lengths.p50:,} tokens, 95 % {lengths.p95:,}, the longest {lengths.longest:,}; {cut}"
 

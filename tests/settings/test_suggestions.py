@@ -56,6 +56,11 @@ def reason(facts: Facts, key: str) -> str:
     return next(one.reason for one in suggestions.suggest(facts) if one.key == key)
 
 
+@pytest.mark.parametrize(("cut", "words"), [(0.0005, "under 0.1 %"), (0.001, "0.1 %"), (0.256, "25.6 %")])
+def test_a_share_of_long_texts_is_no_more_exact_than_its_sample(cut: float, words: str) -> None:
+    assert reason(replace(PAIRS, cut=cut), "model.max_length").endswith(f"; {words} have more")
+
+
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [
