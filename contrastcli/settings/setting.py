@@ -79,6 +79,14 @@ def split_items(text: str) -> list[str]:
     return [*chain.from_iterable(csv.reader(io.StringIO(text, newline=""), skipinitialspace=True))]
 
 
+def _joined(value: object) -> object:
+    """A list of a file, or names and their values, as one text with commas between; other values as they are."""
+    if isinstance(value, dict):
+        return ",".join(f"{name}={one}" for name, one in value.items())
+    is_list = isinstance(value, list) and all(isinstance(item, str | int) for item in value)
+    return ",".join(map(str, cast(list[object], value))) if is_list else value
+
+
 def join_items(items: Iterable[str]) -> str:
     """The value of which `split_items` makes these items."""
     return ",".join('"{}"'.format(item.replace('"', '""')) if {*item} & {*',"\r\n'} else item for item in items)
@@ -167,9 +175,7 @@ class Setting:
 
     def check(self, value: object, source: str = "") -> Value:
         """The value with its right type. Raises UsageError, with the setting and the source of the value."""
-        takes_list = self.kind is str and not self.choices
-        if takes_list and isinstance(value, list) and all(isinstance(item, str | int) for item in value):
-            value = ",".join(map(str, value))
+        value = _joined(value) if self.kind is str and not self.choices else value
         with suppress(msgspec.ValidationError, UnicodeError):
             checked = cast(Value, msgspec.convert(value, self.type))
             if "\0" not in str(checked) and (not self.choices or checked in self.choices):

@@ -72,6 +72,13 @@ def test_roles_and_what_may_be_resumed() -> None:
     assert data == counts | dev | {"model.backbone", "objective.teachers", "objective.guide"}
 
 
+def test_a_list_or_a_table_of_a_file_is_what_is_typed_with_commas() -> None:
+    assert SETTINGS["data.train"].check(["a.csv", "b.csv"]) == "a.csv,b.csv"
+    prompts = {"anchor": "query: ", "positive": "passage: "}
+    assert SETTINGS["model.prompts"].check(prompts) == "anchor=query: ,positive=passage: "
+    assert SETTINGS["data.train"].check({"a.csv": 2, "b.csv": 1}) == "a.csv=2,b.csv=1"
+
+
 def test_choices_may_be_the_names_of_a_table_that_grows() -> None:
     colour = describe("train", Example)["colour"]
     with pytest.raises(UsageError, match=r"^train.colour is 'blue'"):
