@@ -70,7 +70,8 @@ def read_bytes(path: Path, most: int = 1 << 28) -> bytes:
     check_regular(path)
     try:
         with open(path, "rb") as file:
-            data = file.read(most + 1)
+            # That much is allocated first, and a file of some systems says that it is empty.
+            data = file.read(min(os.fstat(file.fileno()).st_size or most, most) + 1)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error_text(error)}", "check the path and its permissions") from None
     if len(data) > most:

@@ -73,8 +73,8 @@ def hold(run: Run) -> Iterator[Writer]:
 
 
 def _beat(run: Run, writer: Writer) -> None:
-    # A shared disk that fails for a moment is no reason to stop.
-    with contextlib.suppress(OSError):
+    # A shared disk that fails, or memory that runs out, for a moment is no reason to stop.
+    with contextlib.suppress(OSError, MemoryError):
         os.utime(run.alive_path)
         if writer.step and _is_own(run, writer):
             # In place and never shorter, so that readers find it whole, and a full disk has room for it.
