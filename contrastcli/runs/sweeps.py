@@ -124,9 +124,7 @@ def parse(assignments: Sequence[str], typed: Layer) -> dict[str, tuple[Value, ..
             raise UsageError(f"--grid {assignment} is not a list", f"write --grid {key}={listed}", key=key)
         if setting.kind is float and (ends := _ENDS.fullmatch(values)):
             some = ",".join(ends.groups())
-            raise UsageError(
-                f"--grid {assignment} has no step", f"write --grid {key}={some}, or FIRST:LAST:STEP", key=key
-            )
+            raise UsageError(f"--grid {assignment} has no step", f"write --grid {key}={some}", key=key)
         grid[key] = *grid.get(key, ()), *(setting.parse(value.strip(), f"--grid {key}") for value in values.split(","))
     return grid
 
