@@ -351,6 +351,10 @@ def _as_toml(path: Path) -> str:
 
 def table_layer(tables: Mapping[str, Any], label: str) -> Layer:
     """The settings of a file's sections. Raises UsageError for a value outside a section."""
+    for name, table in tables.items():
+        if name == "preset" or (isinstance(table, dict) and "base" in table):
+            what = "'preset' is called base in a file" if name == "preset" else f"base stands in [{name}]"
+            raise UsageError(f"{label}: {what}", 'write base = "…" on the first line, above the sections')
     written = tables.get("format")
     others = {name: table for name, table in tables.items() if name != "format" or not isinstance(table, int)}
     if loose := [name for name, table in others.items() if not isinstance(table, dict)]:
