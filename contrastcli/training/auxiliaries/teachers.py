@@ -11,6 +11,7 @@ from torch import Tensor
 
 from contrastcli.data.batching import Indices
 from contrastcli.errors import UsageError, nearest
+from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import resolve
 from contrastcli.model.vectors import cached_vectors
@@ -65,6 +66,10 @@ def _read_teacher(word: str, setting: str) -> Teacher:
     return Teacher(name, weight, pooling)
 
 
+def _load(teacher: Teacher) -> SentenceEncoder:
+    return load_encoder(resolve(teacher.name).folder(), teacher.pooling)
+
+
 def with_paths(words: str, setting: str, path: Callable[[str], str]) -> str:
     """A list of teachers with what a function makes of each name. Raises UsageError."""
     teachers = read_teachers(words, setting)
@@ -91,7 +96,7 @@ class Teachers(Auxiliary):
         """
         self.vectors = []
         for teacher in self.teachers:
-            encoder = load_encoder(resolve(teacher.name).folder(), teacher.pooling).to(context.encoder.device)
+            encoder = _load(teacher).to(context.encoder.device)
             advance = partial(context.session.loading, "encoding by a teacher")
             self.vectors.append(cached_vectors(encoder, context.inputs.read.all_texts, advance))
 
@@ -124,12 +129,12 @@ class Targets(Teachers):
     """
 
     def load(self, context: AuxiliaryContext) -> None:
-        """Raises UsageError where the student is wider."""
-        super().load(context)
-        width, given = context.encoder.width, sum(vectors.shape[1] for vectors in self.vectors)
+        """Raises UsageError where the student is wider, before any text is encoded."""
+        width, given = context.encoder.width, sum(_load(teacher).width for teacher in self.teachers)
         if given < width:
             what = f"the teacher's embeddings have {given} numbers, and the student's {width}"
             raise UsageError(what, "name a wider teacher, or distil its scores: contrast mine --score-with")
+        super().load(context)
         if given > width:
             count = len(context.inputs.read.all_texts)
             some = np.arange(0, count, -(-count // _MOST_PROJECTED))
