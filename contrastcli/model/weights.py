@@ -5,6 +5,7 @@ import shlex
 import warnings
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from zipfile import is_zipfile
 
 import msgspec
@@ -110,8 +111,9 @@ def config_file(folder: Path) -> Path:
 
 def no_model(folder: Path) -> DataError:
     """The error of a folder without config.json."""
-    if (folder / "adapter_config.json").is_file():
-        remedy = "merge it into its base: merge_and_unload, then save_pretrained, of peft"
+    if written := read_json(folder / "adapter_config.json", dict[str, Any]):
+        base = written.get("base_model_name_or_path") or "its base"
+        remedy = f"merge it into {base}: merge_and_unload of peft, then save_pretrained, of that model's tokenizer too"
         return DataError(f"{folder} is an adapter that other software has trained", remedy)
     models = sorted(folder.glob("*/tokenizer_config.json"), key=lambda file: file.stat().st_mtime)
     hint = f"did you mean {models[-1].parent}?" if models else "give a folder with a model, or a name on the hub"

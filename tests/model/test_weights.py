@@ -126,3 +126,10 @@ def test_a_model_without_safetensors_is_downloaded_with_its_pickle_and_a_note_sa
     train(run)
     notes = [event.text for event in told(run, Note)]
     assert "the weights of owner/pickled are read from its pytorch_model.bin, as tensors only" in notes[0]
+
+
+def test_of_an_adapter_of_other_software_its_base_is_named(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "intfloat/e5-base"}')
+    with pytest.raises(DataError, match="is an adapter that other software has trained") as caught:
+        load_encoder(tmp_path)
+    assert "merge it into intfloat/e5-base: merge_and_unload" in caught.value.hint
