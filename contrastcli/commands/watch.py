@@ -51,7 +51,7 @@ def report(run: Run) -> int:
     if not status.ended:
         narrate(f"{run.name} is still training: contrast watch {run.word}")
     elif status.code and status.message:
-        said = f" (it said: {run.log_path})" if status.state == "killed" and run.log_path.is_file() else ""
+        said = f" (see {run.log_path})" if status.state == "killed" and run.log_path.is_file() else ""
         narrate(f"{run.name} {status.state}: {status.message}{said}\nhint: {status.hint}")
     else:
         if status.state == "stopped":

@@ -146,7 +146,7 @@ def test_a_process_that_does_not_respond_is_told_of_by_watch_and_by_stop(contras
 
 def test_of_a_run_that_was_killed_watch_names_what_it_said(contrast: Contrast, tmp_path: Path) -> None:
     killed = recorded(tmp_path / "runs", "killed", "dead")
-    end = f"dead killed: the training process was killed (it said: {killed.log_path.relative_to(tmp_path)})\nhint: to"
+    end = f"dead killed: the training process was killed (see {killed.log_path.relative_to(tmp_path)})\nhint: to"
     assert (answer := contrast("watch", "dead")).code == 1 and end in answer.err
 
 
