@@ -66,6 +66,8 @@ _NO_TEXT: Mapping[bytes, tuple[str, str]] = {
     b"\x28\xb5\x2f\xfd": ("compressed by zstd", "unpack it: zstd -d FILE"),
     b"ARRO": ("a file of Arrow", f"python -c 'import pandas, sys; pandas.read_feather{_TO_PARQUET}"),
     b"\xff" * 4: ("a stream of Arrow", f"python -c 'import datasets, sys; datasets.Dataset.from_file{_TO_PARQUET}"),
+    b"%PDF": ("a PDF", "take its text: pdftotext FILE, and put each sentence or passage on a line"),
+    b"<!DO": ("a page of HTML", "download the file that the page shows, or put its sentences on lines of a .txt"),
     b"SQLi": ("a database of SQLite", "sqlite3 -csv -header FILE 'select * from TABLE' > rows.csv"),
 }
 """What a file is, and the remedy, by its first bytes, whatever its name says."""

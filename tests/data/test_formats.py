@@ -130,6 +130,8 @@ BAD: dict[str, tuple[str, bytes, str, str]] = {
     "a workbook with another name": ("a.csv", b"PK\3\4\x14\0", "is a workbook or another zip", "save it as .csv"),
     "a parquet with another name": ("a.csv", b"PAR1\x15\x04", "is a parquet file", "mv a.csv a.csv.parquet"),
     "an old workbook with another name": ("a.txt", b"\xd0\xcf\x11\xe0\xa1", "is a workbook", "save it as .csv"),
+    "a PDF with another name": ("a.txt", b"%PDF-1.7\n", "is a PDF", "pdftotext a.txt"),
+    "a page of HTML": ("a.csv", b"<!DOCTYPE html>\n", "is a page of HTML", "download the file"),
     "another compression": ("a.csv.xz", b"\xfd7zXZ\0", "is compressed by xz", "unpack it: xz -dk a.csv.xz"),
     "a database": ("a b.db", b"SQLite format 3\0", "is a database", "sqlite3 -csv -header 'a b.db' 'select * from"),
     "compressed Cyrillic": (
