@@ -19,7 +19,7 @@ from contrastcli.files import writing_to
 from contrastcli.model.adapters import add_lora, freeze, trained_share
 from contrastcli.model.backbone import BertBackbone
 from contrastcli.model.bert.graphs import Graphs
-from contrastcli.model.contract import Contract, adapted, read_contract
+from contrastcli.model.contract import CLASSIFIER, Contract, adapted, read_contract
 from contrastcli.model.devices import choose_precision, default_budget, is_out_of_memory
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, make_encoder
@@ -114,6 +114,8 @@ def _notes(plan: Plan, context: AuxiliaryContext, optimizer: Optimizer, *, is_ne
     """What a run says of its models and of texts that are cut."""
     if is_new:
         yield from filter(None, (resolve(model).origin() for model in plan.models))
+        others = (name for name in plan.models[1:] if read_contract(resolve(name).folder()).is_classifier)
+        yield from map(CLASSIFIER.format, others)
         folder = resolve(plan.config.model.backbone).folder()
         yield from adapted(read_contract(folder), plan.config.model)[1]
         if share := trained_share(context.encoder.backbone):

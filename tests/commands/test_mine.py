@@ -284,6 +284,9 @@ def test_a_classifier_taken_for_an_embedder_is_said_and_what_is_trained_from_it_
     words = ("--backbone", "cross", "--data", PAIRS, "--dev", "none", "--max-steps", "1", "--batch-size", "8")
     trained = contrast("train", *words, "--name", "one", "--no-ui")
     assert trained.code == 0 and "the backbone is a classifier" in trained.err
+    taught_by = ("--objective", "embed", "--teachers", "cross", "--data", "tiny/sentences.jsonl", *words[4:])
+    assert "cross is a classifier" in contrast("train", "--backbone", "tiny/backbone", *taught_by, "--no-ui").err
+    assert "note: cross is a classifier" in contrast("export", "cross", "whole").err
     saved = Path(contrast("export", "one", "out").out.strip())
     assert json.loads((saved / "config.json").read_text())["architectures"] == ["BertModel"]
     assert contrast("mine", PAIRS, "-o", "t.csv", *MODEL, *EASY, "-n", "1", "--score-with", "one").code == 0

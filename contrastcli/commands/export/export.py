@@ -18,6 +18,7 @@ from contrastcli.commands.export.formats import FORMATS, IF_A_LIBRARY_FAILS, che
 from contrastcli.data.tokens import TOKENIZER_FILES
 from contrastcli.errors import Remedy, RunError, UsageError, Use, failing_as
 from contrastcli.files import draft_of, flush_tree, fsync_dir, make_folder, writing_to
+from contrastcli.model.contract import CLASSIFIER
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import ModelRef
@@ -60,6 +61,8 @@ def export_model(
     folder = model.folder()
     encoder = load_encoder(folder, merge=not adapter).eval()
     encoder.name = model.run.name if model.run else Path(model.name).resolve().name
+    if encoder.contract.is_classifier:
+        narrate(f"note: {CLASSIFIER.format(encoder.name)}")
     merges = kind != "sentence-transformers"
     if adapter and (merges or not encoder.backbone.adapter):
         what = f"the format {kind} merges adapters" if merges else f"{model.name} has no adapter of its own"
