@@ -18,6 +18,7 @@ runs/                               --runs-dir, else CONTRAST_RUNS, else ./runs
 """
 
 import contextlib
+import errno
 import os
 import re
 import shlex
@@ -33,7 +34,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from contrastcli.errors import ContrastError, DataError, InUse, RunError, UsageError, nearest
-from contrastcli.files import atomic_write, draft_of, fsync_dir, locked, make_folder, read_json, writing_to
+from contrastcli.files import atomic_write, draft_of, fsync_dir, locked, read_json, writing_to
 from contrastcli.runs import event_file
 from contrastcli.runs.event import Count, Event
 from contrastcli.runs.event_file import read_from_end
@@ -383,11 +384,15 @@ def remove(run: Run) -> None:
     # A silent process may still hold the lock.
     with run.locked():
         pass
-    # Its files may be the user's where the folder that has it is not.
-    make_folder(run.path.parent)
     # A kill in between leaves a run that has ended and names no checkpoint that is gone, to be deleted again.
     last = (run.events_path, run.config_path)
     with writing_to(run.path):
+        # Its files may be the user's where its folder is not. One that is not empty stays, and is refused before.
+        try:
+            run.path.rmdir()
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY:
+                raise
         run.checkpoints_path.unlink(missing_ok=True)
         for folder in run.full_checkpoints():
             (folder / POSITION).unlink(missing_ok=True)

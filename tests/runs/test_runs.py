@@ -127,11 +127,16 @@ def test_a_run_in_progress_is_not_removed(run: Run) -> None:
     assert run.config_path.exists()
 
 
-def test_a_run_in_a_folder_of_others_is_not_emptied(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM], ids=["closed", "sticky"])
+def test_a_run_in_a_folder_of_others_is_not_emptied(run: Run, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     os.utime(run.config_path, (0, 0))
     before = {*run.path.rglob("*")}
-    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK or Path(path) != run.path.parent)
-    with pytest.raises(RunError, match="Permission denied"):
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(os, "rmdir", refuse)
+    with pytest.raises(RunError, match=os.strerror(number)):
         remove(run)
     assert before <= {*run.path.rglob("*")}
 
