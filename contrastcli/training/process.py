@@ -101,14 +101,19 @@ def reporting(run: Run) -> Iterator[None]:
     """Before `supervise`, in a process that was launched for a run: an error is the run's last event."""
     try:
         yield
-    # A process that trains there by now has the lock.
     except BaseException as error:
+        end = error
+        # A process that trains there by now has the lock.
         with suppress(ContrastError), run.locked():
             if this_process().same_as(read_writer(run.alive_path)):
-                with suppress(type(error)), _Record(run, run.config(), lambda event: None).ending(_Interrupts()):
-                    raise error
+                record = _Record(run, run.config(), lambda event: None)
+                try:
+                    with record.ending(_Interrupts()):
+                        raise
+                except BaseException as recorded:
+                    end = recorded
                 run.alive_path.unlink()
-        raise
+        raise end from end.__cause__
 
 
 def _merge(run: Run, config: Config) -> str:
@@ -248,8 +253,9 @@ class _Record:
             status = next((status for kind, status in by_kind.items() if isinstance(error, kind)), "failed")
             with suppress(RunError):  # a full disk
                 self._write(Done(step=self._step, status=status, code=end.code, message=end.what, hint=end.hint))
-            if lost or isinstance(error, KeyboardInterrupt | NoRoom):
-                raise end from None
+            # What is printed is what is recorded.
+            if end is not error:
+                raise end from error
             raise
         finally:
             self._file.close()

@@ -236,10 +236,12 @@ def test_an_unexpected_error_is_recorded_and_raised(tiny: Tiny, place: Path, mon
 
     monkeypatch.setattr(angles, "measure", broken)
     run = tiny.run(place)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ContrastError) as raised:
         train(run)
-    done = told(run, Done)[-1]
+    done, error = told(run, Done)[-1], raised.value
     assert (done.status, done.code, done.message) == ("failed", 1, "ZeroDivisionError: division by zero")
+    assert (error.code, error.what, error.hint) == (done.code, done.message, done.hint)
+    assert isinstance(error.__cause__, ZeroDivisionError)
     assert run.status().state == "failed"
 
 
