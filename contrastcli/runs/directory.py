@@ -278,8 +278,9 @@ def check_free(run: Run) -> None:
         acts = {"watch": "watch", "stop": "stop"} if live else {"continue": "train --resume", "remove": "runs rm"}
         hints = (f"{act} it: contrast {command} {run.word}" for act, command in acts.items())
         raise RunError(f"{run.path} exists{', and is in progress' * live}", [other, *hints])
-    if run.path.is_file() or any(run.path.glob("*")):
-        raise RunError(f"{run.path} exists and is no run", [other, _discard_other(run.path)])
+    with writing_to(run.path):
+        if run.path.is_file() or any(run.path.glob("*")):
+            raise RunError(f"{run.path} exists and is no run", [other, _discard_other(run.path)])
 
 
 def _discard_other(path: Path) -> str:

@@ -330,6 +330,9 @@ def test_a_requeued_command_names_one_run_exactly(contrast: Contrast) -> None:
         refused(contrast(*train(*LABELLED, "--resume-or-start", name)), 2, f"a run cannot be named '{name}'")
     refused(contrast(*train(*LABELLED, "--name", "my run")), 2, "a run cannot be named 'my run'", "but no blanks")
     assert not Path("runs").exists()
+    Path("runs").mkdir()
+    too_long = contrast(*train(*LABELLED, "--name", 130 * "ä", "--dry-run"))
+    refused(too_long, 1, "name too long", "choose a shorter name")
 
 
 def test_a_dry_run_refuses_a_backbone_that_is_no_model_and_says_which_is_missing(contrast: Contrast) -> None:
