@@ -301,7 +301,7 @@ def run_name(name: str | None, config: Config, directory: Path, title: str = "")
     Raises UsageError for a bad name.
     """
     if name is not None:
-        if name in ("last", "starter") or not re.fullmatch(r"\w[\w.,=+@-]*", name):
+        if name in ("last", "starter") or not re.fullmatch(r"\w[\w\u0300-\u036f.,=+@-]*", name):
             taken = "'last' means the newest run, and 'starter' the model that comes with contrast"
             hint = f"use letters, digits and . _ - = + , @ but no blanks, and begin with a letter or digit; {taken}"
             raise UsageError(f"a run cannot be named '{name}'", hint)
