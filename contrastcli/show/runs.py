@@ -64,6 +64,7 @@ def run_details(run: Run, to_json: bool) -> str:
     facts = [
         ("run", str(run.path)),
         ("state", status.state + (f": {status.message}" if status.message else "")),
+        *([("log", str(run.log_path))] if status.state == "killed" and run.log_path.is_file() else []),
         ("step", f"{status.step:,} of {status.steps:,}" if status.steps else None),
         ("note", run.note() or None),
         ("loss", fixed(status.loss, 4)),

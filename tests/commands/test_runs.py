@@ -144,10 +144,12 @@ def test_a_process_that_does_not_respond_is_told_of_by_watch_and_by_stop(contras
     assert answer.code == 0 and answer.err.count(f"mute is silent: the training process does not respond\n{hint}") == 1
 
 
-def test_of_a_run_that_was_killed_watch_names_what_it_said(contrast: Contrast, tmp_path: Path) -> None:
+def test_of_a_run_that_was_killed_it_is_said_where_its_words_are(contrast: Contrast, tmp_path: Path) -> None:
     killed = recorded(tmp_path / "runs", "killed", "dead")
-    end = f"dead killed: the training process was killed (see {killed.log_path.relative_to(tmp_path)})\nhint: to"
+    log = killed.log_path.relative_to(tmp_path)
+    end = f"dead killed: the training process was killed (see {log})\nhint: to"
     assert (answer := contrast("watch", "dead")).code == 1 and end in answer.err
+    assert re.search(rf"^log +{log}$", contrast("runs", "show", "dead").out, re.MULTILINE)
 
 
 def test_a_run_named_twice_is_removed_once(contrast: Contrast, runs_of_two: list[Run]) -> None:
