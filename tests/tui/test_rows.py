@@ -84,6 +84,19 @@ async def test_a_kind_is_kept_by_one_key_and_rows_by_another_and_what_remains_be
         assert isinstance(screen, SetupScreen) and screen.draft.typed["data.train"] == "rows-clean.csv"
 
 
+async def test_a_file_that_is_there_is_replaced_only_when_asked() -> None:
+    Path("rows-clean.csv").write_text("mine\n")
+    async with inspecting() as (pilot, rows):
+        await press(pilot, "w", "enter", shows="rows-clean.csv is there. Replace it?")
+        await pilot.press("escape")
+        await until(pilot, lambda: pilot.app.screen is rows)
+        assert Path("rows-clean.csv").read_text() == "mine\n"
+        await press(pilot, "w", "enter", shows="Replace it?")
+        await pilot.press("r")
+        await until(pilot, lambda: isinstance(pilot.app.screen, SetupScreen))
+    assert remaining()
+
+
 async def test_what_was_marked_is_not_forgotten_unasked() -> None:
     async with inspecting() as (pilot, rows):
         await press(pilot, "space", "escape", shows="Leave? What was marked is forgotten")
@@ -97,15 +110,16 @@ async def test_what_was_marked_is_not_forgotten_unasked() -> None:
 async def test_a_file_that_is_left_while_it_is_written_is_said_and_the_backbone_is_not_asked_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with inspecting() as (pilot, _):
+    async with inspecting() as (pilot, rows):
         commands = answer_commands(monkeypatch, Finished(""))
         commands.held.clear()
         await press(pilot, "w", shows="to which new file?")
         await pilot.press("enter")
         await until(pilot, lambda: commands.calls)
-        await pilot.press("b")
+        # Neither is another file.
+        await pilot.press("b", "w")
         await pilot.pause()
-        assert len(commands.calls) == 1
+        assert len(commands.calls) == 1 and pilot.app.screen is rows
         await press(pilot, "escape", shows="rows-clean.csv was not written")
         assert isinstance(pilot.app.screen, SetupScreen)
 

@@ -149,12 +149,14 @@ class Rows(ModalScreen[str]):
 
     @work
     async def action_write(self) -> None:
-        """Write what remains, and leave."""
+        """Write what remains, and leave; asks before it replaces a file."""
+        if self._written:
+            return
         path = Path(self._source)
         suffix = path.suffix if path.suffix in (".csv", ".tsv", ".jsonl", ".parquet") else ".jsonl"
         question = "Write the rows that remain to which new file?"
         output = await self.app.push_screen_wait(Prompt(question, f"{path.stem or 'rows'}-clean{suffix}"))
-        if not output:
+        if not output or not await self._may_replace(output):
             return
         chosen: list[str] = []
         for flag, out in (("--drop", True), ("--keep", False)):
@@ -167,6 +169,10 @@ class Rows(ModalScreen[str]):
             self._status.update(done.error)
         else:
             self.dismiss(output)
+
+    async def _may_replace(self, output: str) -> bool:
+        question = Question(f"{output} is there. Replace it?", {"r": "replace"})
+        return not Path(output).expanduser().exists() or await self.app.push_screen_wait(question) == "r"
 
 
 def _lines(found: Found, row: Odd) -> Iterator[Content]:
