@@ -38,6 +38,10 @@ class Question(ModalScreen[str]):
         self._question, self._answers = question, answers
         self.answers_from = 0.0
 
+    def on_mount(self) -> None:
+        # They would lie on the answers.
+        self.app.clear_notifications()
+
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog"):
             yield PlainText(self._question, classes="question")

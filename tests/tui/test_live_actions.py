@@ -82,6 +82,15 @@ async def test_alerts_silence_and_the_end_ring_once_each(tmp_path: Path, rung: l
     assert "does not respond" in rung[3] and "finished" in rung[5]
 
 
+async def test_a_notice_does_not_lie_on_the_answers_to_a_question(tmp_path: Path) -> None:
+    async with show(opened(recorded(tmp_path, "running")), size=NARROW) as page:
+        await until(page, lambda: says(page, "● running"))
+        page.app.notify("\n".join(["what it says"] * 12), timeout=100)
+        await until(page, lambda: says(page, "what it says"))
+        await page.press("s")
+        await until(page, lambda: says(page, "k keep running"))
+
+
 def test_a_run_that_fails_without_a_word_calls_for_attention(tmp_path: Path) -> None:
     run = recorded(tmp_path, "running")
     before = poll(run, Digest(), None)
