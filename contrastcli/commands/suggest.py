@@ -31,7 +31,7 @@ from contrastcli.errors import (
 from contrastcli.model.adapters import base_folder
 from contrastcli.model.backbone import read_config
 from contrastcli.model.contract import read_contract
-from contrastcli.model.devices import choose_device, is_out_of_memory
+from contrastcli.model.devices import choose_device
 from contrastcli.model.locate import ModelRef, cached_names, resolve
 from contrastcli.model.weights import count_parameters
 from contrastcli.runs.event import Event
@@ -179,10 +179,6 @@ def _try(config: Config) -> Trial:
     except ContrastError as error:
         hint = "lower --lr" if isinstance(error, DivergedError) else error.hint
         return structs.replace(trial, error=error.what, hint=hint)
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
-        return structs.replace(trial, error="memory ran out", hint="give a smaller --backbone")
 
 
 def _measured(trial: Trial, plan: Plan, steps: list[Step]) -> Trial:

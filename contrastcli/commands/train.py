@@ -344,7 +344,14 @@ def _train_here(run: Run, plan: Plan, json: bool, after: Run | None) -> int:
 def train_briefly(plan: Plan, watch: Callable[[Event], None]) -> None:
     """Train as planned, in a folder that is gone afterwards. Raises KeyboardInterrupt where Ctrl-C ends it."""
     with tempfile.TemporaryDirectory() as place:
-        done = supervise(create(plan.config, Path(place), "trial"), plan, watch, world())
+        try:
+            done = supervise(create(plan.config, Path(place), "trial"), plan, watch, world())
+        except ContrastError as end:
+            if type(end) is not ContrastError or (error := end.__cause__) is None:
+                raise
+            # The run's words for it are to resume the run; a chain that comes back to itself has no end.
+            end.__cause__ = None
+            raise error from None
     # Training takes Ctrl-C for a request to save and stop.
     if done.status == "stopped":
         raise KeyboardInterrupt

@@ -152,6 +152,15 @@ def test_the_command_is_printed_although_the_trial_fails(
     assert "Traceback" not in answer.err and planned(contrast, command(answer))["steps"] > 0
 
 
+def test_a_fault_in_the_trial_is_not_to_be_resumed(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise ValueError("a fault")
+
+    monkeypatch.setattr(Trainer, "update", fail)
+    answer = contrast(*PAIRS)
+    assert answer.code == 1 and answer.err.endswith("error: ValueError: a fault\nhint: contrast --debug shows where\n")
+
+
 def test_ctrl_c_ends_the_trial_alone(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
     update = Trainer.update
 
