@@ -44,10 +44,13 @@ def check_settings(path: Path, config: Config) -> None:
 
 def check_rows(path: Path, plan: Plan) -> None:
     """Raises DataError if a run, whose environment is recorded there, began with other rows of any of its sets."""
-    known, dev = Environment.read(path).data, {"dev_fingerprint": plan.dev, "general_fingerprint": plan.general}
-    for key, rows in {"fingerprint": plan.examples, **dev}.items():
-        if rows and known.get(key) not in (None, rows.fingerprint):
-            raise _changed(path, plan.config, f"the rows of {rows.source} are not those that the run began with")
+    known = Environment.read(path).data
+    evaluated = {"dev_fingerprint": plan.dev, "general_fingerprint": plan.general}
+    # What is read comes first: other dev data leave other rows to train on.
+    for key, rows in {"read_fingerprint": plan.read, **evaluated, "fingerprint": plan.examples}.items():
+        if rows and known.get(key, rows.fingerprint) != rows.fingerprint:
+            what = f"the rows of {rows.source} are not those that the run began with"
+            raise _changed(path, plan.config, what if known[key] else f"the run began without {rows.source}")
 
 
 def check_teachers(path: Path, plan: Plan) -> dict[str, list[_Model]]:

@@ -211,6 +211,11 @@ def test_data_that_have_moved_are_named_for_a_resume_and_must_be_the_same(
     refused(contrast(*resume, "--dev", "starter"), 3, "the rows of starter are not those that the run began with")
     assert contrast(*resume, "--dev", f"{place}/dev.jsonl").code == 0
     assert Run(place / "runs/one").status().step == 3
+    others = {"one": "two", "dev.jsonl": "starter", "labelled.jsonl": f"{place}/labelled.jsonl"}
+    assert contrast(*(others.get(word, word) for word in words), "--general", "auto").code == 0
+    general = ("--general", f"{place}/dev.jsonl")
+    answer = contrast("train", "--resume", "two", "--max-steps", "3", *general, "--no-ui")
+    failed(answer, 3, f"the run began without {place}/dev.jsonl")
 
 
 def test_a_dry_run_of_a_resume_says_what_the_resume_would(contrast: Contrast, run: Run) -> None:
