@@ -19,6 +19,7 @@ from contrastcli.runs.events import Done, Note, Progress, Queued, decode, encode
 from contrastcli.runs.measured import Probed, Step
 from contrastcli.runs.status import Writer
 from contrastcli.show.axes import number
+from contrastcli.show.chart import text
 from contrastcli.tui.history import feed
 from contrastcli.tui.history.feed import Feed
 from contrastcli.tui.history.history import LOG_LINES, SAMPLES, History
@@ -338,6 +339,14 @@ def test_the_columns_of_the_waterfall_have_the_batches_of_their_steps() -> None:
 def test_a_batch_with_half_a_histogram_is_none_to_draw(kind: str) -> None:
     history = taken(started(ME), msgspec.structs.replace(angles(10), **{kind: []}))
     assert all(panels.histogram(LiveView(history, one_batch=one), 76).empty for one in (True, False))
+
+
+def test_small_values_of_many_curves_stay_in_a_narrow_legend() -> None:
+    parts = {"contrast": 0.003034, "loss@64": 0.00049, "loss@128": 0.002615}
+    history = taken(started(ME), msgspec.structs.replace(stepped(20), loss=0.006132, parts=parts))
+    legend = text(panels.loss(LiveView(history), 36), 36, 9)
+    for reading in ("loss 0.006", "contrast 0.003", "loss@64 0.0005", "loss@128 0.003"):
+        assert reading in legend
 
 
 def test_the_first_value_of_a_range_is_that_at_its_begin_or_after_it() -> None:

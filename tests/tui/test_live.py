@@ -433,7 +433,7 @@ async def test_the_end_says_whether_it_is_better_and_what_it_forgot(size: tuple[
 
 async def test_a_paused_view_changes_by_keys_alone_until_it_continues_or_the_run_ends(tmp_path: Path) -> None:
     run, other = recorded(tmp_path, "running"), recorded(tmp_path, "running", "other")
-    async with show(opened(run, other)) as page:
+    async with show(opened(run, other), NARROW) as page:
         chart = page.app.screen.query_one("#loss", Panel)
         await until(page, lambda: chart.picture.x_range == (0, 350) and says(page, "Δ to other"))
         await page.pause(0.2)
@@ -445,7 +445,7 @@ async def test_a_paused_view_changes_by_keys_alone_until_it_continues_or_the_run
         assert chart.picture.x_range == (0, 350)
         await page.press("p")
         await until(page, lambda: chart.picture.x_range == (0, 400))
-        await press(page, "p", "left_square_bracket", shows="view paused, p continues")
+        await press(page, "p", "left_square_bracket", shows="values at step 390 · view paused, p con")
         await page.press("escape", "plus")
         await until(page, lambda: chart.picture.x_range != (0, 400))
         append(run, *training(401, 450), Done(step=450, status="finished", code=0))

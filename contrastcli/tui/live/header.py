@@ -129,7 +129,7 @@ def best_text(history: History) -> str:
 
 
 def progress_text(snapshot: Snapshot, view: LiveView, width: int, notes: Mapping[str, bool]) -> str:
-    """Progress, its bar as wide as there is room, then how the view differs from the usual one: the notes that hold."""
+    """Progress, its bar if there is room, then how the view differs from the usual one: the notes that hold."""
     status, history, progress = snapshot.status, view.history, view.history.progress
     share, rest = -1.0, []
     if not status.ended and progress and progress.total and status.step <= progress.step:
@@ -145,14 +145,15 @@ def progress_text(snapshot: Snapshot, view: LiveView, width: int, notes: Mapping
     silence, is_quiet = time.time() - status.updated, status.state == "running" and status.step <= history.last_step
     place = number(view.step if view.axis == "step" else view.place)
     every = {
-        **notes,
         f"values at {view.axis} {place}": view.cursor is not None,
+        **notes,
         f"logged {duration(silence)} ago": is_quiet and silence > QUIET_SECONDS,
         view.share: view.share != "all steps",
         view.smoothing: view.smoothing != "not smoothed",
     }
     after = " · ".join([*rest, *(note for note, holds in every.items() if holds)])
-    bar = progress_bar(share, max(12, width - len(what) - len(after) - 4)) if share >= 0 else ""
+    room = width - len(what) - len(after) - 4
+    bar = progress_bar(share, room) if share >= 0 and room >= 4 else ""
     return "  ".join(filter(None, [what, bar, after]))
 
 

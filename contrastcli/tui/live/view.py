@@ -98,4 +98,5 @@ class LiveView:
         if before is not None:
             change = f"{value - before:+.2f}" if 0.1 <= abs(value - before) < 1000 else f"{value - before:+.2g}"
         whole = f"{value:#.4g}" if 0.001 <= abs(value) < 1000 else number(value)
-        return f"{whole} ({sign}{change})", whole, f"{value:#.3g}"
+        least = f"{value:.1g}" if abs(value) < 0.01 else f"{value:#.3g}"
+        return f"{whole} ({sign}{change})", whole, f"{value:#.3g}", least
