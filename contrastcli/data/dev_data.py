@@ -9,7 +9,7 @@ from typing import get_args
 import numpy as np
 from msgspec import structs
 
-from contrastcli.data import beir
+from contrastcli.data import folders
 from contrastcli.data.convert import convert, hold_out, scored
 from contrastcli.data.examples import Examples, ScoredPairs, from_frame, text_key
 from contrastcli.data.forms import FORMS, GRADES
@@ -59,7 +59,7 @@ def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples
     if dev.data == "none":
         return train, None
     try:
-        if beir.holds(dev.data):
+        if folders.holds(dev.data):
             made = _read_set(dev.data, dev.metric, to_train=True)
             notes = f"the dev metric is {made} of {dev.data}", *(f"dev data: {note}" for note in made.notes)
             return replace(train, notes=(*train.notes, *notes)), made
@@ -105,7 +105,7 @@ def load_general(dev: Dev, data: Data) -> DevData | None:
         what = f"dev.general is {name}, and without dev data nothing is measured"
         raise UsageError(what, [Use("--dev", "split:5%", "give"), Use("--general", "none")], key="dev.general")
     try:
-        if beir.holds(name):
+        if folders.holds(name):
             return _read_set(name, "auto", to_train=True)
         return None if name == "none" else read_dev(name, data.columns, data.labels, blank=data.blank, by_name=True)
     except DataError as error:
@@ -132,7 +132,7 @@ def read_dev(
     Raises DataError and UsageError. With `by_name`, `columns` are those of other rows, and count where all are there
     and no score or label is known by its name, or where the names of the columns do not give their roles.
     """
-    if beir.holds(source):
+    if folders.holds(source):
         return _read_set(source, metric)
     rows, metric = _read_rows(source, columns, labels, metric, blank, by_name=by_name)
     return scored(rows) if metric == "spearman" else _ranked(rows, metric)
@@ -142,7 +142,7 @@ def _read_set(source: str, metric: str, *, to_train: bool = False) -> Retrieval:
     """A folder in BEIR's layout; to train, a part of it, and not what is kept for a test if it can."""
     metric = _choose(metric, _RANKINGS, f"{source} holds queries and judgements")
     splits = ("validation", "test", "train")
-    made = beir.limited(beir.read_folder(source, splits)) if to_train else beir.read_folder(source)
+    made = folders.limited(folders.read_retrieval(source, splits)) if to_train else folders.read_retrieval(source)
     return replace(made, metric=metric)
 
 

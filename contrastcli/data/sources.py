@@ -8,25 +8,20 @@ import fnmatch
 import os
 import re
 import shlex
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
-import numpy as np
 from msgspec import structs
 
-from contrastcli.data import hub
+from contrastcli.data import folders, hub
 from contrastcli.data.convert import adapt, join
 from contrastcli.data.downloads import named_by
 from contrastcli.data.examples import Examples, from_frame
 from contrastcli.data.formats import Frame, format_of, read_file
-from contrastcli.data.forms import FORMATS, FORMS, LISTED
+from contrastcli.data.forms import FORMS, LISTED
 from contrastcli.data.relevance import documents_of
 from contrastcli.data.roles import COLUMNS, listed, named, shape
-from contrastcli.data.texts import Column
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.files import OF_A_PIPE
 from contrastcli.settings import sections
@@ -37,14 +32,10 @@ from contrastcli.settings.setting import join_items
 STARTER = Path(__file__).parent.parent / "starter"
 """The texts of the package: nli.tsv to train on, dev.tsv with scored pairs."""
 
-Split = Literal["train", "validation"]
-
-_NAMES: Mapping[Split, tuple[str, ...]] = {"train": ("starter",), "validation": ("stsb", "starter", "none")}
+_NAMES: Mapping[folders.Split, tuple[str, ...]] = {"train": ("starter",), "validation": ("stsb", "starter", "none")}
 SENTEVAL = "senteval:"
 SPLIT = "split:"
 _STSB = "hf:sentence-transformers/stsb"
-_OF_SPLIT = re.compile(r"(train|test|(validation|valid|val|dev))(?![^-_.])", re.IGNORECASE)
-_BESIDE_DATA = re.compile(r"\.|(readme|licen[cs]e|notice|citation|changelog)\b|.*\.(py|mined)$", re.IGNORECASE)
 _WEIGHTED = re.compile(r"([^=].*?)(?:(?<!config)(?<!split)=([\d.]+))?")
 
 
@@ -144,18 +135,11 @@ def load_documents(name: str, columns: str = "", blank: Blank = "error") -> Exam
 
 def _open_texts(name: str, columns: str) -> Frame:
     """A frame whose texts alone are read; the titles of a corpus are part of them, unless `columns` say otherwise."""
+    path = Path(os.path.expanduser(name))
+    if not columns and folders.holds(path, folders.TEXTS):
+        return folders.read_corpus(path)
     frame = open_frame(name, "train")
-    return frame if columns else titled(frame)
-
-
-def titled(frame: Frame) -> Frame:
-    """A corpus in BEIR's layout (_id, title, text) with the titles before the texts; any other frame as it is."""
-    if not {"_id", "title", "text"} <= frame.columns.keys():
-        return frame
-    columns = dict(frame.columns)
-    both = zip(columns.pop("title"), columns["text"], strict=True)
-    columns["text"] = Column.of(" ".join(str(cell) for cell in cells if cell) or None for cells in both)
-    return replace(frame, columns=columns, notes=(*frame.notes, "titles are read before their texts"))
+    return frame if columns else folders.titled(frame)
 
 
 def open_dev(name: str) -> Frame:
@@ -179,7 +163,7 @@ def open_dev(name: str) -> Frame:
         raise DataError(f"stsb: {error.what}", [*others, folder]) from None
 
 
-def open_frame(name: str, split: Split, limit: int = 0) -> Frame:
+def open_frame(name: str, split: folders.Split, limit: int = 0) -> Frame:
     """The first `limit` rows (0: all) of a name; `split` is that of a data set whose name does not say one."""
     if name == "starter":
         file = "nli.tsv" if split == "train" else "dev.tsv"
@@ -191,7 +175,7 @@ def open_frame(name: str, split: Split, limit: int = 0) -> Frame:
     path = Path(os.path.expanduser(name))
     # Path.is_dir raises OSError for a name that is too long.
     if os.path.isdir(path):
-        read = hub.read_saved if hub.is_saved(path) else _read_folder
+        read = hub.read_saved if hub.is_saved(path) else folders.read_folder
         return read(path, name, split, limit)
     if not os.path.exists(path):
         raise DataError(f"there is no file or folder {name}", _near(name, split))
@@ -210,21 +194,21 @@ def senteval_places(folder: Path) -> list[Path]:
     return [folder, folder / "downstream", folder / "data" / "downstream", *below]
 
 
-def stsb_file(folder: Path, split: Split) -> Path:
+def stsb_file(folder: Path, split: folders.Split) -> Path:
     """The file of STS-B under SentEval's root or under a folder above it; where there is none, that of the root."""
     file = "sts-train.csv" if split == "train" else "sts-dev.csv"
     paths = [place / "STS" / "STSBenchmark" / file for place in senteval_places(folder)]
     return next(filter(os.path.isfile, paths), paths[0])
 
 
-def _open_stsb(folder: Path, split: Split, limit: int = 0) -> Frame:
+def _open_stsb(folder: Path, split: folders.Split, limit: int = 0) -> Frame:
     path = stsb_file(folder, split)
     if not os.path.isfile(path):
         raise DataError(f"there is no file {path}", "give the folder that SentEval's data was unpacked to")
     return read_file(path, str(path), limit)
 
 
-def _meant(name: str, split: Split) -> str:
+def _meant(name: str, split: folders.Split) -> str:
     """A hint for what is no path: stdin, an address, several files, a share of the rows; else ""."""
     if name == "-":
         return OF_A_PIPE
@@ -241,7 +225,7 @@ def _meant(name: str, split: Split) -> str:
     return ""
 
 
-def _near(name: str, split: Split) -> str:
+def _near(name: str, split: folders.Split) -> str:
     """A hint for a missing path: a name that means data, or files with similar names in its folder."""
     if meant := _meant(name, split):
         return meant
@@ -263,63 +247,3 @@ def _near(name: str, split: Split) -> str:
         return f"did you mean {' or '.join(map(shlex.quote, close))}?"
     held = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if names[5:] else "")
     return f"the folder holds {held}" if held else "contrast help data lists what has a name"
-
-
-def data_files(folder: Path) -> list[Path]:
-    """The data files of a folder in the order of their names, but for hidden ones, of which macOS leaves many."""
-    files = (path for path in sorted(folder.iterdir()) if path.name[0] != "." and path.is_file())
-    return [path for path in files if format_of(path)]
-
-
-def split_of(path: Path) -> str:
-    """The split that the name of a file begins with, as `datasets` calls it: train, validation or test; else ""."""
-    match = _OF_SPLIT.match(path.name)
-    return "validation" if match and match[2] else match[1].lower() if match else ""
-
-
-def _read_folder(folder: Path, name: str, split: Split, limit: int) -> Frame:
-    """The data files of a folder, or of `data` in it; of several splits those of one. Raises DataError."""
-    paths = data_files(folder)
-    if not paths and os.path.isdir(folder / "data"):
-        return _read_folder(folder / "data", str(Path(name) / "data"), split, limit)
-    if not paths:
-        raise DataError(f"the folder {name} holds no data file", f"known: {', '.join(FORMATS)}")
-    notes, found = _left_out(folder, name), {one: path.name for path in reversed(paths) if (one := split_of(path))}
-    if len(found) > 1:
-        hub.require_split(split, name, found)
-        others = ", ".join(dict.fromkeys(split_of(path) or path.name for path in paths if split_of(path) != split))
-        notes.append(f"of {name} the split {split} is read, not {others}")
-        paths = [path for path in paths if split_of(path) == split]
-    frame = read_files(paths, name, limit)
-    return replace(frame, notes=(*frame.notes, *notes))
-
-
-def _left_out(folder: Path, name: str) -> list[str]:
-    """A note on files of other formats, but for those that come with data sets or that `contrast` writes."""
-    paths = (path for path in folder.iterdir() if path.is_file() and not _BESIDE_DATA.match(path.name))
-    endings = Counter(path.suffix or path.name for path in paths if not format_of(path))
-    return [f"files of {name} that are not read: {endings.total():,} ({', '.join([*endings][:5])})"] * bool(endings)
-
-
-def read_files(paths: Sequence[Path], name: str, limit: int = 0) -> Frame:
-    """The rows of files in a folder of that name. Raises DataError if formats or columns differ."""
-    if len({format_of(path) for path in paths}) > 1:
-        names = ", ".join(path.name for path in paths)
-        raise DataError(f"the folder {name} mixes formats: {names}", "name one file, or keep one format in the folder")
-    frames: list[Frame] = []
-    for path in paths:
-        left = limit - sum(map(len, frames))
-        if left or not limit:
-            frames.append(read_file(path, str(Path(name) / path.name), max(0, left)))
-    first = frames[0]
-    for frame in frames:
-        if frame.columns.keys() != first.columns.keys():
-            these, those = (f"{one.files[0][0]} ({', '.join(one.columns)})" for one in (first, frame))
-            hint = "give all files of a folder the same columns"
-            if {"corpus", "queries"} <= {path.name.partition(".")[0] for path in paths}:
-                hint = f"BEIR's layout is for dev data, --dev {name}, and for contrast eval MODEL --data {name}"
-            raise DataError(f"the columns of {these} and {those} differ", hint)
-    columns = {column: Column.join([frame.columns[column] for frame in frames]) for column in first.columns}
-    places = np.concatenate([frame.places + np.array([number, 0], np.uint32) for number, frame in enumerate(frames)])
-    notes = tuple(note for frame in frames for note in frame.notes)
-    return replace(first, columns=columns, files=tuple(frame.files[0] for frame in frames), places=places, notes=notes)

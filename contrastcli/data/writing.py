@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from contrastcli.boundary import narrate
-from contrastcli.data.beir import PARTS
+from contrastcli.data.folders import PARTS
 from contrastcli.data.formats import Frame, format_of
 from contrastcli.data.forms import DELIMITERS
 from contrastcli.data.texts import Column, read_columns

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from contrastcli.data import folders
 from contrastcli.data.dev_data import DevData, read_dev
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.sources import read_sets
@@ -52,7 +53,8 @@ def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
     # Earlier versions did not record where the files were.
     if run and trained is None:
         trained = [str(Path(os.path.expanduser(name)).resolve()) for name, _ in read_sets(run.config().data.train)]
-    seen = [task for task in scores if str(Path(os.path.expanduser(task)).resolve()) in (trained or ())]
+    places = {task: Path(os.path.expanduser(task)).resolve() for task in scores}
+    seen = [task for task, place in places.items() if str(place) in (trained or ()) and not folders.has_test(place)]
     warnings = (f"{task}: the model was trained on it, so that its score says little of other texts" for task in seen)
     return "\n".join([protocol, *(entry["note"] for entry in scores.values()), *warnings])
 

@@ -1,12 +1,12 @@
 """Retrieval: the sets of NanoBEIR, and any set in the layout of BEIR.
 
-A set NAME is a folder as `data.beir` reads it.
+A set NAME is a folder as `data.folders` reads it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from contrastcli.data import beir
+from contrastcli.data import folders
 from contrastcli.data.hub import PREFIX
 from contrastcli.data.relevance import Retrieval
 from contrastcli.data.sources import open_frame
@@ -33,10 +33,10 @@ def _find(tasks: Sequence[str], options: Options) -> Mapping[str, Callable[[], R
     if (folder := options.data_dir) is None:
         return {name: partial(_read_hub, name) for name in tasks or NANO}
     places = [folder, folder / "retrieval"]
-    sets = {path.name: path for place in places for path in sorted(place.glob("*")) if beir.holds(path, ["corpus"])}
-    if beir.holds(places[0]) or not sets:
+    sets = {path.name: path for place in places for path in sorted(place.glob("*")) if folders.holds(path, ["corpus"])}
+    if folders.holds(places[0]) or not sets:
         sets = {places[0].resolve().name: places[0]}
-    return {name: partial(beir.read_folder, sets.get(name, places[0] / name)) for name in tasks or sets}
+    return {name: partial(folders.read_retrieval, sets.get(name, places[0] / name)) for name in tasks or sets}
 
 
 def _read_hub(name: str) -> Retrieval:
@@ -44,7 +44,7 @@ def _read_hub(name: str) -> Retrieval:
     if name not in NANO and not name.startswith(PREFIX):
         raise DataError(f"NanoBEIR has no set '{name}'", nearest(name, NANO))
     repo = name if name.startswith(PREFIX) else _OWNER + name
-    return beir.read(name, *(open_frame(f"{repo}?config={part}", "train") for part in beir.PARTS))
+    return folders.retrieval_of(name, *(open_frame(f"{repo}?config={part}", "train") for part in folders.PARTS))
 
 
 def _score(context: SuiteContext, task: str, data: Retrieval) -> TaskScores:

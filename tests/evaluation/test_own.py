@@ -174,6 +174,21 @@ def test_a_model_that_was_trained_on_the_file_is_said_to_be_so(contrast: Contras
             assert answer.out.count(f"{file}: the model was trained on it") == times, answer
 
 
+def test_the_test_split_of_a_set_was_not_trained_on(contrast: Contrast, run: Run) -> None:
+    folder = Path("set")
+    (folder / "qrels").mkdir(parents=True)
+    for part in ("corpus", "queries"):
+        (folder / f"{part}.jsonl").write_text('{"_id": "1", "text": "ba da"}\n{"_id": "2", "text": "fa ga"}\n')
+    for split in ("train", "test"):
+        (folder / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n1\t2\t1\n")
+    environment = json.loads(run.environment_path.read_text())
+    environment["data"]["files"].append(str(folder.resolve()))
+    run.environment_path.write_text(json.dumps(environment))
+    assert "was trained on" not in contrast("eval", "simple", "--data", "set").out
+    (folder / "qrels" / "test.tsv").unlink()
+    assert "set: the model was trained on it" in contrast("eval", "simple", "--data", "set").out
+
+
 def test_a_run_keeps_the_scores_of_all_its_files(contrast: Contrast, run: Run) -> None:
     own(contrast, "simple", "--data", "tiny/dev.jsonl")
     own(contrast, "simple", "--data", "tiny/pairs.jsonl", "--metric", "recall@1")

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from contrastcli.data import beir, hub
+from contrastcli.data import folders, hub
 from contrastcli.data.dev_data import load_dev, read_dev
 from contrastcli.data.examples import Examples
 from contrastcli.data.formats import Frame, read_file
 from contrastcli.data.relevance import Retrieval
+from contrastcli.data.sources import load_documents, load_examples
 from contrastcli.data.texts import Texts
 from contrastcli.errors import DataError, UsageError
 from contrastcli.evaluation import retrieval
@@ -132,7 +133,7 @@ def test_of_the_judgements_test_is_read_else_dev_else_train(tmp_path: Path) -> N
     folder = write_set(tmp_path / "colours", "jsonl")
     relevant = []
     for split in ("test", "dev", "train"):
-        data = beir.read_folder(folder)
+        data = folders.read_retrieval(folder)
         relevant.append([(data.queries[q], data.documents[d]) for q, d, grade in data.judged if grade])
         (folder / "qrels" / f"{split}.tsv").unlink()
     assert relevant[1:] == [[("not judged", "The red")], [("not judged", "green")]]
@@ -144,18 +145,18 @@ def test_judgements_of_several_splits_are_not_mixed(tmp_path: Path) -> None:
     for split in ("test", "dev", "train"):
         file = folder / "qrels" / f"{split}.tsv"
         file.rename(file.with_stem(f"{split}-00000-of-00001"))
-    assert beir.read_folder(folder).queries == ["rouge", "bleu"]
+    assert folders.read_retrieval(folder).queries == ["rouge", "bleu"]
     for part in ("corpus", "queries"):
         (folder / part).mkdir()
         for split, rows in zip(("train", "test"), (slice(2), slice(2, None)), strict=True):
             lines = (folder / f"{part}.jsonl").read_text().splitlines(keepends=True)[rows]
             (folder / part / f"{split}.jsonl").write_text("".join(lines))
         (folder / f"{part}.jsonl").unlink()
-    assert beir.read_folder(folder).queries == ["rouge", "bleu"], "texts of all splits are one corpus"
+    assert folders.read_retrieval(folder).queries == ["rouge", "bleu"], "texts of all splits are one corpus"
     for n, file in enumerate((folder / "qrels").iterdir()):
         file.rename(file.with_stem(str(n)))
     with pytest.raises(DataError, match="qrels holds files of no known split"):
-        beir.read_folder(folder)
+        folders.read_retrieval(folder)
 
 
 @pytest.mark.parametrize("more", ["q0\td1\t0", "q0\td1\t1"])
@@ -212,15 +213,37 @@ def test_a_name_or_a_folder_of_no_set_is_answered_with_what_is_one(tmp_path: Pat
     assert error.what == "a set cannot be called 'average'"
 
 
+def test_the_training_split_gives_pairs_and_the_corpus_what_is_searched(tmp_path: Path) -> None:
+    folder = write_set(tmp_path / "colours", "jsonl")
+    (folder / "qrels" / "train.tsv").write_text(
+        QRELS_HEADER + "q9\td1\t1\nq0\td3\t0\nq0\td0\t2\nq0\tgone\t1\nq0\td2\t1\n"
+    )
+    rows = load_examples(Data(train=str(folder)), ("pairs",), ())
+    assert [*zip(*rows.views.values(), strict=True)] == [
+        ("not judged", "green"),
+        ("rouge", "The red"),
+        ("rouge", "blue"),
+    ]
+    assert rows.notes[0].startswith("1 of 5 judgements are of texts that the set lacks")
+    assert len(load_examples(Data(train=str(folder), limit=2), ("pairs",), ())) == 2
+    assert [*load_documents(str(folder)).views["anchor"]] == ["The red", "green", "blue", "grey"]
+    (folder / "qrels" / "train.tsv").unlink()
+    with pytest.raises(
+        DataError, match="colours has judgements for test and validation, and none to train on"
+    ) as caught:
+        load_examples(Data(train=str(folder)), ("pairs",), ())
+    assert caught.value.hint == f"measure with them: contrast eval MODEL --data {folder}"
+
+
 def test_a_part_that_is_missing_is_named(tmp_path: Path) -> None:
     (write_set(tmp_path / "colours", "jsonl") / "queries.jsonl").unlink()
     with pytest.raises(DataError, match="colours has no queries"):
-        beir.read_folder(tmp_path / "colours")
+        folders.read_retrieval(tmp_path / "colours")
     for file in (write_set(tmp_path / "blue", "jsonl") / "qrels").iterdir():
         file.unlink()
     with pytest.raises(DataError, match="blue has no qrels") as caught:
-        beir.read_folder(tmp_path / "blue")
-    assert "qrels/test.tsv with query-id, corpus-id and score" in caught.value.hint
+        folders.read_retrieval(tmp_path / "blue")
+    assert "qrels/test.tsv (train.tsv to train) with query-id, corpus-id and score" in caught.value.hint
 
 
 def test_a_set_is_dev_data_judged_by_its_own_dev_split(tmp_path: Path) -> None:
@@ -236,13 +259,13 @@ def test_a_set_is_dev_data_judged_by_its_own_dev_split(tmp_path: Path) -> None:
 
 
 def test_of_a_large_set_a_training_measures_a_part_with_all_that_is_relevant(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beir, "QUERIES", 10)
-    monkeypatch.setattr(beir, "DOCUMENTS", 25)
+    monkeypatch.setattr(folders, "QUERIES", 10)
+    monkeypatch.setattr(folders, "DOCUMENTS", 25)
     # Query n has the documents 3n and 3n + 1, and one that no search finds.
     judged = [row for n in range(30) for row in ((n, -1, 1), (n, 3 * n, 2), (n, 3 * n + 1, 1))]
     texts = [f"document {n}" for n in range(200)]
     data = Retrieval([f"query {n}" for n in range(30)], texts, np.array(judged), np.empty((0, 3), np.int64), "set")
-    part = beir.limited(data)
+    part = folders.limited(data)
     assert len(part.queries) == 10 and len(part.documents) == 25 and len(set(part.documents)) == 25
     found = {(part.queries[q], part.documents[d] if d >= 0 else "", grade) for q, d, grade in part.judged.tolist()}
     numbers = [int(text.split()[1]) for text in part.queries]
@@ -252,7 +275,7 @@ def test_of_a_large_set_a_training_measures_a_part_with_all_that_is_relevant(mon
         for one in ((f"query {n}", "", 1), (f"query {n}", texts[3 * n], 2), (f"query {n}", texts[3 * n + 1], 1))
     }
     assert part.notes == ("of 30 queries 10, of 200 documents 25 are used",)
-    assert beir.limited(data).documents == part.documents
-    monkeypatch.setattr(beir, "QUERIES", 30)
-    monkeypatch.setattr(beir, "DOCUMENTS", 200)
-    assert beir.limited(data) is data
+    assert folders.limited(data).documents == part.documents
+    monkeypatch.setattr(folders, "QUERIES", 30)
+    monkeypatch.setattr(folders, "DOCUMENTS", 200)
+    assert folders.limited(data) is data
