@@ -234,15 +234,15 @@ def _example(param: click.Option, words: Sequence[str]) -> str:
     if isinstance(param.type, click.IntRange | click.FloatRange):
         value = _number(param.type, param.default, typed)
         first, comma, _ = typed.partition(",")
-        value = f"{value} --seed {first}" if param.name == "seeds" and comma else value
+        value = f"{typed.count(comma) + 1} --seed {first}" if param.name == "seeds" and comma else value
     return f"{option} {'true' if value == 'BOOL' else value}"
 
 
 def _number(kind: click.IntRange | click.FloatRange, default: object, typed: str) -> float:
-    """A number for what was typed: how many, of a list; a share for a percentage; else the default or a bound."""
+    """A number for what was typed: the first of a list; a share for a percentage; else the default or a bound."""
     is_count = isinstance(kind, click.IntRange)
-    if is_count and "," in typed:
-        return typed.count(",") + 1
+    if is_count and "," in typed and (first := typed.partition(",")[0]).isdecimal():
+        return max(int(first), kind.min or 0)
     share = as_number(typed.replace(",", ".").removesuffix("%"))
     share = share if share <= 1 else share / 100
     bounds = (kind.min, kind.max) if is_count else (kind.max, kind.min)
