@@ -147,8 +147,9 @@ def _alike(word: str, runs_dir: Path | None) -> str:
     """The newest run, or the model on disk, whose name is similar to a word, or a part of a run's; else the runs."""
     if "," in word:
         return f"name several with blanks between: {word.replace(',', ' ')}, or "
-    runs = [run.name for run in list_runs(runs_dir)] if runs_dir and "/" not in word else []
-    named = {part: f"the run '{run}'" for run in reversed(runs) for part in (run, *run.split("-"))}
+    place = Path(os.path.expanduser(word)).parent if "/" in word else runs_dir
+    runs = {run.name: str(run.path) if "/" in word else run.name for run in list_runs(place)} if place else {}
+    named = {part: f"the run '{run}'" for name, run in reversed(runs.items()) for part in (name, *name.split("-"))}
     with suppress(OSError, RuntimeError):
         paths = Path(os.path.expanduser(word)).parent.iterdir()
         models = (path for path in paths if is_word_vectors(str(path)) or (path / "config.json").is_file())
@@ -157,7 +158,8 @@ def _alike(word: str, runs_dir: Path | None) -> str:
     if above := next((one for one in Path(os.path.expanduser(word)).parents if Run(one).exists()), None):
         return f"name the run: {above}. Else "
     close = get_close_matches(os.path.basename(word).lower(), named, 1, 0.8)
-    listed = f"name a run ({', '.join(runs[:_MOST_RUNS])}{' …' * (len(runs) > _MOST_RUNS)}), or " if runs else ""
+    some = ", ".join([*runs.values()][:_MOST_RUNS]) + " …" * (len(runs) > _MOST_RUNS)
+    listed = f"name a run ({some}), or " if runs else ""
     return f"did you mean {named[close[0]]}? Else " if close else listed
 
 

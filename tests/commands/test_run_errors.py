@@ -61,7 +61,9 @@ def test_a_model_that_is_no_model_may_be_a_misspelt_run(
     contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused(contrast("query", "a", "b", "--model", "simpel"), 3, "the model 'simpel'", "did you mean the run 'simple'?")
+    refused(contrast("query", "a", "b", "--model", "runs/simpel"), 3, "'runs/simpel'", "the run 'runs/simple'?")
     refused(contrast("query", "a", "b", "--model", "two"), 3, "the model 'two' is neither", "name a run (simple), or")
+    refused(contrast("query", "a", "b", "--model", "runs/two"), 3, "'runs/two' is neither", "name a run (runs/simple)")
     Path("glove.6B.txt").write_text("dog 1 2\n")
     refused(contrast("eval", "glove.txt"), 3, "there is no folder or file 'glove.txt'", "did you mean 'glove.6B.txt'?")
     refused(contrast("query", "a", "b", "--model", "tiny/backbon"), 3, "backbon'", "did you mean 'tiny/backbone'?")
