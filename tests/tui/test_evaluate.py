@@ -234,6 +234,19 @@ async def test_scores_of_a_folder_and_of_another_pooling_are_kept_apart(place: P
         assert "63.81" in texts(pilot)
 
 
+async def test_the_end_of_an_evaluation_leaves_the_results_of_another_model_where_they_are(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = answer_commands(monkeypatch, measuring(sts=STS))
+    commands.held.clear()
+    async with opened(ContrastApp(place), NARROW) as pilot:
+        await press(pilot, "s", shows="x stop")
+        await choose(pilot, "m", "starter")
+        commands.held.set()
+        await until(pilot, lambda: "one-run: Done." in texts(pilot))
+        assert pilot.app.screen.query_one("#evaluate").scroll_y == 0
+
+
 async def test_an_error_is_shown_next_to_what_was_measured_and_one_can_start_again(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,8 +297,8 @@ async def test_the_pictures_open_in_the_viewer_of_the_system_or_their_path_is_sa
     async with show(ContrastApp(place), WIDE) as pilot:
         await press(pilot, "4", shows="PCA, 38 %")
         await pilot.press("o")
-        await until(pilot, lambda: str(folder) in texts(pilot))
-        assert ("Opened" in texts(pilot)) != ssh
+        where = f"The pictures are in {folder}." if ssh else f"Opened the pictures in {folder}."
+        await until(pilot, lambda: [told.message for told in pilot.app._notifications] == [where])
         if not ssh:
             await until(pilot, lambda: opened.exists() and len(opened.read_text().splitlines()) == 2)
     assert {path.name for path in folder.iterdir()} >= {"angles.png", "angles.svg", "pca.png", "pca.svg"}

@@ -245,7 +245,9 @@ class EvaluateScreen(ModeScreen):
         try:
             done = await processes.run_command(self.contrast.directory, *args, on_progress=tell)
             tell(done.error or "Done.")
-            self.query_one("#results").scroll_visible(animate=False, top=True)
+            # Another model may have been chosen meanwhile.
+            if (self._model.model, self._pooling.value) == (model, pooling):
+                self.query_one("#results").scroll_visible(animate=False, top=True)
         except asyncio.CancelledError:
             tell("Stopped. What was measured is kept, and s continues.")
             raise
@@ -255,7 +257,8 @@ class EvaluateScreen(ModeScreen):
     @work(group="open", exclusive=True)
     async def action_open(self) -> None:
         shown = [view.picture for view in self.query(ChartView) if not view.picture.empty]
-        self._status.update(await asyncio.to_thread(viewer.open_pictures, shown, self._measured.model))
+        # The status may be scrolled out of sight.
+        self.notify(await asyncio.to_thread(viewer.open_pictures, shown, self._measured.model), markup=False)
 
     def action_scroll(self, pages: float) -> None:
         """Scroll the results: in their own panel, and where it is narrow the whole screen."""

@@ -40,7 +40,7 @@ class CorpusPanel(QueryPanel):
         blank = "sentences.txt, .csv, .jsonl …"
         title = "A file with one sentence a line, or a table with a column of sentences"
         self._file = ChoiceField(title, data_files, project.corpus, blank=blank, complete=complete_path, id="file")
-        count = Input(project.nearest, restrict=r"\d{0,3}", id="k", compact=True)
+        count = Input(project.nearest, str(_USUAL_COUNT), restrict=r"([1-9]\d{0,2})?", id="k", compact=True)
         question = LineInput(project.question, placeholder="any sentence", id="question", compact=True)
         self._columns = ColumnsField(directory, project, lambda: project.corpus)
         file = FormRow("File", self._file, Label("k", id="k-name"), count)
