@@ -107,7 +107,8 @@ def _dev_set(plan: Plan, encoder: SentenceEncoder, session: Session, *, is_new: 
 def contract_changes(own: Contract, settings: Model) -> list[str]:
     """What of a published embedder's contract the settings change, so that its embeddings are others."""
     used, asked = adapted(own, settings)[0], ("attention", "pooling", "prompts", "suffix") if own.is_stated else ()
-    return [what for what in asked if getattr(own, what) != getattr(used, what)]
+    head = ["head"] * (own.is_stated and settings.head == "keep")
+    return [what for what in asked if getattr(own, what) != getattr(used, what)] + head
 
 
 def _notes(plan: Plan, context: AuxiliaryContext, optimizer: Optimizer, *, is_new: bool) -> Iterator[str]:

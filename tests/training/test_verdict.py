@@ -42,6 +42,7 @@ def test_a_run_is_compared_with_its_backbone_as_published(tiny: Tiny, tmp_path: 
     changes: dict[str, dict[str, object]] = {
         "": {},
         "without this run's prompts": {"model__prompts": "anchor=ask: ,positive=say: "},
+        "without this run's head": {"model__head": "keep"},
         "without this run's pooling and suffix": {"model__pooling": "cls", "model__suffix": " ba"},
     }
     runs = [model.run(tmp_path / str(n), "simcse", "pairs", **RUN, **more) for n, more in enumerate(changes.values())]
