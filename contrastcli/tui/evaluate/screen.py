@@ -245,8 +245,7 @@ class EvaluateScreen(ModeScreen):
         try:
             done = await processes.run_command(self.contrast.directory, *args, on_progress=tell)
             tell(done.error or "Done.")
-            # Another model may have been chosen meanwhile.
-            if (self._model.model, self._pooling.value) == (model, pooling):
+            if (self._model.model, self._pooling.value) == (model, pooling):  # still
                 self.query_one("#results").scroll_visible(animate=False, top=True)
         except asyncio.CancelledError:
             tell("Stopped. What was measured is kept, and s continues.")
@@ -257,7 +256,6 @@ class EvaluateScreen(ModeScreen):
     @work(group="open", exclusive=True)
     async def action_open(self) -> None:
         shown = [view.picture for view in self.query(ChartView) if not view.picture.empty]
-        # The status may be scrolled out of sight.
         self.notify(await asyncio.to_thread(viewer.open_pictures, shown, self._measured.model), markup=False)
 
     def action_scroll(self, pages: float) -> None:
