@@ -40,7 +40,7 @@ from contrastcli.runs.event import Count, Event
 from contrastcli.runs.event_file import read_from_end
 from contrastcli.runs.events import Started, decode
 from contrastcli.runs.scores import read_scores
-from contrastcli.runs.status import IN_PROGRESS, Digest, Environment, Status, digest, read_writer, state_of
+from contrastcli.runs.status import IN_PROGRESS, Digest, Environment, Status, observe
 from contrastcli.settings import config as configs
 from contrastcli.settings import sections
 from contrastcli.settings.config import Config
@@ -137,9 +137,7 @@ class Run:
 
     def status(self, events: Digest | None = None) -> Status:
         """Its state and latest numbers, from a digest of its events, which is read if it is not given."""
-        events = events or digest(self.events_path)
-        writer = read_writer(self.alive_path)
-        state = state_of(events, writer, self.alive_path, self.config_path)
+        events, writer, state = observe(self.events_path, self.alive_path, self.config_path, events)
         return Status.of(self.name, self.word, events, state, self.created(), writer)
 
     def created(self) -> float:

@@ -217,7 +217,18 @@ def read_writer(alive: Path) -> Writer | None:
     return None
 
 
-def state_of(events: Digest, writer: Writer | None, alive: Path, config: Path) -> State:
+def observe(path: Path, alive: Path, config: Path, known: Digest | None) -> tuple[Digest, Writer | None, State]:
+    """The events of a run, which are read unless they are known, its process by its heartbeat file, and its state."""
+    events, writer = known or digest(path), read_writer(alive)
+    state = _state_of(events, writer, alive, config)
+    # A process writes its end before it removes the heartbeat, maybe after its events were read.
+    if known is None and events.done is None and state in ("silent", "failed", "killed"):
+        events = digest(path)
+        state = _state_of(events, writer, alive, config)
+    return events, writer, state
+
+
+def _state_of(events: Digest, writer: Writer | None, alive: Path, config: Path) -> State:
     """The state of the run with these events, this writer of its heartbeat file, and this file of settings."""
     started = events.started
     trained = Writer(started.host, started.pid, started.process_start) if started else None

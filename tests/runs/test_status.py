@@ -21,6 +21,7 @@ from contrastcli.runs.events import Done, Note, Progress, decode
 from contrastcli.runs.measured import Angles, Evaluated, Step
 from contrastcli.runs.process import hold, launch, request_stop, wait_for_end
 from contrastcli.runs.status import Writer, read_writer, this_process
+from contrastcli.tui.live.header import poll
 from support.disks import full_disk
 from support.settings import config
 from support.signs import DEAD, ELSEWHERE, age, beat, evaluated, say, started, step_at
@@ -100,6 +101,26 @@ def test_a_process_that_died_without_its_end_was_killed_or_could_not_write_it(
     now = run.status()
     assert (now.state, now.code, now.ended) == (state, 1, True)
     assert hint in now.hint and "--resume" in now.hint
+
+
+@pytest.mark.parametrize("who", [this_process(), DEAD], ids=["leaving", "gone"])
+def test_an_end_that_comes_after_the_events_were_read_is_seen(
+    run: Run, who: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process removes its heartbeat then, and seems to hang or to have failed."""
+    say(run, started(who), step_at(10))
+    beat(run, who)
+    old, read = status.digest(run.events_path), status.digest
+
+    def end_first(path: Path) -> status.Digest:
+        monkeypatch.setattr(status, "digest", read)
+        say(run, Done(step=10, status="finished", code=0))
+        run.alive_path.unlink()
+        return old
+
+    monkeypatch.setattr(status, "digest", end_first)
+    assert run.status().state == "finished"
+    assert poll(run, old, None).status.state == "finished", "in the app, which knows the events that it read"
 
 
 def test_the_hint_of_a_killed_run_elsewhere_has_its_path(run: Run) -> None:

@@ -42,7 +42,8 @@ def poll(run: Run, known: Digest, before: Snapshot | None) -> Snapshot:
     # Without its first event, the events are still being read.
     status = run.status(known if known.started else None)
     # Without its end, that may still be unread.
-    if status.ended and known.done is None and not (before and before.status.state == status.state):
+    is_lost = status.ended or status.state == "silent"
+    if is_lost and known.done is None and not (before and before.status.state == status.state):
         known = digest(run.events_path)
         status = run.status(known)
     resume_failed = (
