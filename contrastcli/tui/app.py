@@ -130,14 +130,14 @@ def at_work(app: App[Any], *groups: str) -> list[Worker[Any]]:
 
 
 async def _leave(app: "ContrastApp", starts: Sequence[Worker[Run | None]]) -> None:
-    """Leave; first ask about what is not done: an export, a merge, and runs in progress, those too that start now."""
+    """Leave; first ask about what is not done: exports, merges, evaluations and runs, those too that start now."""
     run, answer = app.run_shown, "k"
     ask: Callable[[Question], Awaitable[str]] = partial(ask_late, app) if starts else app.push_screen_wait
     for start in starts:
         app.notify("a training starts; then it is asked what becomes of it")
         if (run := await start.wait()) is None:
             return
-    for worker in at_work(app, "export", "merge"):
+    for worker in at_work(app, "export", "merge", "evaluation"):
         question = Question(f"The {worker.group} is not done yet: leaving ends it.", {"l": "leave"})
         if await ask(question) != "l":
             return

@@ -119,7 +119,8 @@ class RunScreen(ModeScreen):
     async def action_stop(self) -> None:
         live = [one.run for one in self.chosen if one.is_live]
         question = f"Stop {in_words(live)}?\nIt saves first, and can be resumed."
-        if live and await self.app.push_screen_wait(Question(question, {"s": "stop", "k": "keep running"})) == "s":
+        # Not the key that asks, which may be pressed twice.
+        if live and await self.app.push_screen_wait(Question(question, {"y": "stop", "k": "keep running"})) == "y":
             for run in live:
                 await self.contrast.stop_run(run)
 

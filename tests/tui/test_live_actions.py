@@ -127,13 +127,15 @@ async def test_s_asks_before_it_stops_a_run_that_has_not_ended_meanwhile(tmp_pat
         await page.press("k")
         await until(page, lambda: not says(page, "Stop starter-running?"))
         assert not run.stop_path.exists()
-        await press(page, "s", shows="Stop starter-running?")
-        await page.press("s")
+        await press(page, "s", "s", shows="Stop starter-running?")
+        await page.pause(0.2)
+        assert not run.stop_path.exists(), "by one key that is pressed twice"
+        await page.press("y")
         await until(page, lambda: run.stop_path.exists() and says(page, "● running, stopping"))
         run.stop_path.unlink()
         await press(page, "s", shows="Stop starter-running?")
         append(run, Done(step=350, status="stopped", code=0))
-        await press(page, "s", shows="starter-running has ended already")
+        await press(page, "y", shows="starter-running has ended already")
         assert not run.stop_path.exists()
 
 
@@ -188,16 +190,16 @@ async def test_leaving_waits_for_a_run_that_is_resumed_and_stays_to_say_why_it_i
         assert len(commands.calls) == 1 and not commands.cancelled
 
 
-@pytest.mark.parametrize(("key", "what"), [("x", "export"), ("M", "merge")])
-async def test_leaving_asks_about_an_export_and_a_merge(
+@pytest.mark.parametrize(("key", "what"), [("x", "export"), ("M", "merge"), ("e", "evaluation")])
+async def test_leaving_asks_about_an_export_a_merge_and_an_evaluation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, what: str
 ) -> None:
     commands = answer_commands(monkeypatch, Finished(""))
     commands.held.clear()
     async with show(opened(recorded(tmp_path, "finished"))) as page:
         await until(page, lambda: "x export" in footer(page))
-        await press(page, key, shows="which new folder")
-        await page.press("enter")
+        await press(page, key, shows="best, step 300" if what == "evaluation" else "which new folder")
+        await page.press({"export": "enter", "merge": "enter", "evaluation": "s"}[what])
         await page.press(*["enter"] * (what == "export"))
         await until(page, lambda: commands.calls)
         await press(page, "q", shows=f"The {what} is not done yet: leaving ends it.")

@@ -228,9 +228,9 @@ class EvaluateScreen(ModeScreen):
             self._measure(*self.measuring)
 
     def action_stop(self) -> None:
-        self.workers.cancel_group(self, "measuring")
+        self.workers.cancel_group(self, "evaluation")
 
-    @work(group="measuring")
+    @work(group="evaluation")
     async def _measure(self, model: str, pooling: str) -> None:
         def tell(text: str) -> None:
             self._status.update(f"{_named(model, pooling)}: {text}")
