@@ -270,7 +270,7 @@ def _ended(run: Run, plan: Plan, status: Status) -> str:
         on = longer = error.hint
     if status.step < status.steps and 0 < patience <= waited:
         return f"{run.name} stopped early at step {status.step:,}, by dev.patience; {on}"
-    return f"{run.name} has finished its {status.steps:,} steps; {longer}" if plan.steps <= status.step else ""
+    return f"{run.name} has finished its {status.step:,} steps; {longer}" if plan.steps <= status.step else ""
 
 
 def _folders(plan: Plan, run: Run) -> list[Path]:

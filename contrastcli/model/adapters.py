@@ -110,7 +110,7 @@ def add_lora(backbone: Backbone, settings: Model, folder: Path) -> None:
     word = settings.backbone
     if _read_base(folder):
         what = f"the backbone {word} is an adapter already, and another needs its weights merged"
-        raise UsageError(what, [f"contrast export {word} FOLDER", Use("--backbone", "FOLDER")])
+        raise UsageError(what, f"contrast export {word} FOLDER, then --backbone FOLDER")
     peft, view = _peft(), _view(backbone)
     targets = _targets(view, settings.lora_targets)
     # Where peft loads an adapter, the base's own config.json decides.
