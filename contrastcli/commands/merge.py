@@ -43,7 +43,8 @@ class Row(msgspec.Struct, frozen=True):
 class Merged(msgspec.Struct, frozen=True):
     """What was measured on which data, the own first; the row that is taken; and the folder that was written.
 
-    That is None where a model has the best weights already. Of a row that was chosen the interval allows for that.
+    That is None where a model has the best weights already. Of a row that was `chosen`, not typed, the interval allows
+    for that.
     """
 
     base: str
@@ -52,6 +53,7 @@ class Merged(msgspec.Struct, frozen=True):
     rows: Sequence[Row]
     best: Row
     output: str | None
+    chosen: bool
 
 
 def merge(
@@ -80,7 +82,7 @@ def merge(
         rows, best = _measure(mixture, models, alpha, DevSet.of(own, mixture.encoder, general), keep)
     first, *names = models
     output = str(dest) if alpha is not None or not best.model else None
-    merged = Merged(first, names, [one.source for one in (own, general) if one], rows, best, output)
+    merged = Merged(first, names, [one.source for one in (own, general) if one], rows, best, output, alpha is None)
     if output and best.alpha is not None:
         encoder = mixture.at(best.alpha)
         encoder.name = dest.resolve().name
@@ -174,7 +176,7 @@ def _grid(merged: Merged) -> Grid:
         remarks = [
             without_folders(row.model),
             "" if row.keeps else "too low in general",
-            "best" if row is merged.best else "",
+            ("best" if merged.chosen else "written") if row is merged.best else "",
         ]
         lines.append([*cells, ", ".join(filter(None, remarks))])
     return [*header, ""], lines

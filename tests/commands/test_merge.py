@@ -194,6 +194,7 @@ def test_a_typed_alpha_is_written_and_measured_between_the_two(contrast: Contras
         r"α 0.5 is better than tiny/backbone: Spearman \d+.\d\d → 100.00 \(\+.*; worse in general: Spearman 100.00 → "
     )
     assert re.search(better, answer.out)
+    assert lines[2].endswith("written") and "best" not in answer.out + Path("merged/README.md").read_text()
     assert lines[-2:] == ["wrote merged", 'next: contrast query "a dog runs" "a puppy sprints" --model merged']
 
 
