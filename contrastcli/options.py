@@ -233,7 +233,7 @@ EXPORTING = (
     _option("--adapter", "Export the adapter of a run with LoRA alone; else it is merged.", is_flag=True),
     OVERWRITE,
     _choice("--format kind", sections.Format, "", "sentence-transformers"),
-    _option("--min-cosine", "Refuse if a text's cosine before and after is lower.", type=Number(-1, 1)),
+    _option("--min-cosine", "Refuse below this cosine to the model: 0.9999, int8 0.95.", type=Number(-1, 1)),
 )
 
 MERGING = (
@@ -259,7 +259,7 @@ MINING = (
     LABELS,
     BLANK,
     _option("--ranks", "Which of the nearest may be negatives.", default="1-1000", metavar="A-B"),
-    _option("--below", "Highest cosine of a negative, as a share of its positive's; 0: no limit.", type=Number(0, 1)),
+    _option("--below", "Most cosine of a negative, as a share (0.95) of its positive's; 0: any.", type=Number(0, 1)),
     _option("--margin", "Instead: a negative's cosine is lower than its positive's by this.", type=Number(-2, 2)),
     _option("--guard", "Drop negatives that this model finds closer than the positive.", default="", metavar="MODEL"),
     _option("--score-with", "Write the scores of this embedder or cross-encoder too.", default="", metavar="MODEL"),
