@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from textual import work
 from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
 
 from contrastcli.boundary import printable
 from contrastcli.errors import ContrastError
@@ -212,7 +213,9 @@ class RunScreen(ModeScreen):
         reached = deque([""], maxlen=1)
 
         def tell() -> None:
-            self.app.notify(f"{what}\n{reached[0]}".rstrip(), timeout=_TELL_SECONDS, markup=False)
+            # What is typed or chosen in would be covered.
+            if not isinstance(self.app.screen, ModalScreen):
+                self.app.notify(f"{what}\n{reached[0]}".rstrip(), timeout=_TELL_SECONDS, markup=False)
 
         tell()
         timer = self.set_interval(_TELL_SECONDS, tell)

@@ -428,6 +428,21 @@ async def test_m_in_capitals_merges_what_is_selected_with_its_backbone(
     assert commands.calls == [("merge", "starter", *paths, "--out", "out")]
 
 
+async def test_how_far_a_merge_is_does_not_lie_on_what_is_typed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("contrastcli.tui.run_screen._TELL_SECONDS", 0.05)
+    answer_commands(monkeypatch, Finished("")).held.clear()
+    app, told = ContrastApp(place), list[str]()
+    monkeypatch.setattr(app, "notify", lambda text, **how: told.append(text))
+    async with opened(app) as (pilot, _):
+        await press(pilot, "M", shows="which new folder")
+        await pilot.press("enter")
+        await until(pilot, lambda: len(told) > 3)
+        await press(pilot, "x", shows="which new folder")
+        covered = len(told)
+        await pilot.pause(0.3)
+        assert len(told) == covered
+
+
 @pytest.mark.parametrize("answers", [{}, {"d": "delete"}])
 async def test_a_long_question_or_result_is_read_to_its_end_with_keys(place: Path, answers: dict[str, str]) -> None:
     app = ContrastApp(place)
