@@ -278,8 +278,8 @@ def export(directory: Path, /, **how: Any) -> None:
 def merge(directory: Path, /, json: bool, **how: Any) -> None:
     """Merge a model and runs that began from it: weights in between.
 
-    They often keep what the model knew and what the runs have learned. Nothing is written where one of the models is
-    the best itself.
+    They often keep what the model knew and what the runs have learned. Without --alpha, nothing is written where one of
+    the models is the best itself.
     """
     from contrastcli.commands.merge import merge, report
 

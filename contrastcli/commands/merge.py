@@ -107,7 +107,7 @@ def _read_data(
             what = "--general is measured beside dev data, and there are none"
             raise UsageError(what, Use("--dev", "FILE or stsb", "name some:"))
         return None, None, 0.0
-    own = read_dev(dev, columns, blank=blank) if dev else dev_data(trained)
+    own = read_dev(dev, columns, blank=blank, to_choose=True) if dev else dev_data(trained)
     data = trained[0].config().data if trained else Data(blank=blank)
     return own, load_general(settings, data), settings.keep_general
 

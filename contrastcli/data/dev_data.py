@@ -60,7 +60,7 @@ def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples
         return train, None
     try:
         if folders.holds(dev.data):
-            made = _read_set(dev.data, dev.metric, to_train=True)
+            made = _read_set(dev.data, dev.metric, to_choose=True)
             notes = f"the dev metric is {made} of {dev.data}", *(f"dev data: {note}" for note in made.notes)
             return replace(train, notes=(*train.notes, *notes)), made
         if dev.data.startswith(SPLIT):
@@ -105,9 +105,8 @@ def load_general(dev: Dev, data: Data) -> DevData | None:
         what = f"dev.general is {name}, and without dev data nothing is measured"
         raise UsageError(what, [Use("--dev", "split:5%", "give"), Use("--general", "none")], key="dev.general")
     try:
-        if folders.holds(name):
-            return _read_set(name, "auto", to_train=True)
-        return None if name == "none" else read_dev(name, data.columns, data.labels, blank=data.blank, by_name=True)
+        words = name, data.columns, data.labels
+        return None if name == "none" else read_dev(*words, blank=data.blank, by_name=True, to_choose=True)
     except DataError as error:
         remedies = *_for_dev(error, "--columns", "--dev"), Use("--general", "none, starter or FILE", "use")
         raise DataError(error.what, remedies, key="dev.general") from None
@@ -126,23 +125,25 @@ def read_dev(
     blank: Blank = "error",
     *,
     by_name: bool = False,
+    to_choose: bool = False,
 ) -> DevData:
     """The rows of a file or data set, or a folder in BEIR's layout, with the metric that is meant for them.
 
     Raises DataError and UsageError. With `by_name`, `columns` are those of other rows, and count where all are there
-    and no score or label is known by its name, or where the names of the columns do not give their roles.
+    and no score or label is known by its name, or where the names of the columns do not give their roles. `to_choose` a
+    model by them, a folder's test split is read only where it has no other.
     """
     if folders.holds(source):
-        return _read_set(source, metric)
+        return _read_set(source, metric, to_choose=to_choose)
     rows, metric = _read_rows(source, columns, labels, metric, blank, by_name=by_name)
     return scored(rows) if metric == "spearman" else _ranked(rows, metric)
 
 
-def _read_set(source: str, metric: str, *, to_train: bool = False) -> Retrieval:
-    """A folder in BEIR's layout; to train, a part of it, and not what is kept for a test if it can."""
+def _read_set(source: str, metric: str, *, to_choose: bool) -> Retrieval:
+    """A folder in BEIR's layout; to choose a model, a part of it, and not what is kept for a test if it can."""
     metric = _choose(metric, _RANKINGS, f"{source} holds queries and judgements")
     splits = ("validation", "test", "train")
-    made = folders.limited(folders.read_retrieval(source, splits)) if to_train else folders.read_retrieval(source)
+    made = folders.limited(folders.read_retrieval(source, splits)) if to_choose else folders.read_retrieval(source)
     return replace(made, metric=metric)
 
 

@@ -198,6 +198,18 @@ def test_a_typed_alpha_is_written_and_measured_between_the_two(contrast: Contras
     assert lines[-2:] == ["wrote merged", 'next: contrast query "a dog runs" "a puppy sprints" --model merged']
 
 
+def test_alpha_is_not_chosen_on_the_test_split_of_a_folder(contrast: Contrast) -> None:
+    folder = Path("set")
+    (folder / "qrels").mkdir(parents=True)
+    for split, document in {"dev": "1", "test": "2"}.items():
+        (folder / "qrels" / f"{split}.tsv").write_text(f"query-id\tcorpus-id\tscore\na\t{document}\t1\n")
+    for part, rows in {"queries": {"a": "ba da"}, "corpus": {"1": "ba da", "2": "fa ga"}}.items():
+        lines = (json.dumps({"_id": name, "text": text}) + "\n" for name, text in rows.items())
+        (folder / f"{part}.jsonl").write_text("".join(lines))
+    told = json.loads(contrast("merge", BASE, moved("run"), "-o", "x", "--dev", "set", "--alpha", 0.5, "--json").out)
+    assert {row["own"]["after"] for row in told["rows"]} == {1.0}, "the document that has the words of the query"
+
+
 def test_texts_are_tokenised_once(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
     run, seen = moved("run"), list[str]()
     dev, encode = rated("dev.csv", run), Tokenizer.encode
