@@ -169,8 +169,9 @@ def from_frame(
     label, score, row_id = (used.pop(role, None) for role in ("label", "score", "id"))
     taught = [used.pop(role) for role in list(used) if role.startswith("negative_score")]
     hard = [used.pop(role) for role in list(used) if role.startswith("negative")]
-    # One is a text of each row as others are; of several a row may have fewer.
-    if len(hard) == 1 and not are_lists(frame.columns[hard[0]]):
+    # One that each row has is a text as others are; of several, or without a teacher's score, a row may have fewer.
+    cells = [frame.columns[name] for name in hard]
+    if len(cells) == 1 and not are_lists(cells[0]) and (taught or all(_given(cells))):
         used["negative"] = hard.pop()
     frame = one_each(frame, [*used.values(), *([label] if label and form == "classes" else [])], score)
     frame = roles.complete_rows(frame, [*used.values()], blank)

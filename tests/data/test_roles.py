@@ -401,6 +401,10 @@ def test_several_hard_negatives_may_be_a_list() -> None:
     assert rows.views["negative"] == ["b", ""] and rows.views["negative_2"] == ["c", ""]
     assert "each row has 0 to 2 hard negatives" in rows.notes
     assert any(note.endswith("rows have no hard negative") for note in rows.notes)
+    rows = load("anchor\tpositive\tnegative", "a\tb\tc", "d\te\t")
+    assert rows.views["negative"] == ["c", ""] and "1 of 2 rows have no hard negative" in rows.notes
+    scored = "anchor\tpositive\tnegative\tscore\tnegative_score", "a\tb\tc\t1\t0", "d\te\t\t1\t0"
+    refused(DataError, *scored, what="the sentence in the column 'negative' is blank")
     with pytest.raises(DataError, match=r"line 1.* holds 3, which is not text"):
         load(*pairs('["b", 3]'), name="a.jsonl")
     refused(DataError, *pairs("[]"), name="a.jsonl", what="no row has a negative in negatives")
