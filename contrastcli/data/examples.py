@@ -171,7 +171,7 @@ def from_frame(
     hard = [used.pop(role) for role in list(used) if role.startswith("negative")]
     # One that each row has is a text as others are; of several, or without a teacher's score, a row may have fewer.
     cells = [frame.columns[name] for name in hard]
-    if len(cells) == 1 and not are_lists(cells[0]) and (taught or all(_given(cells))):
+    if len(cells) == 1 and not are_lists(cells[0]) and (taught or not roles.are_blank(cells[0]).any()):
         used["negative"] = hard.pop()
     frame = one_each(frame, [*used.values(), *([label] if label and form == "classes" else [])], score)
     frame = roles.complete_rows(frame, [*used.values()], blank)

@@ -267,7 +267,7 @@ def complete_rows(frame: Frame, columns: Sequence[str], blank: Blank) -> Frame:
     missing_words = Texts.of(_MISSING).hashes
     if digits := [column for column, one in zip(columns, cells, strict=True) if _are_digits(one)]:
         frame = replace(frame, notes=(*frame.notes, f"the texts in {quoted(digits)} are numbers, as of ids"))
-    is_blank = np.any([_is_blank(one) for one in cells], axis=0)
+    is_blank = np.any([are_blank(one) for one in cells], axis=0)
     is_missing = np.any([np.isin(one.hashes, missing_words) for one in cells], axis=0)
     blanks, missing = (np.flatnonzero(rows).tolist() for rows in (is_blank, is_missing))
     if blank == "drop":
@@ -278,7 +278,7 @@ def complete_rows(frame: Frame, columns: Sequence[str], blank: Blank) -> Frame:
         return replace(frame.take(~gone), notes=(*frame.notes, note)) if gone.any() else frame
     if blanks:
         # Only those that are blank somewhere.
-        names = [column for column, one in zip(columns, cells, strict=True) if _is_blank(one).any()]
+        names = [column for column, one in zip(columns, cells, strict=True) if are_blank(one).any()]
         what = f"the sentence in the column {quoted(names)} is blank"
         remedies = Use("--blank", "drop", "leave them out with"), "fill them in"
         raise bad_rows(frame, blanks, what, remedies, "data.blank")
@@ -293,7 +293,8 @@ def _are_digits(cells: Column[object]) -> bool:
     return bool(heads) and all(isinstance(cell, str) and cell.strip().isdecimal() for cell in heads)
 
 
-def _is_blank(cells: Column[object]) -> NDArray[np.bool_]:
+def are_blank(cells: Column[object]) -> NDArray[np.bool_]:
+    """Which cells hold no text."""
     blank: NDArray[np.bool_] = cells.sizes == 0
     others = np.flatnonzero(~cells.is_text)
     blank[others] = [cell is None for cell in cells.take(others)]
