@@ -139,7 +139,7 @@ def read_corpus(folder: Path) -> Frame:
 def _read_part(folder: Path, part: str, splits: Sequence[str] = ()) -> Frame:
     """A table of a folder; without splits, which texts have none of, all its files."""
     if not (files := _files(folder, part)):
-        raise DataError(f"{folder} has no {part}", _HINT)
+        raise DataError(f"{folder} has no {part}" if folder.is_dir() else f"there is no folder {folder}", _HINT)
     files = _of_one_split(folder, files, splits) if splits else files
     return read_files(files, str(files[0].parent))
 

@@ -209,6 +209,8 @@ def test_a_name_or_a_folder_of_no_set_is_answered_with_what_is_one(tmp_path: Pat
     assert error.what == "NanoBEIR has no set 'NanoMSMARC'" and "'NanoMSMARCO'" in error.hint
     (error,) = measured(tmp_path).missing.values()
     assert error.what == f"{tmp_path} has no corpus" and "corpus.jsonl" in error.hint
+    (error,) = measured(tmp_path / "none").missing.values()
+    assert error.what == f"there is no folder {tmp_path}/none"
     (error,) = measured(write_set(tmp_path / "average", "jsonl")).missing.values()
     assert error.what == "a set cannot be called 'average'"
 

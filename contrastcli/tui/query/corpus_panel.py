@@ -23,7 +23,7 @@ from contrastcli.tui.widgets import FormRow, LineInput, PlainText, RowTable
 EMPTY = "Choose a file of sentences with c and type a question: Enter finds the nearest sentences, n edits it."
 TO_ASK = "Type a question: Enter finds the nearest sentences."
 _TITLE, _ASKED_WIDTH = "Nearest in a corpus", 40
-_USUAL_COUNT = 5
+_USUAL_COUNT = 10
 _NUMBERS_WIDTH = 33
 _MOST_LINES = 4  # of a sentence, or one more
 
