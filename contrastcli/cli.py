@@ -121,7 +121,7 @@ def rm(chosen: Sequence[Run], yes: bool) -> None:
 def prune(directory: Path, chosen: Sequence[Run]) -> None:
     """Delete from runs that have ended what only a resume needs.
 
-    That is the optimiser's state. Without names all that finished or diverged are pruned, as others can be resumed.
+    That is the optimiser's state. Without names all that finished or diverged are pruned, not those still to resume.
     """
     for run in chosen:
         runs.require_ended(run)
