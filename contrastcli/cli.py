@@ -159,6 +159,8 @@ def exclude(run: Run, anchor: str, negative: str, undo: bool) -> None:
 def log(run: Run, to: str, follow: bool) -> None:
     """Give the numbers of a run to a tracker, as a new record."""
     track(run, to, follow)
+    if follow:
+        watching.report(run)
 
 
 @cli.command(params=[options.HOST, options.ONE_RUN, options.JSON])

@@ -26,6 +26,7 @@ from contrastcli.runs.process import CONTRAST, hold
 from contrastcli.training import process
 from support.command import COMMAND, Contrast, refused
 from support.kills import contents
+from support.recorded import recorded as recorded_run
 from support.signs import started
 from support.tiny import Tiny, train
 from support.waiting import wait_until
@@ -114,6 +115,15 @@ def test_a_run_is_followed_to_its_end_without_what_a_resume_has_voided(
         write.close()
         following.join(20)
     assert records.curves["step/loss"] == {1: 5.0, 2: 3.0, 3: 2.0} and not following.is_alive()
+
+
+def test_how_a_run_has_ended_that_is_followed_is_told(
+    contrast: Contrast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_with(monkeypatch, Records())
+    recorded_run(tmp_path / "runs", "killed", "lost")
+    answer = contrast("runs", "log", "lost", "--to", "wandb", "--follow")
+    assert answer.code == 0 and "\nlost killed: " in answer.err and "--resume lost" in answer.err
 
 
 def test_a_tracker_that_fails_is_an_error_that_touches_no_run(
