@@ -133,9 +133,10 @@ async def test_m_draws_the_next_curve_and_is_remembered(place: Path) -> None:
 
 async def test_a_filter_keeps_the_runs_that_have_all_its_words(place: Path) -> None:
     async with opened(ContrastApp(place)) as (pilot, table):
+        await press(pilot, "a", shows="A ")
         await pilot.press("slash", *"killed")
         await until(pilot, lambda: names(table) == ["starter-killed"])
-        assert "1 of 6 runs" in screen_text(pilot.app)
+        assert "1 of 6 runs, newest first, 5 selected not shown" in screen_text(pilot.app)
         await pilot.press("escape")
         assert pilot.app.focused is table
         assert "killed" in pilot.app.screen.query_one(Input).value, "the filter stays"

@@ -47,8 +47,7 @@ class RunsScreen(RunScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._entries: list[Entry] = []
-        self._selected: list[str] = []
+        self._entries, self._selected = list[Entry](), list[str]()
         self._filter = Input(placeholder="words to look for, such as: simace finished", id="filter", compact=True)
         self._table, self._overlay = RunsTable(), OverlayPanel()
         self._message, self._remark = PlainText(id="empty"), PlainText(id="remark")
@@ -110,8 +109,7 @@ class RunsScreen(RunScreen):
 
     @on(Input.Changed, "#filter")
     def _fill(self) -> None:
-        words, remembered = self._filter.value.strip(), self.contrast.remembered
-        known = {entry.name for entry in self._entries}
+        words, remembered, known = self._filter.value.strip(), self.contrast.remembered, {e.name for e in self._entries}
         self._selected = [name for name in self._selected if name in known]
         columns = all_columns(self._entries)
         self._columns = [columns[one] for one in dict.fromkeys(remembered.columns) if one in columns] or list(USUAL)
@@ -121,8 +119,10 @@ class RunsScreen(RunScreen):
         self._table.show(tree(self._shown, names, remembered.unfolded), self._columns, marks)
         count = f"{len(self._shown)} of {len(self._entries)}" if words else f"{len(self._shown)}"
         order = f"by {remembered.sort}" if remembered.sort in columns else "newest first"
-        below = f" in {'' if names else 'no '}{remembered.grouping}" if remembered.grouping else ""
-        self._table.border_title = f"{count} run{'s' * (len(self._entries) != 1)}{below}, {order}"
+        below = f" in {'' if names else 'no '}{remembered.grouping}" * bool(remembered.grouping)
+        hidden = len(marks.keys() - {entry.name for entry in self._shown})
+        others = f", {hidden} selected not shown" * bool(hidden)
+        self._table.border_title = f"{count} run{'s' * (len(self._entries) != 1)}{below}, {order}{others}"
         self._table.border_subtitle = f"{'b test · ' * (len(self._selected) == 2)}{_KEYS}"
         self._show_chosen()
 
