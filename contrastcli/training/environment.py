@@ -2,11 +2,12 @@
 
 import os
 import platform
+import re
 import shlex
 import socket
 import subprocess
 import sys
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ from contrastcli.model.devices import choose_precision, device_name
 from contrastcli.model.locate import PICKLED, resolve, revision
 from contrastcli.runs.status import Environment
 from contrastcli.settings import config as configs
+from contrastcli.settings.catalogue import ENTRY_POINTS
 from contrastcli.settings.config import Config
+from contrastcli.settings.objective import Spec
 from contrastcli.training.plan import Plan
 
 _PACKAGES = ("torch", "numpy", "tokenizers", "safetensors", "transformers", "datasets", "scipy")
@@ -89,7 +92,7 @@ def write_environment(path: Path, plan: Plan, device: torch.device, processes: i
         "contrast": __version__,
         "commit": _commit(),
         "python": platform.python_version(),
-        "packages": {name: version(name) for name in _PACKAGES},
+        "packages": {name: version(name) for name in _PACKAGES} | (brings := _package_of(plan.config.spec)),
         "platform": platform.platform(),
         "host": socket.gethostname(),
         "device": str(device),
@@ -116,10 +119,18 @@ def write_environment(path: Path, plan: Plan, device: torch.device, processes: i
     }
     before = read_json(path, dict[str, Any]) or {}
     was, now = ({**one.get("packages", {}), **one} for one in (before, record))
-    others = [f"{name} {now[name]} (was {was[name]})" for name in _TOLD if was.get(name) not in (None, now[name])]
+    changed = [name for name in (*_TOLD, *brings) if was.get(name) not in (None, now[name])]
+    others = [f"{name} {now[name]} (was {was[name]})" for name in changed]
     with writing_to(path):
         atomic_write(path, json_bytes(record))
     return [f"resumed with {', '.join(others)}"] if others else []
+
+
+def _package_of(spec: Spec) -> dict[str, str]:
+    """The version of the package that brings an objective, by its name; empty for one of contrast."""
+    module = re.split("[.:]", spec.loss)[0]
+    entries = [entry for entry in entry_points(group=ENTRY_POINTS) if re.split("[.:]", entry.value)[0] == module]
+    return {entry.dist.name: entry.dist.version for entry in entries if entry.dist}
 
 
 def _model(name: str) -> _Model:

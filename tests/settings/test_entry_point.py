@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from contrastcli.runs.directory import Run
+from contrastcli.runs.events import Note
 from contrastcli.runs.measured import Step
 from support.command import Contrast, failed
 from support.packages import contrast as in_process
@@ -47,6 +48,17 @@ def test_it_trains_with_its_own_settings(site: Path, tiny: Tiny, contrast: Contr
     steps = [event for event in run.events() if isinstance(event, Step)]
     assert [set(step.parts) for step in steps] == [{"triplet"}] * 2
     assert steps[0].loss == pytest.approx(math.log(2) / 0.001, abs=2)  # so flat, whatever the angles are
+
+
+def test_a_resume_tells_of_another_version_of_its_package(site: Path, tiny: Tiny, contrast: Contrast) -> None:
+    with found_here(site):
+        run = Run(Path(contrast("train", *on(tiny), "--no-ui").out.strip()))
+        recorded = run.environment_path.read_text()
+        assert '"soft-triplet": "0.1"' in recorded
+        run.environment_path.write_text(recorded.replace('"soft-triplet": "0.1"', '"soft-triplet": "0.0"'))
+        contrast("train", "--resume", run.name, "--max-steps", "3", "--no-ui")
+    notes = [event.text for event in run.events() if isinstance(event, Note)]
+    assert "resumed with soft-triplet 0.1 (was 0.0)" in notes
 
 
 def test_its_settings_are_options_and_show_their_sources(site: Path, contrast: Contrast) -> None:
