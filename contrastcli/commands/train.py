@@ -25,10 +25,11 @@ from contrastcli.errors import ContrastError, DataError, UsageError
 from contrastcli.files import writing_to
 from contrastcli.model.adapters import base_folder, check_trained
 from contrastcli.model.backbone import longest_of, read_config
-from contrastcli.model.contract import Contract, adapted, read_contract, width_after
+from contrastcli.model.contract import Contract, adapted, read_contract
 from contrastcli.model.devices import choose_device
 from contrastcli.model.folder import check_pooling, load_encoder
 from contrastcli.model.locate import resolve
+from contrastcli.model.pooling import width_after
 from contrastcli.model.weights import count_parameters
 from contrastcli.runs.directory import Run, create, discard_untouched, list_runs
 from contrastcli.runs.event import Event

@@ -25,8 +25,8 @@ from contrastcli.data.tokens import Tokenizer, special_names
 from contrastcli.errors import DataError, UsageError, Use, error_text
 from contrastcli.files import json_bytes, read_json
 from contrastcli.model.backbone import attention_of, is_classifier, read_config
-from contrastcli.model.pooling import Dense, Normalize, in_words
-from contrastcli.model.prompts import MASK_PROMPT, MASK_SUFFIX, PROMPT_NAMES, prompts_in_words, read_prompts
+from contrastcli.model.pooling import Dense, Normalize, in_words, width_after
+from contrastcli.model.prompts import MASK_PROMPT, MASK_SUFFIX, PROMPT_NAMES, all_named, prompts_in_words, read_prompts
 from contrastcli.model.weights import DOWNLOAD, config_file, read_weights
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Attention, Kind, Model, Pooling
@@ -153,11 +153,6 @@ class Contract:
         words += [f"then {self.suffix!r}"] * bool(self.suffix)
         words += ["prompts are not pooled"] * (not self.include_prompt)
         return "; ".join(words)
-
-
-def width_after(modules: nn.Sequential, width: int) -> int:
-    """The width of embeddings, given that of the pooled ones."""
-    return next((m.linear.out_features for m in reversed(modules) if isinstance(m, Dense)), width)
 
 
 def adapted(contract: Contract, settings: Model) -> tuple[Contract, list[str]]:
@@ -398,7 +393,7 @@ def write_contract(
         # The saved tokenizer lowers the case.
         "sentence_bert_config.json": {"max_seq_length": limit, "do_lower_case": False} | options,
         "config_sentence_transformers.json": {
-            "prompts": contract.prompts,
+            "prompts": all_named(contract.prompts, contract.prompt),
             "default_prompt_name": contract.default,
             "similarity_fn_name": contract.similarity,
         }

@@ -18,10 +18,10 @@ from contrastcli.data.tokens import OnProgress, Tokenizer, TokenTable
 from contrastcli.errors import RunError, UsageError, Use
 from contrastcli.model.backbone import Backbone, BertBackbone
 from contrastcli.model.bert.packed import PackedBert
-from contrastcli.model.contract import Contract, width_after
+from contrastcli.model.contract import Contract
 from contrastcli.model.devices import has_products, is_out_of_memory
 from contrastcli.model.metrics import require_finite
-from contrastcli.model.pooling import pool
+from contrastcli.model.pooling import pool, width_after
 from contrastcli.model.prompts import PROMPT_NAMES
 from contrastcli.model.workers import count_workers, side_by_side
 from contrastcli.objectives.functional import to_device

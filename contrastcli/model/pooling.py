@@ -40,6 +40,11 @@ def in_words(module: nn.Module) -> str:
     return "unit length" if isinstance(module, Normalize) else "layer norm"
 
 
+def width_after(modules: nn.Sequential, width: int) -> int:
+    """The width of embeddings, given that of the pooled ones."""
+    return next((m.linear.out_features for m in reversed(modules) if isinstance(m, Dense)), width)
+
+
 def pool(hidden: Hidden, mask: Tensor, pooling: Pooling, skipped: NDArray[np.int64] | None = None) -> Tensor:
     """Pooled embeddings (B, d) in float32 of hidden states (B, T, d) under a mask (B, T) of real tokens.
 

@@ -65,9 +65,13 @@ def test_embeddings_are_cut_where_sentence_transformers_cuts_them(embedder: Path
 
 
 @pytest.mark.filterwarnings("ignore")  # of the other library
-def test_sentence_transformers_pools_without_the_prompt_alike(embedder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("prompts", [{}, {"prompts": {"passage": "ba go ", "all": "ka "}, "default": "all"}])
+def test_sentence_transformers_pools_without_the_prompt_alike(
+    embedder: Path, tmp_path: Path, prompts: dict[str, Any]
+) -> None:
     library = pytest.importorskip("sentence_transformers")
     encoder = under(load_encoder(embedder), include_prompt=False)
+    encoder.put_under(replace(encoder.contract, **prompts))
     save_encoder(encoder, tmp_path / "again")
     theirs = library.SentenceTransformer(str(tmp_path / "again"), device="cpu")
     assert_near(theirs.encode_query(TEXTS), encoder.encode(TEXTS, "query"), scale=SCALE)
@@ -95,7 +99,8 @@ def test_a_prompt_that_comes_after_another_of_its_kind_is_said_to_be_unused(embe
     contract = replace(read_contract(embedder), prompts={"query": "Q: ", "passage": "P: ", "document": ""})
     assert contract.prompt("document") == ""
     assert "; query prompt 'Q: '; passage prompt 'P: ' (unused: a document gets '')" in str(contract)
-    assert "unused" not in str(replace(contract, prompts={"query": "Q: ", "passage": "P: "}))
+    for prompts in ({"query": "Q: ", "passage": "P: "}, {"passage": "P: ", "document": "P: "}):
+        assert "unused" not in str(replace(contract, prompts=prompts))
 
 
 CHANGES: dict[str, tuple[dict[str, Any], list[str]]] = {

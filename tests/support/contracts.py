@@ -24,7 +24,7 @@ def under(encoder: SentenceEncoder, *after: nn.Module, prompt: str | None = None
     if after:
         changes["after"] = nn.Sequential(*after)
     if prompt is not None:
-        changes |= {"prompts": {"default": prompt}, "default": "default"}
+        changes |= {"prompts": dict.fromkeys(("default", "query", "document"), prompt), "default": "default"}
     encoder.put_under(replace(encoder.contract, **changes))
     return encoder
 
