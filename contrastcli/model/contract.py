@@ -227,15 +227,18 @@ def read_contract(folder: Path) -> Contract:
     """
     modules = read_json(folder / "modules.json", list[_Module], DOWNLOAD)
     alone = modules is not None and [module.kind for module in modules] == ["Transformer"]
-    if modules is None or (alone and is_classifier(_json(config_file(folder)))):
-        config = read_config(folder)
-        attention, bare = attention_of(config), Contract(folder, dims=_dims(folder), is_stated=False)
-        pooling: Pooling = "last" if attention == "causal" else "mean"
-        return replace(bare, pooling=pooling, attention=attention, is_classifier=is_classifier(config))
+    is_bare = modules is None or (alone and is_classifier(_json(config_file(folder))))
     try:
-        return _read_chain(folder, modules)
+        return _read_bare(folder) if is_bare else _read_chain(folder, modules or [])
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError) as error:
         raise DataError(f"the modules of {folder} are malformed: {error_text(error)}", DOWNLOAD) from None
+
+
+def _read_bare(folder: Path) -> Contract:
+    config, longest = read_config(folder), _reading(folder)[0]
+    bare = Contract(folder, max_length=longest, dims=_dims(folder), attention=attention_of(config), is_stated=False)
+    pooling: Pooling = "last" if bare.attention == "causal" else "mean"
+    return replace(bare, pooling=pooling, is_classifier=is_classifier(config))
 
 
 def _read_chain(folder: Path, modules: Sequence[_Module]) -> Contract:

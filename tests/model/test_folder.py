@@ -353,6 +353,13 @@ def test_the_longest_text_is_never_beyond_the_backbones_own(folder: Path) -> Non
     assert load_encoder(folder).max_length == 32
 
 
+def test_the_longest_text_of_a_bare_backbone_is_its_tokenizers(tiny: Tiny, tmp_path: Path) -> None:
+    bare = Path(shutil.copytree(tiny.backbone, tmp_path / "bare"))
+    for length, expected in ((20, 20), (512, 32), (10**30, 32)):
+        (bare / "tokenizer_config.json").write_text(json.dumps({"model_max_length": length}))
+        assert load_encoder(bare).max_length == expected
+
+
 def test_a_snapshot_of_links_is_a_model_and_is_saved_without_them(folder: Path, tmp_path: Path) -> None:
     """The hub's cache holds every file once, and links to it from each snapshot."""
     before = load_encoder(folder).encode(TEXTS)

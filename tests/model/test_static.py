@@ -138,6 +138,18 @@ def test_a_published_one_without_a_config_trains_but_not_by_lora(
     refused(contrast(*words, "--lora", "4"), 2, "the backbone has no linear layers", "use --lora 0")
 
 
+@pytest.mark.parametrize(("most", "expected"), [(3, 3), (None, 8)])
+def test_a_text_is_cut_where_the_tokenizer_of_a_published_one_cuts_it(
+    folder: Path, tmp_path: Path, most: int | None, expected: int
+) -> None:
+    published = Path(shutil.copytree(folder, tmp_path / "published"))
+    (published / "sentence_bert_config.json").unlink()
+    file = published / "tokenizer.json"
+    cut = {"max_length": most, "strategy": "LongestFirst", "stride": 0, "direction": "Right"} if most else None
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"truncation": cut}))
+    assert load_encoder(published).tokenise([TEXTS[2]]).lengths.tolist() == [expected]
+
+
 @pytest.mark.parametrize("names", [[], ["embeddings"]])
 def test_a_folder_without_the_matrix_says_so(folder: Path, tmp_path: Path, names: list[str]) -> None:
     for file in ("modules.json", "tokenizer.json"):
