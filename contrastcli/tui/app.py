@@ -325,7 +325,7 @@ class ContrastApp(App[None]):
             return True
         stops = await self.change_run("stop", "--wait", "0", "--", str(run.path.resolve()))
         if stops:
-            self.notify(f"{run.name} finishes its step, saves and stops", markup=False)
+            self.notify(f"{run.name} is asked to save and stop", markup=False)
         return stops
 
     async def change_run(self, *words: str) -> bool:

@@ -79,7 +79,7 @@ class RunScreen(ModeScreen):
     """A screen on which a run is chosen, and the actions on that run."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "stop", "stop", tooltip="finish the step, save and stop; asks first"),
+        Binding("s", "stop", "stop", tooltip="save and stop; asks first"),
         Binding("r", "resume", "resume", tooltip="continue from the last checkpoint, if there is one"),
         Binding("e", "use_in('evaluate')", "evaluate", tooltip="evaluate the run's model"),
         Binding("u", "use_in('query')", "query", tooltip="compare sentences with the run's model"),

@@ -174,4 +174,4 @@ def advice(snapshot: Snapshot) -> str:
         "stopped": saved if snapshot.is_saved else f"Stopped: {remedy}.",
         "finished": f"Finished. {uses}; 3 compares it with other runs.",
     }
-    return by_state.get(status.state, "It finishes its step, saves and stops." if snapshot.is_stopping else "")
+    return by_state.get(status.state, "It saves and stops." if snapshot.is_stopping else "")
