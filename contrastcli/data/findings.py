@@ -29,7 +29,7 @@ _SHOWN_TEXTS, _SHOWN_CHARACTERS = 3, 60
 _LEAKS = "looking for dev texts"
 _WORDS = re.compile(r"\w+")
 _SURE, _SHORTEST, _RARE = 0.8, 20, 0.05
-"""Of a language: its probability, the characters that it is told by, and the share of rows below which it is odd."""
+"""Of a language: its probability, the bytes that it is told by, and the share of rows below which it is odd."""
 
 
 class Finding(NamedTuple):
@@ -235,7 +235,7 @@ def languages(rows: Examples) -> tuple[dict[str, dict[str, float]], list[Finding
         long = (
             (row, " ".join(text.split()))
             for row, text in enumerate(counted("telling languages", texts))
-            if len(text) >= _SHORTEST
+            if len(text.encode()) >= _SHORTEST
         )
         told = [(row, detect(text, model="lite")[0]) for row, text in long]
         sure = [(row, one["lang"], one["score"]) for row, one in told if one["score"] >= _SURE]

@@ -79,6 +79,8 @@ def test_what_was_planted_is_found_with_its_line(contrast: Contrast) -> None:
     near = next(found["rows"][0] for found in told["found"] if found["kind"] == "near")
     assert near["where"] == f"line {expected['near'][0] + 1}" and near["other"] == 3 and near["other_where"] == "line 4"
     assert told["languages"]["anchor"].keys() == {"en", "de"}
+    write("chinese.csv", [(f"如何重置第{n}个密码", f"в настройках, раздел {n}") for n in range(40)])
+    assert look(contrast, "chinese.csv")["languages"] == {"anchor": {"zh": 1.0}, "positive": {"ru": 1.0}}
     write("names.csv", [(f"Carbon Light Watch S{n}", f"Wooden Vacuum Robot {n}") for n in range(40)])
     assert look(contrast, "names.csv")["languages"] == {"anchor": {}, "positive": {}}
 
