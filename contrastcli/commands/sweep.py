@@ -68,8 +68,10 @@ def run(job: Job, axes: Sequence[str], runs_dir: Path, worker: bool = False, wor
     code = start(sweep, runs_dir, worker, workers)
     scores = results(sweep, runs_dir)
     print_text(as_json(scores) if job.json else sweep_scores(scores))
-    _name_best(scores, runs_dir)
     states = [cell.state for cell in sweep.cells(runs_dir)]
+    # Another worker may have cells left.
+    if not {*states} & {*IN_PROGRESS}:
+        _name_best(scores, runs_dir)
     if lost := sum(state in ("failed", "killed") for state in states):
         narrate(f"{lost} of {len(states)} cells failed or were killed; to continue: {sweep.command}")
     return code

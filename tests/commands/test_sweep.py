@@ -62,6 +62,16 @@ def test_a_sweep_prints_its_table_on_stdout_and_narrates_on_stderr(contrast: Con
     refused(contrast("sweep", "--resume", "last", "--worker", "--workers", "2"), 2, "--worker", "leave out --worker")
 
 
+def test_none_is_the_best_while_another_worker_trains(contrast: Contrast, launched: list[str]) -> None:
+    assert "the best is" in contrast(*SWEEP).err
+    last = Run(Path("runs") / launched[-1])
+    config = last.config()
+    shutil.rmtree(last.path)
+    runs.create(config, Path("runs"), last.name)
+    answer = contrast("sweep", "--resume", "last", "--worker")
+    assert "starting" in answer.out and "the best is" not in answer.err and len(launched) == 2
+
+
 @pytest.mark.parametrize(
     "words",
     [
