@@ -83,7 +83,12 @@ def _checked(spec: object) -> Spec:
     if spec.name in [one.name for one in built_in()] or not re.fullmatch(r"[a-z][\w-]*", spec.name):
         raise ValueError(f"an objective cannot be called '{spec.name}'")
     spec.describe()
-    spec.settings()  # each needs a default
+    # Each setting needs a default within its bounds.
+    own = msgspec.convert(msgspec.to_builtins(spec.settings()), spec.settings)
+    named = {*own.bounds(), *msgspec.convert(own.inactive(), dict[str, str])}
+    if unknown := named - {*spec.settings.__struct_fields__}:
+        raise ValueError(f"it has no setting '{min(unknown)}'")
+    msgspec.convert([own.encoders, spec.measured or (0, 0)], tuple[int, tuple[float, float]])
     if not spec.needs or not {*spec.needs} <= {*NEEDED}:
         raise ValueError(f"its needs are {', '.join(spec.needs) or 'none'}; known: {', '.join(NEEDED)}")
     msgspec.convert([spec.loss, spec.heads or spec.loss], list[Annotated[str, Meta(pattern=r"^[\w.]+:\w+$")]])

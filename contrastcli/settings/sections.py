@@ -340,6 +340,12 @@ SECTIONS: Mapping[str, type[Section]] = {
     "track": Track,
 }
 
+_OPTIONS = (
+    "after config detach dry-run grid help json name no-ui preset resume resume-or-start seeds set worker workers"
+)
+COMMAND_OPTIONS = frozenset(f"--{name}" for name in _OPTIONS.split())
+"""Options of the commands that have one for each setting."""
+
 RESETS = {OBJECTIVE.key: ("objective.",), "objective.similarity": ("objective.margin", "objective.sigma")}
 """Prefixes of the keys that a choice resets: an objective its settings; a similarity its margin and width."""
 
@@ -348,10 +354,10 @@ RESETS = {OBJECTIVE.key: ("objective.",), "objective.similarity": ("objective.ma
 def settings_of(*specs: Spec) -> Mapping[str, Setting]:
     """Every setting of runs with these objectives, by key; the first, if several have the same key.
 
-    That of an objective which is called as one of another section has no option.
+    That of an objective which is called as one of another section, or as an option of a command, has no option.
     """
     others = {s.key: s for section, struct in SECTIONS.items() for s in describe(section, struct).values()}
-    taken = {s.flag for s in others.values()}
+    taken = COMMAND_OPTIONS.union(s.flag for s in others.values())
     by_key = {OBJECTIVE.key: OBJECTIVE}
     for spec in specs:
         own = {s.key: replace(s, flag="") if s.flag in taken else s for s in spec.describe().values()}

@@ -7,12 +7,16 @@ from dataclasses import replace
 from typing import Annotated, Any, get_type_hints
 from unittest.mock import Mock
 
+import click
 import pytest
 from msgspec import Meta
 
+from contrastcli.cli import cli
 from contrastcli.errors import UsageError
+from contrastcli.parsing.command import SettingsCommand
 from contrastcli.settings import catalogue, sections
 from contrastcli.settings.objective import Margin, ObjectiveSettings, SimilarityName, Spec
+from contrastcli.settings.setting import Bounds
 from contrastcli.training.auxiliaries.auxiliary import import_named
 from support.packages import bring_objective
 from support.settings import config
@@ -63,6 +67,20 @@ class _Required(ObjectiveSettings, frozen=True, kw_only=True):
     sharpness: int
 
 
+class _Beyond(ObjectiveSettings, frozen=True, kw_only=True):
+    sharpness: Annotated[float, Meta(gt=0)] = -1.0
+
+
+class _Failing(ObjectiveSettings, frozen=True, kw_only=True):
+    def bounds(self) -> dict[str, Bounds]:
+        raise ZeroDivisionError("by zero")
+
+
+class _Inactive(ObjectiveSettings, frozen=True, kw_only=True):
+    def inactive(self) -> dict[str, str]:
+        return {"nope": "why"}
+
+
 def _exit() -> Spec:
     raise SystemExit(0)
 
@@ -84,6 +102,10 @@ BROKEN: dict[str, tuple[Callable[[], object], str]] = {
     "a setting that is a list": (lambda: _with(settings=_List), "the setting .sharpness. is no text"),
     "a setting without a default": (lambda: _with(settings=_Required), "'sharpness'"),
     "a loss that is no name": (lambda: _with(loss="loss"), "Expected `str`"),
+    "a default beyond its bounds": (lambda: _with(settings=_Beyond), "`float` > 0.0"),
+    "bounds that fail": (lambda: _with(settings=_Failing), "by zero"),
+    "no effect of what is no setting": (lambda: _with(settings=_Inactive), "it has no setting 'nope'"),
+    "one score where two are": (lambda: _with(measured=(1.0,)), "of length 2"),
     "negatives that fail": (lambda: _with(negatives=lambda rows, hard: rows // 0), "by zero"),
 }
 
@@ -122,9 +144,16 @@ def test_an_own_setting_that_is_called_as_an_option_is_set_by_its_key() -> None:
     class Own(ObjectiveSettings, frozen=True, kw_only=True):
         lr: float = 1.0
 
+        resume: str = ""
+
     settings = sections.settings_of(replace(OUTSIDE, settings=Own))
     assert settings["objective.lr"].words("2") == ["--set", "objective.lr=2"]
     assert settings["train.lr"].words("2") == ["--lr", "2"]
+    assert settings["objective.resume"].words("x") == ["--set", "objective.resume=x"]
+    commands = [one for one in cli.commands.values() if isinstance(one, SettingsCommand)]
+    options = {flag for command in commands for one in command.get_params(click.Context(command)) for flag in one.opts}
+    flags = {one.flag for one in sections.all_settings().values()}
+    assert {one for one in options if one.startswith("--")} - flags == sections.COMMAND_OPTIONS
 
 
 @pytest.mark.parametrize("spec", catalogue.built_in(), ids=lambda spec: spec.name)
