@@ -129,7 +129,8 @@ def narrate(text: str) -> None:
 
 def _to_stderr(text: str) -> None:
     with contextlib.suppress(OSError):
-        print(fitting(text, sys.stderr.encoding or "utf-8"), file=sys.stderr, flush=True)
+        # That of the app has none.
+        print(fitting(text, getattr(sys.stderr, "encoding", None) or "utf-8"), file=sys.stderr, flush=True)
 
 
 def to_copy(text: str) -> str:

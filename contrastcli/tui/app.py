@@ -29,6 +29,7 @@ from contrastcli.errors import ContrastError, error_text
 from contrastcli.files import atomic_write, state_dir
 from contrastcli.runs.directory import Run, list_runs
 from contrastcli.runs.status import IN_PROGRESS, State, read_writer
+from contrastcli.settings import catalogue
 from contrastcli.show.console import notification
 from contrastcli.show.format import Fields
 from contrastcli.tui import processes, state
@@ -201,7 +202,8 @@ class ContrastApp(App[None]):
             await super().on_event(event)
 
     def on_load(self) -> None:
-        for problem in customise(self, self.command_names):
+        broken = [f"{one.what}\n{one.hint}" for one in catalogue.outside_objectives()[1].values()]
+        for problem in [*customise(self, self.command_names), *broken]:
             self.warn(problem)
         if self.remembered.theme in self.available_themes:
             self.theme = self.remembered.theme

@@ -1,6 +1,9 @@
 """The user's own themes and keys: what app.toml changes, and what is said of a mistake in it."""
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -8,6 +11,7 @@ from contrastcli.files import user_file
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.custom import customise
+from support.packages import bring_objective
 from support.recorded import recorded
 from support.screens import NARROW, settled, show, until
 
@@ -51,6 +55,15 @@ async def test_a_theme_and_a_key_are_the_users(tmp_path: Path) -> None:
     app, said, runs = await shown_with(MINE, tmp_path, "mine")
     assert said == [] and runs == [True, False]  # w leaves, q does not
     assert app.theme == "mine" and app.current_theme.primary == "#ff8800" and not app.current_theme.dark
+
+
+async def test_an_objective_that_cannot_be_loaded_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bring_objective(monkeypatch, "wrong", Mock(side_effect=SystemExit(0)))
+    # As Textual's, which has no encoding.
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(write=len, flush=list))
+    _, said, runs = await shown_with("", tmp_path)
+    assert runs == [False, False] and len(said) == 1
+    assert said[0].startswith("'wrong' of contrast.objectives") and said[0].endswith("pip uninstall wrong:SPEC")
 
 
 async def test_charts_are_drawn_on_a_background_that_is_transparent(tmp_path: Path) -> None:
