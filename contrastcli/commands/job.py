@@ -15,6 +15,7 @@ from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Run
 from contrastcli.runs.sweeps import Sweep
 from contrastcli.settings import config, presets, sections
+from contrastcli.settings.catalogue import find_objective
 from contrastcli.settings.presets import Preset
 from contrastcli.settings.setting import Setting, Value, spell
 
@@ -128,7 +129,10 @@ def _above(run: Run, variables: config.Layer, typed: config.Layer) -> config.Lay
 def _changed(run: Run, flags: config.Layer) -> config.Config:
     """The settings of a run to resume, with those that were typed. Raises UsageError for one that may not change."""
     stored = config.file_layer(run.config_path, f"run {run.name}")
-    before, after = run.config(), config.resolve([stored, flags])
+    before = run.config()
+    # To be read it need not be here.
+    find_objective(before.spec.name, f"run {run.name}", "install the package that it comes from")
+    after = config.resolve([stored, flags])
     if fixed := config.conflicts(before, after):
         settings, values = sections.settings_of(after.spec), after.flat()
         public = [key for key in flags.values if not settings[key].secret]

@@ -46,10 +46,10 @@ def dev_score(status: Status) -> dict[ScoreName, float]:
 
 def identity(settings: Mapping[str, Value]) -> Identity:
     """The method of a run; equal for paths to the same file."""
-    known = all_settings()
-    method = {key: value for key, value in settings.items() if known[key].role != "execution"}
+    roles = {key: setting.role for key, setting in all_settings().items()}
+    method = {key: value for key, value in settings.items() if roles.get(key) != "execution"}
     for key, value in method.items():
-        if known[key].role == "data" and isinstance(value, str) and os.path.exists(value):
+        if roles.get(key) == "data" and isinstance(value, str) and os.path.exists(value):
             method[key] = os.path.realpath(value)
     return tuple(method.items())
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, cast, get_args
 
 import msgspec
 from msgspec import Meta
@@ -61,6 +61,14 @@ def find_objective(name: str, source: str = "", remedy: str = "") -> Spec:
         remedies = [*filter(None, [remedy]), hint or nearest(name, by_name)]
         raise UsageError(what, remedies, key="objective.name", source=source)
     return by_name[name]
+
+
+@cache
+def recorded(name: str, settings: tuple[tuple[str, object], ...]) -> Spec:
+    """An objective that cannot be loaded, with the settings of a run: enough to use that, and not to train it."""
+    fields = [(key, type(value), value) for key, value in settings]
+    own = msgspec.defstruct("Recorded", fields, bases=(ObjectiveSettings,), frozen=True, kw_only=True)
+    return Spec(name, cast(type[ObjectiveSettings], own), ("sentences",), "", "of a package that is not installed here")
 
 
 def all_objectives() -> tuple[Spec, ...]:

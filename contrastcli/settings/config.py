@@ -133,9 +133,7 @@ Stated = Sequence[tuple[str, Layer]]
 def resolve(layers: Sequence[Layer]) -> Config:
     """One config from layers, the lowest first. Raises UsageError for unknown keys and bad values."""
     stated, reset = _stack([Layer.of({OBJECTIVE.key: OBJECTIVE.default}, "default"), *layers])
-    top = dict(stated)[OBJECTIVE.key]
-    install = "install the package that it comes from" if top.to_read else ""
-    spec = catalogue.find_objective(str(top.values[OBJECTIVE.key]), top.sources[OBJECTIVE.key], install)
+    spec = _find_spec(dict(stated)[OBJECTIVE.key])
     settings = sections.settings_of(spec)
     notes = [note for layer in layers for note in layer.notes]
     notes += [_unused(key, spec, layer) for key, layer in stated if key not in settings]
@@ -155,6 +153,18 @@ def resolve(layers: Sequence[Layer]) -> Config:
     )
     notes += [*_check_objective(config, stated), *_were_reset(reset, flat), *unusual]
     return replace(config, notes=tuple(notes))
+
+
+def _find_spec(top: Layer) -> Spec:
+    """The objective that a layer names. Raises UsageError, except for one of a package that is not here, to be read."""
+    name, source = str(top.values[OBJECTIVE.key]), top.sources[OBJECTIVE.key]
+    try:
+        return catalogue.find_objective(name, source)
+    except UsageError:
+        if not top.to_read:
+            raise
+        own = by_section(cast(Mapping[str, Value], top.values))["objective"]
+        return catalogue.recorded(name, tuple((key, value) for key, value in own.items() if key != OBJECTIVE.name))
 
 
 def _check_head(config: Config) -> None:

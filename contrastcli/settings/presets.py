@@ -117,7 +117,8 @@ def stack(preset: Preset) -> list[Layer]:
 def words(config: Config, below_flags: Sequence[Layer] | None = None) -> list[str]:
     """What follows `contrast train` on a command line that trains with these settings, by default here."""
     layers = stack(Preset()) if below_flags is None else below_flags
-    below = configs.resolve([*layers, Layer.of({OBJECTIVE.key: config.spec.name}, "default")])
+    objective = Layer({OBJECTIVE.key: config.spec.name}, {OBJECTIVE.key: "default"}, to_read=True)
+    below = configs.resolve([*layers, objective])
     return [*OBJECTIVE.words(config.spec.name), *configs.changes(below, config)]
 
 

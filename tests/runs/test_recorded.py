@@ -89,14 +89,26 @@ def test_a_run_of_a_later_version_can_be_read_but_not_resumed(contrast: Contrast
     refused(contrast(*words), 2, "model.rotation is of a later version", "pip install --upgrade contrastcli")
 
 
-@pytest.mark.parametrize("words", [("runs", "show"), ("compare", "simple"), ("train", "--no-ui", "--resume")])
-def test_a_run_whose_objective_is_of_a_package_that_has_gone_asks_for_it(
-    contrast: Contrast, run: Run, words: tuple[str, ...]
+def test_a_run_whose_objective_is_of_a_package_that_has_gone_is_used_and_not_trained(
+    contrast: Contrast, run: Run
 ) -> None:
     other = Run(Path("runs/other"))
     shutil.copytree(run.path, other.path)
     settings = run.config_path.read_text().replace('name = "pairsupcon"', 'name = "angular"')
     other.config_path.write_text(settings)
     assert 'name = "angular"' in settings
-    refused(contrast(*words, "other"), 2, "there is no objective 'angular'", "install the package that it comes from")
-    assert contrast("query", "a", "b", "--model", "other").code == 0
+    shown = [contrast("runs", "show", one, "--json").out for one in ("simple", "other")]
+    first, second = (json.loads(out)["settings"] for out in shown)
+    assert second == first | {"objective.name": "angular"}
+    for words in (
+        ("query", "a", "b", "--model", "other"),
+        ("compare", "simple", "other"),
+        ("export", "other", "folder"),
+        ("merge", "tiny/backbone", "other", "--alpha", "0.5", "--dev", "tiny/dev.jsonl", "-o", "merged"),
+        ("eval", "other", "--data", "tiny/dev.jsonl"),
+    ):
+        answer = contrast(*words)
+        assert answer.code == 0, answer.err
+    assert "Objective `angular`: of a package that is not installed here" in Path("folder/README.md").read_text()
+    again = contrast("train", "--no-ui", "--resume", "other", "--max-steps", "6")
+    refused(again, 2, "there is no objective 'angular'", "install the package that it comes from")
