@@ -64,6 +64,8 @@ _BERT_KEYS |= {"tokenize_chinese_chars": "handle_chinese_chars"}
 """What transformers takes from a tokenizer_config.json for BERT's normalizer, whatever tokenizer.json has."""
 _AS_IT_IS = ("PreTrainedTokenizerFast", "TokenizersBackend")
 """The classes that take tokenizer.json alone."""
+_AS_SAVED = {"tokenizer_class": _AS_IT_IS[0], "model_input_names": ["input_ids", "attention_mask"]}
+"""Of a tokenizer that was changed: transformers replaces the normalizer and template of others by their class's."""
 
 # With more tokens the library takes minutes and gigabytes.
 _Id = Annotated[int, msgspec.Meta(ge=0, lt=1 << 21)]
@@ -180,6 +182,7 @@ class Tokenizer:
         if lowercase:
             steps = [normalizers.Lowercase(), self._fast.normalizer]
             self._fast.normalizer = normalizers.Sequence([step for step in steps if step is not None])
+            self._config |= {} if bare else _AS_SAVED
         if bare:
             self._fast.post_processor = None
         if changes:
@@ -202,7 +205,7 @@ class Tokenizer:
     def _append(self, suffix: str) -> None:
         """Have a text after every text, in place of an earlier one, before the special tokens: no limit cuts it there.
 
-        It is a part of the tokenizer's template, which transformers replaces by BERT's unless another class is named.
+        It is a part of the tokenizer's template.
         """
         from tokenizers import processors
 
@@ -219,8 +222,7 @@ class Tokenizer:
             ],
         )
         self._files.pop("tokenizer.json", None)
-        self._config |= {"tokenizer_class": "PreTrainedTokenizerFast"}
-        self._config |= {"model_input_names": ["input_ids", "attention_mask"]}
+        self._config |= _AS_SAVED
 
     @failing_as(DataError, "the tokenizer fails", _AGAIN)
     def encode(self, texts: Sequence[str], max_length: int) -> list[list[int]]:

@@ -303,10 +303,13 @@ def test_a_model_that_lowers_its_texts_reads_them_so_and_is_saved_so(folder: Pat
     encoder = load_encoder(folder)
     assert not np.array_equal(encoder.encode(loud), encoder.encode(quiet))
     settings("sentence_bert_config.json", do_lower_case=True)(folder)
+    settings("tokenizer_config.json", tokenizer_class="BertTokenizer", do_lower_case=False)(folder)
     encoder = load_encoder(folder)
     save_encoder(encoder, tmp_path / "again")
     for reader in (encoder, load_encoder(tmp_path / "again")):
         assert np.array_equal(reader.encode(loud), reader.encode(quiet))
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "again")
+    assert theirs(loud).input_ids == theirs(quiet).input_ids == encoder.tokenizer.encode(quiet, 12)
 
 
 def test_other_libraries_cut_and_pad_as_the_model_does(folder: Path, tmp_path: Path) -> None:
