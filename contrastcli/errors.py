@@ -5,7 +5,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -58,6 +58,10 @@ class ContrastError(Exception):
         self.key = key
         self.source = source
         super().__init__(self.what)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By its arguments, Python would make it again from `what` alone: pools of processes send errors so.
+        return type(self).__new__, (type(self), *self.args), vars(self)
 
     @property
     def what(self) -> str:

@@ -1,5 +1,6 @@
 """The names that another package may import stay, wherever the files behind them move."""
 
+import pickle
 import subprocess
 import sys
 from operator import attrgetter
@@ -7,6 +8,7 @@ from operator import attrgetter
 import pytest
 
 from contrastcli import api
+from contrastcli.errors import DataError, Preempted, UsageError, Use
 
 SETTINGS = {
     *("AuxiliarySpec", "Bounds", "Margin", "ObjectiveSettings", "Spec", "Tau", "about"),
@@ -40,3 +42,11 @@ def test_the_names_for_losses_and_procedures_are_there_too() -> None:
 def test_no_other_name_is_there() -> None:
     with pytest.raises(AttributeError, match="no attribute 'promoted'"):
         attrgetter("promoted")(api)
+
+
+@pytest.mark.parametrize("kind", [DataError, Preempted, UsageError])
+def test_an_error_in_another_process_arrives_whole(kind: type[DataError | Preempted | UsageError]) -> None:
+    error = kind("it is wrong", [Use("--dev", "FILE"), "or not"], key="dev.data", source="--dev")
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.hint) == (kind, "it is wrong (--dev)", error.hint)
+    assert vars(again) == vars(error)
