@@ -51,6 +51,9 @@ def load_model(
     if encoder.contract.is_classifier:
         what = CLASSIFIER.format(encoder.name)
         encoder.note(f"note: {what}; it scores pairs: contrast mine PAIRS --score-with {shlex.quote(encoder.name)}")
+    if encoder.contract.similarity != "cosine" and not encoder.contract.normalizes:
+        how = encoder.contract.similarity
+        encoder.note(f"note: {encoder.name} compares by {how}, and its scores and answers here are by cosine")
     if dim is not None:
         encoder.set_dim(dim)
     if normalize and not encoder.contract.normalizes:

@@ -15,7 +15,8 @@ from contrastcli.data.relevance import Retrieval
 from contrastcli.errors import UsageError, Use
 from contrastcli.model.contract import adapted, read_contract
 from contrastcli.model.encoder import SentenceEncoder
-from contrastcli.model.folder import load_encoder, save_encoder
+from contrastcli.model.folder import load_encoder, load_model, save_encoder
+from contrastcli.model.locate import resolve
 from contrastcli.model.pooling import Dense, Normalize
 from contrastcli.model.prompts import read_prompts
 from contrastcli.settings.sections import Model
@@ -101,6 +102,15 @@ def test_a_prompt_that_comes_after_another_of_its_kind_is_said_to_be_unused(embe
     assert "; query prompt 'Q: '; passage prompt 'P: ' (unused: a document gets '')" in str(contract)
     for prompts in ({"query": "Q: ", "passage": "P: "}, {"passage": "P: ", "document": "P: "}):
         assert "unused" not in str(replace(contract, prompts=prompts))
+
+
+def test_of_a_model_that_compares_otherwise_it_is_said_once_it_is_used(
+    tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for after, notes in (([], 1), ([Normalize()], 0)):
+        save_encoder(under(load_encoder(tiny.backbone), *after, similarity="dot"), tmp_path / f"dot-{notes}")
+        load_model(resolve(str(tmp_path / f"dot-{notes}")))
+        assert capsys.readouterr().err.count("compares by dot, and its scores and answers here are by cosine") == notes
 
 
 CHANGES: dict[str, tuple[dict[str, Any], list[str]]] = {
