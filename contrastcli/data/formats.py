@@ -14,7 +14,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, groupby, islice
+from itertools import chain, count, groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
@@ -55,7 +55,7 @@ _STATED = re.compile(r"sep=([^\r\n])\r?\n?")
 
 _GZIP = b"\x1f\x8b"
 _FROM_PYTHON = "these are objects of Python: write them with json.dumps(row, ensure_ascii=False), a line each"
-_SHOWN_ROWS = 5
+_SHOWN_ROWS, _FIRST_OBJECTS = 5, 1_000
 
 Records = Iterator[tuple[int, Sequence[object] | DataError]]
 """Rows, or what is wrong with them, each with the number of its first line. The first are the names of the columns."""
@@ -319,20 +319,23 @@ def _json(lines: Lines, name: str) -> Records:
 
 
 def _objects(objects: Iterable[tuple[int, object]], name: str, unit: str) -> Records:
-    """The values of JSON objects, in the order of the first one's keys, or of lists: anchor, positive, negatives."""
-    header: list[str] = []
-    for number, item in objects:
-        if isinstance(item, list) and len(item) <= len(LISTED):
-            item = dict(zip(LISTED, item, strict=False))
-        if not header and isinstance(item, dict) and item:
-            header = list(item)
-            yield number, header
+    """The values of JSON objects, by the keys of the first of them, or of lists: anchor, positive, negatives."""
+
+    def as_object(item: object) -> object:
+        return dict(zip(LISTED, item, strict=False)) if isinstance(item, list) and len(item) <= len(LISTED) else item
+
+    items = ((number, as_object(item)) for number, item in objects)
+    first = list(islice(items, _FIRST_OBJECTS))
+    header = list(dict.fromkeys(key for _, item in first if isinstance(item, dict) for key in item))
+    if header:
+        yield first[0][0], header
+    for number, item in chain(first, items):
         if isinstance(item, DataError):
             yield number, item
         elif not header or not isinstance(item, dict):
             yield number, DataError(f"{name}, {unit} {number}: not an object", 'write {"sentence": "…"}')
         elif more := item.keys() - set(header):
-            what = f"{name}, {unit} {number}: the first object has no key '{min(more)}'"
+            what = f"{name}, {unit} {number}: the first {_FIRST_OBJECTS:,} objects have no key '{min(more)}'"
             yield number, DataError(what, f'write "{min(more)}": null in the first object, or delete the key here')
         else:
             yield number, [item.get(key) for key in header]

@@ -10,7 +10,7 @@ FORMATS: Mapping[str, str] = {
     ".txt": "one sentence a line",
     ".csv": "separated by commas, or by what else the first line shows; standard quoting",
     ".tsv": "separated by tabs, quotes are literal",
-    ".jsonl": "one object a line, with the keys of the first; a missing one has no value",
+    ".jsonl": "one object a line, with the keys of the first thousand; a missing one has no value",
     ".json": 'a list of objects, or {"data": [...]}',
     ".parquet": "columns by name",
 }
