@@ -1,6 +1,7 @@
 """Every format of an export is encoded in its own software and compared with the model before it takes its place."""
 
 import importlib.util
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -148,6 +149,25 @@ def test_the_scores_before_a_cut_are_those_of_the_whole_model(contrast: Contrast
     # The run's own scores are not those of what was cut.
     checked, _, of_the_run = Path("cut/README.md").read_text().partition("\nWhat follows is of the run's model")
     assert f"→ {cut[1]}" in checked and "## Training" in of_the_run
+
+
+@pytest.mark.parametrize("name", ["query", "document"])
+def test_a_kind_of_text_that_others_read_without_its_prompt_is_found(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    pytest.importorskip("sentence_transformers")
+
+    def write(encoder: SentenceEncoder, folder: Path) -> None:
+        save_encoder(encoder, folder)
+        file = folder / "config_sentence_transformers.json"
+        settings = json.loads(file.read_text())
+        file.write_text(json.dumps(settings | {"prompts": settings["prompts"] | {name: ""}}))
+
+    source = resolve(str(write_embedder(tiny.backbone, tmp_path / "source")))
+    export_model(source, tmp_path / "right")
+    write_by(monkeypatch, write)
+    with pytest.raises(RunError, match="the cosine of a text before and after"):
+        export_model(source, tmp_path / "wrong")
 
 
 def test_a_graph_cannot_leave_prompts_out(tiny: Tiny, tmp_path: Path) -> None:

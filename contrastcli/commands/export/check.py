@@ -75,8 +75,12 @@ def check(
     label = f"{software.replace('_', '-')} {version(software)}"
     with failing_as(RunError, f"{label} fails on what was written", IF_A_LIBRARY_FAILS):
         before, after = (Vectors(encode, PROMPT_NAMES) for encode in (model.encode, target.read(folder, written)))
-        parts = _with_long(texts, written.max_length)
-        ours, theirs = (np.concatenate([encode(part) for part in parts]) for encode in (written.encode, after))
+        prompt = written.contract.prompt
+        kinds = [None, *(kind for kind in PROMPT_NAMES if prompt(kind) != prompt())]
+        every = _with_long(texts, written.max_length)
+        shared = [(some[n :: len(kinds)], kind) for some in every for n, kind in enumerate(kinds)]
+        parts = [part for part in shared if part[0]]
+        ours, theirs = (np.concatenate([encode(*part) for part in parts]) for encode in (written.encode, after))
         lines = [_compare(ours, theirs, label, target.min_cosine if min_cosine is None else min_cosine)]
         for one in data:
             gold = np.asarray(one.scores) if isinstance(one, ScoredPairs) else None

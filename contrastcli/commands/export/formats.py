@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from contrastcli.commands.bench.peer import silenced
-from contrastcli.errors import UsageError
+from contrastcli.errors import UsageError, Use
 from contrastcli.files import json_bytes
 from contrastcli.model.encoder import SentenceEncoder, padded
 from contrastcli.model.folder import load_encoder, save_encoder
@@ -65,6 +65,9 @@ def _read_folder(folder: Path, encoder: SentenceEncoder) -> Encode:
         model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
 
     def encode(texts: Sequence[str], kind: Kind | None = None) -> Any:
+        # Versions before 5 know no kinds.
+        if kind and hasattr(model, f"encode_{kind}"):
+            return getattr(model, f"encode_{kind}")(list(texts), show_progress_bar=False)
         return model.encode(list(texts), prompt=encoder.contract.prompt(kind), show_progress_bar=False)
 
     return encode
@@ -86,7 +89,8 @@ class _Graph(nn.Module):
 def _prepare(encoder: SentenceEncoder, folder: Path) -> tuple[nn.Module, tuple[Tensor, Tensor]]:
     """Write tokenizer and config; the graph, and token ids and a mask of 0 and 1, both (B, T) int64, to trace it."""
     if not encoder.contract.include_prompt:
-        raise UsageError("the model leaves prompts out of the pooling, and a graph cannot", "choose another format")
+        use = Use("--format", "sentence-transformers", "use")
+        raise UsageError("the model leaves prompts out of the pooling, and a graph cannot", use)
     encoder.tokenizer.save(folder, encoder.max_length)
     (folder / "config.json").write_bytes(json_bytes(encoder.backbone.config))
     ids, mask = padded(encoder, encoder.tokenise(_TRACED), np.arange(len(_TRACED)))
