@@ -9,6 +9,7 @@ from contrastcli.data.dev_data import DevData, load_dev, load_general, resolve_d
 from contrastcli.data.examples import Examples
 from contrastcli.data.findings import check_leaks
 from contrastcli.data.forms import LABELS
+from contrastcli.data.relevance import Retrieval
 from contrastcli.data.sources import load_examples, read_sets
 from contrastcli.errors import UsageError, Use
 from contrastcli.settings import catalogue
@@ -125,6 +126,7 @@ _NEEDED: Mapping[str, tuple[Callable[[Plan], object], Sequence[str]]] = {
     "several sets": (lambda plan: plan.examples.sets, ("data.mix", "data.mix_temperature")),
     "hard negatives": (lambda plan: plan.corpus.negatives_per_row, ("objective.hard_negative_weight",)),
     "a dev set": (lambda plan: plan.dev, ("dev.patience",)),
+    "dev data of queries": (lambda plan: isinstance(plan.dev, Retrieval), ("dev.corpus",)),
     "dev.general": (lambda plan: plan.general, ("dev.keep_general",)),
     "negatives": (lambda plan: plan.config.spec.negatives is not no_negatives, ("data.false_negatives",)),
 }
