@@ -322,14 +322,14 @@ async def test_deleting_asks_and_deletes_what_is_not_in_progress(place: Path) ->
 
 
 async def test_a_broken_run_is_a_row_that_says_so(place: Path) -> None:
-    (place / "starter-stopped" / "config.toml").write_text("[objective]\nname = 'nonsense'\n")
+    (place / "starter-stopped" / "config.toml").write_text("[train]\nlr = 'nonsense'\n")
     (place / "starter-killed" / "events.jsonl").write_bytes(b"\x00\xff not an event\n{}\n")
     async with opened(ContrastApp(place)) as (pilot, table):
         assert "▣ broken" in screen_text(pilot.app)
         at(table, "starter-stopped")
         await until(pilot, lambda: "nonsense" in screen_text(pilot.app))
         await select(pilot, table, "starter-killed", "starter-stopped")
-        await until(pilot, lambda: screen_text(pilot.app).count("no objective 'nonsense'") == 2)
+        await until(pilot, lambda: screen_text(pilot.app).count("train.lr is 'nonsense'") == 2)
         await pilot.press("t")
         await until(pilot, lambda: pilot.app._notifications)
         assert pilot.app.current_mode == "runs", "what cannot be read is not set up again"
