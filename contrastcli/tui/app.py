@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.segment import Segment
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.dom import DOMNode
 from textual.events import Event, Key
 from textual.filter import LineFilter
 from textual.keys import format_key
@@ -185,7 +184,6 @@ class ContrastApp(App[None]):
         self.run_shown = Run(directory / run.name) if run and is_here else run  # as Runs lists it
         self.deleted: set[Run] = set()  # which Live need not miss
         self.keys = KeyQueue(self, gap=0.03)
-        self._clashes: set[str] = set()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), _WITHOUT_CONTROLS]
@@ -203,7 +201,7 @@ class ContrastApp(App[None]):
 
     def on_load(self) -> None:
         broken = [f"{one.what}\n{one.hint}" for one in catalogue.outside_objectives()[1].values()]
-        for problem in [*customise(self, self.command_names), *broken]:
+        for problem in [*customise(self, self.commands), *broken]:
             self.warn(problem)
         if self.remembered.theme in self.available_themes:
             self.theme = self.remembered.theme
@@ -223,16 +221,10 @@ class ContrastApp(App[None]):
         self.remembered.keep(self.directory, self.project)
         state.save(self.remembered)
 
-    def command_names(self) -> set[str]:
-        """The ids of the bindings of the app and of every screen, by which app.toml names them."""
-        nodes = (self, *map(make_screen, SCREENS))
-        return {binding.id for node in nodes for _, binding in node._bindings if binding.id}
-
-    def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:
-        """Say once which commands have a key of app.toml that another command has too."""
-        for name in sorted({binding.id or "" for binding in clashed_bindings} - self._clashes):
-            self._clashes.add(name)
-            self.warn(f"[keys] of app.toml: another command has the key of {name}\ngive one of them another key")
+    def commands(self) -> list[set[tuple[str, str]]]:
+        """Of each screen with the app, the ids of the bindings, by which app.toml names them, and their keys."""
+        nodes = [(self, make_screen(mode)) for mode in SCREENS]
+        return [{(one.id, key) for node in both for key, one in node._bindings if one.id} for both in nodes]
 
     async def action_mode(self, mode: str) -> None:
         """Go to a screen; to Live, where no run was chosen, with the newest that trains, else the newest."""

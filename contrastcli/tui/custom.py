@@ -1,6 +1,7 @@
 """The user's own themes and keys: app.toml, next to the file of the user's settings."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import fields, replace
 from typing import Any
 
@@ -37,10 +38,10 @@ def named(scope: str, bindings: Iterable[BindingType]) -> list[BindingType]:
     return made
 
 
-def customise(app: App[None], commands: Callable[[], Collection[str]]) -> Iterator[str]:
+def customise(app: App[None], commands: Callable[[], Sequence[Set[tuple[str, str]]]]) -> Iterator[str]:
     """Add the user's themes to an app and set its keys; yields what is wrong, each with a remedy.
 
-    `commands` returns the ids of all bindings, which takes the code of every screen.
+    `commands` returns the ids of all bindings of each screen with their keys, which takes the code of every screen.
     """
     path = user_file().with_name("app.toml")
     if not path.is_file():
@@ -56,10 +57,24 @@ def customise(app: App[None], commands: Callable[[], Collection[str]]) -> Iterat
         except (ColorParseError, ValueError, OverflowError) as error:
             yield f"the theme {name} of {path}: {error}\nwrite colours as #1f77b4 or by a name of CSS"
     app.set_keymap(custom.keys)
-    known = commands() if custom.keys else ()
+    screens = commands() if custom.keys else ()
+    known = {name for screen in screens for name, _ in screen}
     for name in custom.keys:
         if name not in known:
             yield f"[keys] of {path}: there is no {name}\n{nearest(name, known)}"
+    for key, names in sorted(_clashes(screens, app._keymap).items()):
+        yield f"[keys] of {path}: {key} is the key of {', '.join(sorted(names))}\ngive each of them one of its own"
+
+
+def _clashes(screens: Sequence[Set[tuple[str, str]]], changed: Mapping[str, str]) -> Mapping[str, Set[str]]:
+    """By its key the commands that have the same on one screen, since it was changed for one of them."""
+    clashes = defaultdict[str, set[str]](set)
+    for screen in screens:
+        keys = {(key, name) for name, usual in screen for key in changed.get(name, usual).split(",")}
+        for key, _ in keys:
+            names = {name for one, name in keys if one == key}
+            clashes[key] |= names if len(names) > 1 and names & changed.keys() else set()
+    return {key: names for key, names in clashes.items() if names}
 
 
 def _theme(name: str, table: dict[str, Any]) -> Theme:

@@ -7,7 +7,9 @@ from unittest.mock import Mock
 
 import pytest
 
+import contrastcli
 from contrastcli.files import user_file
+from contrastcli.runs.directory import list_runs
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.custom import customise
@@ -22,7 +24,7 @@ dark = false
 variables = {of-another-textual = "#ff8800"}
 
 [keys]
-"app.leave" = "w"
+"app.leave" = "Q"
 """
 
 
@@ -36,14 +38,14 @@ def write(text: str) -> None:
 
 
 async def shown_with(text: str, directory: Path, theme: str = "") -> tuple[ContrastApp, list[str], list[bool]]:
-    """Run the app with this file, and return it, what it said, and whether it ran after each of the keys q and w."""
+    """Run the app with this file, and return it, what it said, and whether it ran after each of the keys q and Q."""
     write(text)
-    app = ContrastApp(directory)
+    app = ContrastApp(directory, next(iter(list_runs(directory)), None))
     app.remembered.theme = theme
     said: list[str] = []
     runs: list[bool] = []
     async with show(app, NARROW) as pilot:
-        for key in "qw":
+        for key in "qQ":
             await pilot.press(key)
             await pilot.pause()
             runs.append(app.return_code is None)
@@ -53,7 +55,7 @@ async def shown_with(text: str, directory: Path, theme: str = "") -> tuple[Contr
 
 async def test_a_theme_and_a_key_are_the_users(tmp_path: Path) -> None:
     app, said, runs = await shown_with(MINE, tmp_path, "mine")
-    assert said == [] and runs == [True, False]  # w leaves, q does not
+    assert said == [] and runs == [True, False]  # Q leaves, q does not
     assert app.theme == "mine" and app.current_theme.primary == "#ff8800" and not app.current_theme.dark
 
 
@@ -75,9 +77,18 @@ async def test_charts_are_drawn_on_a_background_that_is_transparent(tmp_path: Pa
         await settled(pilot)
 
 
+async def test_the_file_in_the_help_is_taken_without_a_word(tmp_path: Path) -> None:
+    text = Path(contrastcli.__file__).with_name("help").joinpath("app.txt").read_text("utf-8")
+    example = "".join(line[4:] for line in text[text.index("    [themes") :].splitlines(True) if line.startswith(" "))
+    recorded(tmp_path, "finished")
+    _, said, runs = await shown_with(f"{example}'mode.runs' = 'R'", tmp_path)
+    assert "run.delete" in example and said == [] and runs == [True, False]
+
+
 async def test_a_key_of_two_commands_is_said_once_in_words(tmp_path: Path) -> None:
-    _, said, _ = await shown_with("[keys]\n'app.leave' = 'w'\n'app.help' = 'w'", tmp_path)
-    assert len(said) == 1 and "another command has the key of app." in said[0] and "give one of them" in said[0]
+    _, said, _ = await shown_with("[keys]\n'app.leave' = 'z'\n'app.help' = '?,z'\n'live.pause-view' = 'y'", tmp_path)
+    both = ["y is the key of app.copy, live.pause-view", "z is the key of app.help, app.leave, live.zoom"]
+    assert [text.partition(": ")[2] for text in said] == [f"{one}\ngive each of them one of its own" for one in both]
 
 
 @pytest.mark.parametrize(
@@ -97,11 +108,11 @@ async def test_a_key_of_two_commands_is_said_once_in_words(tmp_path: Path) -> No
 def test_a_mistake_in_the_file_is_named_with_a_remedy(text: str, what: str, tmp_path: Path) -> None:
     write(text)
     app = ContrastApp(tmp_path)
-    said = list(customise(app, app.command_names))
+    said = list(customise(app, app.commands))
     assert len(said) == 1 and what in said[0] and "\n" in said[0]
 
 
 def test_every_command_has_a_name_for_the_users_keys(tmp_path: Path) -> None:
-    names = ContrastApp(tmp_path).command_names()
+    names = {name for screen in ContrastApp(tmp_path).commands() for name, _ in screen}
     assert {"setup.start", "run.export", "live.pause-view", "evaluate.suites", "query.second-model"} <= names
     assert all(" " not in name for name in names)
