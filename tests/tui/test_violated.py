@@ -56,7 +56,7 @@ async def test_z_lists_every_anchor_as_last_told_with_its_angles_and_the_words_t
         assert says(page, "a man 2 plays [b]the[/b] guitar", "+ 43.2° a person 2 plays")
         await until(page, lambda: "export" not in footer(page))
         assert says(page, "− 38.1° A man 2 plays, loudly", "4 times in 2.0 epochs -8.5°")
-        assert says(page, "↑↓ next x leave out y write the list")
+        assert says(page, "↑↓ next x leave out y write all z all panels")
         bold = {s.text.strip() for y in range(4) for s in panel.render_line(y) if s.style and s.style.bold}
         assert {"person", "man", "loudly"} <= {word.strip(",") for text in bold for word in text.split()}
         assert "2" not in bold and "A" not in bold, "the case of a letter is no difference"
@@ -82,6 +82,7 @@ async def test_x_leaves_the_pair_out_by_a_command_for_which_the_next_x_waits(
     async with show(app, NARROW) as page:
         await listed(page)
         await press(page, "down", "x", shows="▶ 4 times in 2.0 epochs -8.5° left out")
+        await until(page, lambda: says(page, "x leave out y write 1 left out z all panels"))
         pair = violated(3, 4).anchor, violated(3, 4).negative
         assert commands.calls == [("runs", "exclude", "--", str(run.path.resolve()), *pair)]
         await page.press("x")

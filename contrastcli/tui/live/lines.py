@@ -19,7 +19,7 @@ from contrastcli.tui.widgets import hidden_key, styled
 _INDENT = 10
 """Cells of what stands before a text; its further rows begin below it."""
 _LEAST_ROWS = 5  # of an anchor
-_KEYS = "↑↓ next  x leave out  y write the list  z all panels"
+_KEYS = "↑↓ next  x leave out  y write {}  z all panels"
 _SPARK = "▁▂▃▄▅▆"
 """Without the highest, so that those of two rows do not touch."""
 
@@ -83,7 +83,7 @@ class NegativesPanel(LinesPanel):
         hidden_key("down", "next(1)", "next anchor", "to the next anchor"),
         hidden_key("up", "next(-1)", "previous anchor", "to the previous anchor"),
         hidden_key("x", "screen.leave_out", "leave out", "leave the pair out of the negatives, or take that back"),
-        hidden_key("y", "screen.write_violated", "write the list", "write the pairs left out, or all, to a file"),
+        hidden_key("y", "screen.write_violated", "write the list", "write a file of the pairs left out; if none, all"),
     ]
 
     listed: Sequence[ViolatedAnchor] = ()
@@ -104,7 +104,12 @@ class NegativesPanel(LinesPanel):
         shown = [line for number, one in enumerate(fitting) for line in self._lines_of(one, history, number == 0)]
         worst = f", the worst of {total:,}" if (total := history.violated_total) > len(self.listed) else ""
         title = f"Violated again and again · {self.chosen + 1} of {len(self.listed)}{worst}"
-        return self.show_lines(title, shown, _KEYS)
+        return self.show_lines(title, shown, _KEYS.format(f"{len(self.excluded)} left out" if self.excluded else "all"))
+
+    @property
+    def excluded(self) -> list[ViolatedAnchor]:
+        """Those of the listed whose pair is left out."""
+        return [one for one in self.listed if (one.anchor, one.negative) in self.left_out]
 
     def _lines_of(self, one: ViolatedAnchor, history: History, is_chosen: bool) -> list[Content]:
         """An anchor with its positive and its negative, in which the words that the other lacks stand out."""

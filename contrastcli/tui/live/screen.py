@@ -194,11 +194,10 @@ class LiveScreen(ViewScreen):
 
     def action_write_violated(self) -> None:
         """Write the pairs that were left out, or all where none was, as data.false_negatives takes them."""
-        listed, out = self._area.negatives.listed, self._area.negatives.left_out
-        chosen = [one for one in listed if (one.anchor, one.negative) in out] or listed
+        listed, chosen = self._area.negatives.listed, self._area.negatives.excluded
         rows = [
             (one.anchor, one.positive, one.negative, one.times, " ".join(f"{a:.1f}/{b:.1f}" for a, b in one.angles))
-            for one in chosen
+            for one in chosen or listed
         ]
         run = self.contrast.run_shown
         stem = f"false-negatives-{run.name if run else ''}"
