@@ -69,7 +69,7 @@ def test_a_margin_goes_with_the_similarity_that_is_undone() -> None:
 def test_a_setting_that_is_erased_or_as_in_the_preset_is_no_longer_typed(text: str) -> None:
     draft = typed("starter", objective__tau="0.07")
     assert draft.fields["objective.tau"].instead == "preset 0.05"
-    assert " · u returns to preset 0.05): " in draft.fields["objective.tau"].about
+    assert " · u returns to preset 0.05): " in draft.fields["objective.tau"].about("u")
     draft.type("objective.tau", text)
     assert draft.typed == {} and draft.fields["objective.tau"].text == "0.05"
 
@@ -93,7 +93,7 @@ def test_a_text_may_be_emptied() -> None:
 def test_a_bad_value_is_named_at_its_field_and_the_rest_is_valid(key: str, text: str, words: str) -> None:
     draft = typed("starter", train__seed="7", **{key.replace(".", "__"): text})
     assert draft.fields[key].note == draft.fields[key].wrong == words
-    about = draft.fields[key].about
+    about = draft.fields[key].about("u")
     assert about.startswith(f"{key} (typed · ") and "u returns to " in about, "what undoing leaves"
     assert not draft.can_run
     assert draft.config.train.seed == 7
@@ -156,7 +156,7 @@ def test_the_starter_shows_the_paper_of_its_objective_where_that_has_other_value
     assert draft.fields["train.batch_size"].note == "≠ paper 1024"
     draft.type("objective.name", "simcse")
     assert not draft.fields["objective.tau"].paper and draft.fields["train.lr"].paper == "≠ paper 3e-05"
-    assert "Gao et al. 2021" in draft.fields["objective.name"].about
+    assert "Gao et al. 2021" in draft.fields["objective.name"].about("u")
 
 
 def test_a_field_says_what_0_means_and_doubts_what_is_hardly_meant() -> None:

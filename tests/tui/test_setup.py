@@ -223,8 +223,10 @@ async def test_choosing_simace_changes_the_form_the_curve_and_the_command_that_i
     async with setting_up() as (pilot, _):
         await choose(pilot, "o", "simace")
         await write(pilot, "objective.margin", "15")
-        await pilot.press("escape")
-        assert "2 changed: u undo, r reset" in screen_text(pilot.app)
+        assert says(pilot, "2 changed: Ctrl+Z undo ─", " · Ctrl+Z returns to default 10)"), "u is a letter here"
+        await press(pilot, "escape", shows="2 changed: u undo, r reset")
+        row(pilot, "objective.name").value.focus()
+        await until(pilot, lambda: says(pilot, "2 changed: u undo, r reset", "u returns to preset"))
         await until(pilot, lambda: "● margin m" in screen_text(pilot.app))
         assert "━━ angle, margin 15°" in screen_text(pilot.app) and "plain cosine" in screen_text(pilot.app)
         await pilot.press("y")

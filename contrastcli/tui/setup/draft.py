@@ -61,10 +61,9 @@ class Field:
         """The note without where values are from, but for a sign of the paper's."""
         return self.wrong or self.off or self.doubt or f"{'≠ ' if self.paper else ''}{self.unit}".strip()
 
-    @property
-    def about(self) -> str:
-        """Its key, where its value is from and why, what undoing leaves, its meaning, and what a good value is."""
-        undone = f"u returns to {self.instead}" if self.instead else ""
+    def about(self, undo: str) -> str:
+        """Its key, where its value is from and why, what the key `undo` leaves, its meaning, what a good value is."""
+        undone = f"{undo} returns to {self.instead}" if self.instead else ""
         origin = " · ".join(filter(None, (self.source, self.paper, undone, self.reason)))
         expected = f"; {self.setting.expected}" if self.setting.bounds or self.setting.form else ""
         return f"{self.setting.key} ({origin}): {self.meaning or self.setting.help}{expected}"

@@ -123,9 +123,11 @@ class SetupScreen(ModeScreen):
     @on(DescendantFocus)
     @on(DescendantBlur)
     def _show_about(self) -> None:
-        """Describe the setting that has the focus, else how to use the form."""
+        """Describe the setting that has the focus, else how to use the form; say what undoes here."""
+        undo = "Ctrl+Z" if isinstance(self.focused, Input) else "u"
         field = self._form.fields.get(self._form.focused_key)
-        self.query_one("#about", PlainText).update(field.about if field else _HOW_TO)
+        self.query_one("#about", PlainText).update(field.about(undo) if field else _HOW_TO)
+        self._command.border_subtitle = _changes(self.draft, undo)
 
     def action_more(self) -> None:
         self.contrast.remembered.more = not self.contrast.remembered.more
@@ -200,8 +202,6 @@ class SetupScreen(ModeScreen):
         self._form.show(draft, with_error(draft.fields, self._dry_run.last.record), more, typing)
         self._show_about()
         self._command.update(self.clipboard_text())
-        undone = "reset: u undo" if draft.before_reset else ""
-        self._command.border_subtitle = f"{len(draft.typed)} changed: u undo, r reset" if draft.typed else undone
         self._curves.show(draft)
         self._show_ready()
 
@@ -253,6 +253,12 @@ class SetupScreen(ModeScreen):
 def _kept(draft: Draft) -> tuple[str, dict[str, str]]:
     """What is remembered of a draft."""
     return draft.preset, dict(draft.typed)
+
+
+def _changes(draft: Draft, undo: str) -> str:
+    """How many settings are changed, and the keys that take that back; in a text r is a letter, as u is."""
+    keys = f"{undo} undo{', r reset' * (undo == 'u')}"
+    return f"{len(draft.typed)} changed: {keys}" if draft.typed else f"reset: {undo} undo" * bool(draft.before_reset)
 
 
 def _problem(field: Field | None, draft: Draft, error: str) -> str:
