@@ -368,6 +368,8 @@ async def test_one_key_fills_in_what_suits_the_data_with_a_reason_beside_each_fi
     async with setting_up(typed=typed) as (pilot, screen):
         await pilot.press("e")
         await until(pilot, lambda: screen.draft.fields["train.warmup"].text == "0.1")
+        told = [one.message for one in pilot.app._notifications]
+        assert told == ["what suits the data is filled in, in place of the preset starter"]
         fields = screen.draft.fields
         assert {one.key: fields[one.key].text for one in made.settings} == {
             one.key: spell(one.value) for one in made.settings

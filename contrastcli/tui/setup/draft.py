@@ -337,14 +337,16 @@ def suggest_words(draft: Draft) -> list[str]:
     return ["suggest", source, *backbone, *options, "--no-trial", "--json"]
 
 
-def fill_in(draft: Draft, settings: Sequence[Suggestion]) -> None:
-    """Start from nothing with suggested settings; all else that was typed stays, and so do the data."""
+def fill_in(draft: Draft, settings: Sequence[Suggestion]) -> str:
+    """Start from nothing with suggested settings; all else that was typed stays, and so do the data. Says so."""
+    in_place = f"in place of the preset {draft.preset}" if draft.preset else "each with its reason"
     values = {key: draft.config.flat()[key] for key in ("data.train", *_READING)}
     values |= {one.key: one.value for one in settings}
     draft.typed = {key: text for key, text in draft.typed.items() if key not in values}
     draft.choose_preset("")
     draft.reasons = {one.key: one for one in settings}
     draft.type_all(values)
+    return f"what suits the data is filled in, {in_place}"
 
 
 @cache
