@@ -77,7 +77,7 @@ def screens() -> Fields:
         screen = make_screen(mode)
         bases = [base for base in type(screen).__mro__ if issubclass(base, ModeScreen) and base is not ModeScreen]
         rows.append((f"{number} {title}", " ".join(screen.help_text.split())))
-        rows += _keys(key for base in bases for key in vars(base).get("BINDINGS", ()))
+        rows += _keys(key for one in (*screen.parts, *bases) for key in vars(one).get("BINDINGS", ()))
     return [*rows, ("All screens", ""), *_keys([*ModeScreen.BINDINGS, *ContrastApp.BINDINGS])]
 
 

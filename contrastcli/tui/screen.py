@@ -1,5 +1,6 @@
 """What the five screens have in common."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -7,6 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
+from textual.widget import Widget
 
 from contrastcli.runs.directory import Run
 from contrastcli.tui import processes
@@ -26,6 +28,8 @@ class ModeScreen(Screen[None]):
     """One of the five: the bar of screens and the state of the run in Live, its own body, and the keys."""
 
     mode: ClassVar[str]
+    parts: ClassVar[Sequence[type[Widget]]] = ()
+    """The widgets whose keys help lists with those of the screen."""
     CSS_PATH = "screen.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [

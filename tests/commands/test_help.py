@@ -201,6 +201,7 @@ def test_a_key_of_the_app_is_listed_under_its_screen(contrast: Contrast) -> None
     shown = contrast("help", "app").out
     setup, live = shown.index("1 Setup"), shown.index("2 Live")
     assert re.search(r"^  s +train this, or go to what", shown[setup:live], re.M)
+    assert re.search(r"^  ⏎ +show the run in Live;.*^  ← +go to the heading above", shown[live:], re.M | re.S)
     assert re.search(r"^  q ctrl\+q +leave the app", shown, re.M)
 
 

@@ -33,7 +33,7 @@ In a terminal, contrast train --preset starter does the same."""
 class RunsScreen(RunScreen):
     """The table of runs above, what is selected in it below."""
 
-    mode = "runs"
+    mode, parts = "runs", (RunsTable,)
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "select", "select", tooltip="select the run for comparing, or deselect it"),
         hidden_key("a", "select_all", "select all", "select all runs that the table shows, or none"),
