@@ -37,7 +37,7 @@ class RunsScreen(RunScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "select", "select", tooltip="select the run for comparing, or deselect it"),
         hidden_key("a", "select_all", "select all", "select all runs that the table shows, or none"),
-        hidden_key("slash", "filter", "filter", "show only some runs, by words, tau=0.05 or dev>60", "/"),
+        hidden_key("slash", "filter", "filter", "show only some runs, by words, tau=0.05 or dev>60; Ctrl+U all", "/"),
         hidden_key("m", "metric", "next curve", "draw the dev score, the loss, angles or uniformity"),
         hidden_key("b", "bootstrap", "bootstrap", "test the later of two selected runs against the earlier"),
         hidden_key("o", "order", "order", "sort by the next column; or click on its title"),
@@ -48,7 +48,7 @@ class RunsScreen(RunScreen):
     def __init__(self) -> None:
         super().__init__()
         self._entries, self._selected = list[Entry](), list[str]()
-        self._filter = Input(placeholder="words to look for, such as: simace finished", id="filter", compact=True)
+        self._filter = Input(placeholder="words, such as simace finished; Ctrl+U clears", id="filter", compact=True)
         self._table, self._overlay = RunsTable(), OverlayPanel()
         self._message, self._remark = PlainText(id="empty"), PlainText(id="remark")
 
@@ -128,7 +128,7 @@ class RunsScreen(RunScreen):
 
     def _show_chosen(self) -> None:
         row, grouping, typed = self._table.row, self.contrast.remembered.grouping, self._filter.value
-        remark = row.remark if row else typed and f"no run satisfies all of this: {typed}"
+        remark = row.remark if row else typed and f"no run satisfies all of this: {typed} (/ and Ctrl+U show all)"
         self._remark.update(self._overlay.tests.get(self._oldest_first, remark))
         self._overlay.show(self.chosen)
         sweep = self._groupings.sweeps.get(row.path[0]) if row and row.path and grouping == "sweeps" else None
