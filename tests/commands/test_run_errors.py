@@ -222,7 +222,7 @@ def test_data_that_have_moved_are_named_for_a_resume_and_must_be_the_same(
 
 def test_a_dry_run_of_a_resume_says_what_the_resume_would(contrast: Contrast, run: Run) -> None:
     resume = ("train", "--resume", "simple", "--dry-run")
-    assert "simple has finished its 4 steps; to extend it: --max-steps N" in contrast(*resume).out
+    assert "simple has finished its 4 steps; to extend it: --max-steps 5 or more" in contrast(*resume).out
     assert "simple goes on from its step 4" in contrast(*resume, "--max-steps", "6").out
     assert contrast("runs", "prune", "simple").code == 0
     refused(contrast(*resume, "--max-steps", "6"), 3, "position.json is missing, as after contrast runs prune")

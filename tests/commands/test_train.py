@@ -137,7 +137,7 @@ def test_a_finished_run_says_so_and_is_extended_by_more_steps(contrast: Contrast
     for words in ((), ("--max-steps", "4"), ("--max-steps", "3")):
         finished = contrast("train", "--resume", "simple", *words)
         assert (finished.code, finished.out) == (0, "runs/simple\n"), "a script names the run by it"
-        assert "has finished its 4 steps" in finished.err and "--max-steps" in finished.err
+        assert "has finished its 4 steps; to extend it: --max-steps 5 or more\n" in finished.err
     assert contrast("train", "--resume", "simple", "--json").out == ""
     assert run.config_path.read_bytes() == before
     assert contrast("train", "--resume", "simple", "--max-steps", "6").out == "runs/simple\n"
@@ -146,6 +146,8 @@ def test_a_finished_run_says_so_and_is_extended_by_more_steps(contrast: Contrast
     changes = ("--max-steps", "7", "--token-budget", "64", "--log-every", "2", "--save-every", "1", "--device", "cpu")
     assert contrast("train", "--resume", "last", *changes).code == 0, "a resume takes what it may change"
     assert run.config().train.token_budget == 64
+    by_epochs = [contrast("train", "--resume", "simple", "--max-steps", "0", "--epochs", "1").err for _ in range(2)]
+    assert by_epochs[1] == "simple has finished its 20 steps; to extend it: --epochs 2 or more\n"
 
 
 def test_a_finished_run_that_has_lost_its_checkpoints_is_trained_again(contrast: Contrast, run: Run) -> None:
