@@ -19,7 +19,7 @@ NO_MODEL = (
 
 
 def default_model(directory: Path) -> str:
-    """The model that is used where none is named: CONTRAST_MODEL, else the newest run that has ended; empty without."""
+    """The model that is used where none is named: CONTRAST_MODEL, else the newest that finished or was stopped."""
     try:
         return default_word(directory)
     except (OSError, ContrastError):  # none, or one being deleted
@@ -42,7 +42,7 @@ def list_models(directory: Path) -> Choices:
         runs = [(word_for(run, directory), "a run here") for run in list_runs(directory) if run.is_saved]
     except (OSError, ContrastError):
         runs = []
-    about_default = "CONTRAST_MODEL" if os.environ.get("CONTRAST_MODEL") else "the newest run that has ended"
+    about_default = "CONTRAST_MODEL" if os.environ.get("CONTRAST_MODEL") else "the newest run finished or stopped"
     default = [("", about_default)] if default_model(directory) else []
     cached = [(name, "from the hub, on this machine") for name in cached_names()]
     return [*default, *runs, ("starter", "comes with contrast, pretrained only"), *cached]
