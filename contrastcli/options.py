@@ -126,15 +126,15 @@ BLANK = _choice("--blank", sections.Blank, "Rows with a blank text: refuse the d
 SETTINGS = (
     _option("--preset", "A published setting: see contrast presets.", metavar="NAME", shell_complete=complete_preset),
     _option("--config file", "A TOML file of settings.", metavar="FILE", type=PATH),
-    _option("--set typed", "Any setting: --set dev.every=50.", multiple=True, metavar="KEY=VALUE"),
+    _option("--set typed", "Any setting: contrast help settings has the defaults.", multiple=True, metavar="KEY=VALUE"),
     JSON,
 )
 """Sources of settings."""
 
 JOB = (
     *SETTINGS,
-    _option("--name", "Name of the run directory.", metavar="NAME"),
-    _option("--resume", "Resume an existing one.", metavar="NAME", shell_complete=RUN.shell_complete),
+    _option("--name", "Name of the run, or of the sweep of several.", metavar="NAME"),
+    _option("--resume", "Resume the run or the sweep of this name.", metavar="NAME", shell_complete=RUN.shell_complete),
     _option("--seeds", "Train with N seeds, from train.seed on.", type=click.IntRange(min=1), metavar="N"),
     _option("--dry-run", "Show what would be done, and stop before loading weights.", is_flag=True),
 )
