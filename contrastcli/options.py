@@ -288,7 +288,7 @@ LOOKING = (
 BENCH = (
     _option("--model", "", default="starter", **_A_MODEL),
     _option("--rounds", "Measurements of each.", type=click.IntRange(min=1), default=3),
-    _option("--minutes", "Begin no measurement that takes longer.", type=Number(min=0), default=10.0),
+    _option("--minutes", "In all; a round that has begun by then is finished.", type=Number(min=0), default=10.0),
     JSON,
 )
 

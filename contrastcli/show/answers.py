@@ -97,4 +97,5 @@ def benchmarks(measured: Iterable[results.Benchmark], to_json: bool) -> Iterator
         line = layout.format(one.what, one.program, rate, fixed(one.ratio, 2), fixed(share, 0))
         yield f"{line}  {one.error}".rstrip()
     if not to_json:
-        yield "a second: sentences, or queries; × peer: its fastest in that precision; % limit: of the matrix products"
+        peer = "× peer: its fastest in that precision, else of all"
+        yield f"a second: sentences, or queries; {peer}; % limit: of the matrix products just before"

@@ -76,6 +76,7 @@ def test_everything_is_measured_in_each_round(tiny: Tiny) -> None:
     shares = [one.limit_share for one in measured if one.what.startswith(("encode", "train"))]
     assert all(share is not None and 0 < share < 1.5 for share in shares)
     assert all(one.ratio is None for one in measured)
+    assert max(len(one.program) for one in missing) <= 37, "the column of the table"
 
 
 def test_a_peer_that_fails_does_not_end_the_measurement(
@@ -139,7 +140,7 @@ def test_the_table_has_rates_ratios_and_shares() -> None:
     ours = Benchmark(what="encode", program="contrast", rates=(3000.0,), ratio=2.0, limit_share=0.85, error="")
     theirs = Benchmark(what="encode", program="peer", rates=(), ratio=None, limit_share=None, error="ImportError: x")
     lines = list(answers.benchmarks([ours, theirs], False))
-    assert lines[-1].startswith("a second: sentences, or queries; × peer: its fastest in that precision")
+    assert lines[-1].startswith("a second: sentences, or queries; × peer: its fastest in that precision, else of all;")
     assert [line.split() for line in lines[1:-1]] == [
         ["encode", "contrast", "3,000", "2.00", "85"],
         ["encode", "peer", "–", "–", "–", "ImportError:", "x"],

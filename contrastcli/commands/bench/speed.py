@@ -191,7 +191,7 @@ class Bench:
         programs.append(Program("sentence-transformers, defaults", peer, "fp32"))
         if fastest == "bf16":
             best = partial(peer, bf16=True, train_sampling_strategy="group_by_length")
-            programs.append(Program("sentence-transformers, bf16, by length", best, "bf16"))
+            programs.append(Program("sentence-transformers bf16, by length", best, "bf16"))
         texts = [text for view in self._rows.values() for text in view]
         limits = self._limits(self._precisions)
         return Comparison("train SimCSE on triplets", programs, 3 * self._flops(texts, LONGEST), limits)
