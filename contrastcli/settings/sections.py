@@ -270,7 +270,7 @@ class Train(Section, frozen=True, kw_only=True):
     warmup: Annotated[float, about("fraction of the steps in which the rate rises", ge=0, le=1)] = 0.0
     weight_decay: Annotated[float, about("weight decay", ge=0, le=10)] = 0.0
     clip: Annotated[float, about("largest gradient norm", ge=0, zero="no clipping")] = 1.0
-    precision: Annotated[Literal["auto", "fp32", "bf16"], about("bf16: encoder under autocast")] = "auto"
+    precision: Annotated[Literal["auto", "fp32", "bf16"], about("bf16 is by autocast; auto: where it is fast")] = "auto"
     token_budget: Annotated[int, about_execution("most tokens in the encoder at once", ge=0, zero="by device")] = 0
     log_every: Annotated[
         int, about_execution("steps between logged steps; slow ones are logged every 10 s", ge=1, unit="steps")
