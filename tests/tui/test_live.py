@@ -5,6 +5,7 @@ import gc
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from unittest.mock import Mock
@@ -78,7 +79,9 @@ def test_a_run_is_not_said_to_start_while_its_events_are_being_read(tmp_path: Pa
     assert snapshot and snapshot.status.state == "running" and snapshot.status.step > 0
 
 
-async def test_the_header_moves_between_two_logged_steps_and_numbers_tell_what_a_step_takes(tmp_path: Path) -> None:
+async def test_the_header_moves_between_two_logged_steps_and_numbers_tell_what_a_step_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = recorded(tmp_path, "running")
     async with show(opened(run), WIDE) as page:
         await until(page, lambda: says(page, "step 350 of 600", "1m 02s left", "a step takes 250 ms"))
@@ -88,6 +91,12 @@ async def test_the_header_moves_between_two_logged_steps_and_numbers_tell_what_a
         await until(page, lambda: says(page, "mining 9 of 9"))
         run.alive_path.write_bytes(msgspec.json.encode(asdict(this_process()) | {"step": 357, "seconds_left": 3672.0}))
         await until(page, lambda: says(page, "step 357 of 600", "60 %", "1h 01m left"))
+        screen = page.app.screen
+        assert isinstance(screen, live.LiveScreen) and screen.here
+        monkeypatch.setattr(header, "QUIET_SECONDS", 8.0)
+        for step, is_said in ((350, True), (50, False)):  # the second was seen before the events were read
+            quiet = replace(screen.here, status=msgspec.structs.replace(screen.here.status, step=step, updated=0.0))
+            assert ("logged" in header.progress_text(quiet, screen.view, 140, {})) == is_said
 
 
 async def test_a_run_that_is_left_before_it_is_read_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def progress_text(snapshot: Snapshot, view: LiveView, width: int, notes: Mapping
         what = "ended before its first event" if status.ended else loading
     if status.seconds_left is not None:
         rest.append(f"{duration(status.seconds_left)} left")
-    silence, is_quiet = time.time() - status.updated, status.state == "running" and status.step <= history.last_step
+    silence, is_quiet = time.time() - status.updated, status.state == "running" and status.step == history.last_step
     place = number(view.step if view.axis == "step" else view.place)
     every = {
         f"values at {view.axis} {place}": view.cursor is not None,
