@@ -232,7 +232,7 @@ def _make_stepper(plan: Plan, context: AuxiliaryContext) -> Stepper:
 def make_loss(spec: Spec, settings: ObjectiveSettings) -> Loss:
     """The loss with the settings that it names bound, in full precision, and its parts detached.
 
-    Called for the first time, it raises UsageError where it depends on a weight that would not be trained.
+    It raises UsageError where it fails, and at its first call where it depends on a weight that would not be trained.
     """
     function = import_named(spec.loss)
     parameters = inspect.signature(function).parameters
@@ -246,8 +246,8 @@ def make_loss(spec: Spec, settings: ObjectiveSettings) -> Loss:
             if not isinstance(result, tuple):
                 raise TypeError("it returns no parts: return loss, {}")
             value, parts = result
+            _check_result(value, parts)
             if not is_checked:
-                _check_result(value, parts)
                 _check_graph(spec, value, (*views.values(), *heads.parameters()))
                 is_checked = True
             return value, {name: part.detach() for name, part in parts.items()}

@@ -164,11 +164,16 @@ BROKEN: dict[str, tuple[Callable[[Tensor], object], str]] = {
 }
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "later"])
 @pytest.mark.parametrize(("function", "what"), BROKEN.values(), ids=BROKEN)
 def test_a_loss_that_fails_is_the_fault_of_its_objective(
-    outside: Callable[[Function], None], function: Callable[[Tensor], object], what: str
+    outside: Callable[[Function], None], function: Callable[[Tensor], object], what: str, *, late: bool
 ) -> None:
     outside(in_heads)
-    sys.modules["outside_losses"].__dict__["loss"] = lambda views, rows, heads: function(views["anchor"])
+    answers = iter([lambda a: (a.sum(), {"contrast": a.sum()}), function] if late else [function])
+    sys.modules["outside_losses"].__dict__["loss"] = lambda views, rows, heads: next(answers)(views["anchor"])
+    loss = make_loss(SPEC, ObjectiveSettings())
+    if late:
+        take(loss)
     with pytest.raises(UsageError, match=f"^the objective 'outside' failed: {what}"):
-        take(make_loss(SPEC, ObjectiveSettings()))
+        take(loss)
