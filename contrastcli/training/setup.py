@@ -230,13 +230,15 @@ def _make_stepper(plan: Plan, context: AuxiliaryContext) -> Stepper:
 
 
 def make_loss(spec: Spec, settings: ObjectiveSettings) -> Loss:
-    """The loss with the settings that it names bound, in full precision, and its parts detached.
+    """The loss with the settings that it takes bound, in full precision, and its parts detached.
 
     It raises UsageError where it fails, and at its first call where it depends on a weight that would not be trained.
     """
     function = import_named(spec.loss)
     parameters = inspect.signature(function).parameters
-    bound: Loss = partial(function, **{f: value for f, value in settings.arguments().items() if f in parameters})
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    names = {*parameters, *(settings.__struct_fields__ if takes_any else ())}
+    bound: Loss = partial(function, **{f: value for f, value in settings.arguments().items() if f in names})
     is_checked = False
 
     def loss(views: Views, rows: Rows, heads: nn.ModuleDict) -> Result:

@@ -149,6 +149,22 @@ def test_a_run_ends_before_its_first_step_with_two_lines(
     assert contrast(*words).code == 0
 
 
+def test_a_loss_that_takes_any_keyword_gets_all_its_settings(outside: Callable[[Function], None]) -> None:
+    class Warm(ObjectiveSettings, frozen=True, kw_only=True):
+        similarity: str = "angle"
+        tau: float = 0.5
+
+    def keep(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict, *, tau: float, **others: object) -> object:
+        seen.update(others, tau=tau)
+        return views["anchor"].sum(), {"contrast": views["anchor"].sum()}
+
+    seen: dict[str, object] = {}
+    outside(in_heads)
+    sys.modules["outside_losses"].__dict__["loss"] = keep
+    take(make_loss(SPEC, Warm()))
+    assert seen == {"similarity": SIMILARITIES["angle"], "tau": 0.5}
+
+
 def _fails(error: type[BaseException]) -> object:
     raise error("a reason")
 
