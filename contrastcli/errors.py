@@ -150,6 +150,8 @@ def error_text(error: BaseException) -> str:
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error).strip()
     if isinstance(error, KeyError):
         text = f"there is no {text}"
+    if isinstance(error, SystemExit) and isinstance(error.code, int):
+        text = f"exit {text}"
     line = (text.splitlines() or [re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()])[0]
     return re.sub(r"\b\w+(Error|Exception): ", "", line)
 
@@ -163,7 +165,7 @@ def failing_as(kind: type[ContrastError], what: str, hint: Hint) -> Iterator[Non
         raise
     except BaseException as error:
         # As what is written in Rust panics.
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        if not isinstance(error, Exception | SystemExit) and type(error).__name__ != "PanicException":
             raise
         raise kind(f"{what}: {error_text(error)}", hint) from error
 

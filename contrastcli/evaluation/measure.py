@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
 from statistics import fmean
-from typing import Any, cast
+from typing import Any
 
 from contrastcli.errors import DataError, UsageError, failing_as
 from contrastcli.evaluation.procedure import (
@@ -92,7 +92,8 @@ def measure(
     """Measure the tasks of a suite, or read their scores from the cache, where each is written once it is measured.
 
     `on_task` gets what is measured so far after each task, together with the scores of other tasks in `earlier`, the
-    JSON of an earlier result. Tasks whose data are missing or malformed are skipped.
+    JSON of an earlier result. Tasks whose data are missing or malformed are skipped, and all where another package's
+    suite fails as a whole.
 
     Raises DataError for a model whose vectors are not finite, and UsageError.
     """
@@ -100,29 +101,45 @@ def measure(
     with failing_as(UsageError, f"the suite {suite.name} ({name}) cannot be loaded", "fix or uninstall its package"):
         procedure: Procedure[Any] = resolve_name(name)
     context, tasks = SuiteContext(suite, subject, options, subject.vectors()), suite.select(options.names(suite))
-    data: dict[str, Any] = {}
+    data, missing = _read(procedure, context, tasks)
+    scores: dict[str, TaskScores] = {}
+    before, absent = _earlier(suite, earlier or {})
+    try:
+        for _ in _score(procedure, context, data, scores, missing):
+            known = {**before, **scores}
+            lacking = {task: error for task, error in {**absent, **missing}.items() if task not in known}
+            on_task(_result(procedure, context, list({**before, **data}), known, lacking))
+        return _result(procedure, context, list(data), scores, missing)
+    except Unscored as error:
+        missing = dict.fromkeys(data, error) | missing
+        return SuiteResult(suite.name, "", {}, {}, missing, vectors=subject.fingerprint, precision=subject.precision)
+
+
+def _read(
+    procedure: Procedure[Any], context: SuiteContext, tasks: Sequence[str]
+) -> tuple[dict[str, tuple[Any, str | None]], dict[str, DataError]]:
+    """The data of tasks, each with the name of its cached scores, and why those of others cannot be read."""
+    suite = context.suite
+    data: dict[str, tuple[Any, str | None]] = {}
     missing: dict[str, DataError] = {}
     readers: Mapping[str, Callable[[], Any]] = {}
     try:
         with _blaming(suite, "found no tasks"):
-            readers = procedure.find(tasks, options)
+            readers = {**procedure.find(tasks, context.options)}
+            if not readers:
+                raise ValueError("its find returns none")
     except DataError as error:
-        missing = dict.fromkeys(tasks, error)
+        missing = dict.fromkeys(tasks or [suite.name], error)
     for task, read in readers.items():
         try:
             if task in SuiteResult("", "", {}, {}).to_json() or task in ("pending", *(a.key for a in suite.averages)):
                 raise DataError(f"a set cannot be called '{task}'", "rename its folder")
             with _blaming(suite, f"cannot read {task}"):
-                data[task] = read()
+                one = read()
+                data[task] = one, _cache_name(context, task, one)
         except DataError as error:
             missing[task] = error
-    scores: dict[str, TaskScores] = {}
-    before, absent = _earlier(suite, earlier or {})
-    for _ in _score(procedure, context, data, scores, missing):
-        known = {**before, **scores}
-        lacking = {task: error for task, error in {**absent, **missing}.items() if task not in known}
-        on_task(_result(procedure, context, list({**before, **data}), known, lacking))
-    return _result(procedure, context, list(data), scores, missing)
+    return data, missing
 
 
 def _earlier(suite: Suite, entries: Mapping[str, Any]) -> tuple[dict[str, TaskScores], dict[str, DataError]]:
@@ -158,7 +175,8 @@ def _result(
     partial = any(scores.get(task, {"partial": True}).get("partial") for task in averaged)
     subject = context.subject
     encoded = "" if subject.precision == "fp32" else f"vectors computed in {subject.precision}; "
-    protocol = encoded + procedure.protocol(context, scores)
+    with _blaming(suite, "has no protocol"):
+        protocol = encoded + procedure.protocol(context, scores)
     return SuiteResult(
         suite.name, protocol, scores, averages, missing, partial, pending, subject.fingerprint, subject.precision
     )
@@ -167,24 +185,27 @@ def _result(
 def _score(
     procedure: Procedure[Any],
     context: SuiteContext,
-    data: Mapping[str, Any],
+    data: Mapping[str, tuple[Any, str | None]],
     scores: dict[str, TaskScores],
     missing: dict[str, DataError],
 ) -> Iterator[None]:
     """Add the scores of tasks, the cached ones first, and to `missing` those that cannot be scored; yields at each."""
     name, options = context.suite.name, context.options
-    names = {task: _cache_name(context, task, data[task]) for task in data}
     read = partial(read_json, kind=TaskScores)
-    known = {task: load_cached(name, read) if name and not options.fresh else None for task, name in names.items()}
+    known = {
+        task: load_cached(cache, read) if cache and not options.fresh else None for task, (_, cache) in data.items()
+    }
     if data:
         options.on_progress(name, 0, len(data))
     if procedure.texts:
-        texts = (procedure.texts(data[task]) for task in data if not known[task])
-        context.subject.prepare(chain.from_iterable(some for by_kind in texts for some in by_kind.values()))
-    for done, task in enumerate(sorted(names, key=lambda task: not known[task]), 1):
+        texts = (procedure.texts(one) for task, (one, _) in data.items() if not known[task])
+        with _blaming(context.suite, "gives no texts"):
+            context.subject.prepare(chain.from_iterable(some for by_kind in texts for some in by_kind.values()))
+    for done, task in enumerate(sorted(data, key=lambda task: not known[task]), 1):
+        one, cache = data[task]
         try:
-            scores[task] = known[task] or _measured(procedure, context, task, data[task])
-            if (cache := names[task]) and not known[task]:
+            scores[task] = known[task] or _measured(procedure, context, task, one)
+            if cache and not known[task]:
                 store_cached(cache, partial(Path.write_bytes, data=json_bytes(scores[task])))
         except Unscored as error:
             missing[task] = error
@@ -200,9 +221,11 @@ def _measured(procedure: Procedure[Any], context: SuiteContext, task: str, data:
             for kind, texts in procedure.texts(data).items():
                 context.vectors.add(texts, kind)
         scores = for_json(procedure.score(context, task, data))
-        if not isinstance(value_at(scores, context.suite.headline), float | int | None):
+        if not isinstance(scores, dict):
+            raise TypeError("its scores are no dict")
+        if type(value_at(scores, context.suite.headline)) not in (float, int, type(None)):
             raise TypeError(f"its {context.suite.headline} is no number")
-    return cast(TaskScores, scores)
+    return scores
 
 
 def _blaming(suite: Suite, what: str) -> AbstractContextManager[None]:

@@ -107,11 +107,21 @@ def test_a_broken_package_is_a_note_and_stops_only_what_needs_it(contrast: Contr
     failed(answer, 2, what, "pip uninstall odd-one-out")
 
 
+RIGHT = "100 * sum(right) / len(right)"
 RETURNED = {
-    "NaN": ("float('nan')", "", 0),
-    "a number of NumPy": ("__import__('numpy').float32(50)", "", 0),
-    "a word": ("'high'", "failed on animals: its accuracy is no number", 3),
-    "a fault": ("1 / 0", "failed on animals: division by zero", 3),
+    "NaN": (RIGHT, "float('nan')", "", 0),
+    "a number of NumPy": (RIGHT, "__import__('numpy').float32(50)", "", 0),
+    "a word": (RIGHT, "'high'", "failed on animals: its accuracy is no number", 3),
+    "a truth": (RIGHT, "True", "failed on animals: its accuracy is no number", 3),
+    "a fault": (RIGHT, "1 / 0", "failed on animals: division by zero", 3),
+    "an exit": (RIGHT, "exit(9)", "failed on animals: exit 9", 3),
+    "no scores": ('return {"acc', 'return None and {"acc', "failed on animals: its scores are no dict", 3),
+    "a list of readers": ("return {task:", "return [] and {task:", "found no tasks: 'list' object is not", 3),
+    "no readers": ("for task in tasks}", "for task in ()}", "found no tasks", 3),
+    "a fingerprint of bytes": ("repr(self.rows)", "b'x'", "cannot read animals: Object of type bytes", 3),
+    "no fingerprint": ("repr(self.rows)", "1 / 0", "cannot read animals: division by zero", 3),
+    "no protocol": ('return "farthest', '"farthest', "has no protocol: can only concatenate str", 3),
+    "a fault in the protocol": ('"farthest', '1 / 0 * "farthest', "has no protocol: division by zero", 3),
 }
 
 
@@ -119,17 +129,16 @@ RETURNED = {
 def test_what_a_suite_returns_is_kept_as_json_or_said_to_be_its_fault(
     contrast: Contrast, run: Run, tmp_path: Path, kind: str
 ) -> None:
-    returned, what, code = RETURNED[kind]
+    right, returned, what, code = RETURNED[kind]
     files = files_of_topic("suites")
-    right = "100 * sum(right) / len(right)"
+    assert right in files["odd_one_out/score.py"]
     files["odd_one_out/score.py"] = files["odd_one_out/score.py"].replace(right, returned)
     install(files, tmp_path)
     with found_here(tmp_path):
-        answer = contrast("eval", "simple", "--suite", "odd-one-out")
-        assert answer.code == code and (f"the suite odd-one-out {what}" in answer.out + answer.err) == bool(what)
-        again = contrast("eval", "simple", "--data", "tiny/dev.jsonl")
+        answer = contrast("eval", "simple", "--suite", "odd-one-out", "--data", "tiny/dev.jsonl")
+    assert answer.code == code and (f"the suite odd-one-out {what}" in answer.out + answer.err) == bool(what)
     scores = json.loads(run.scores_path.read_text())["suites"]
-    assert again.code == 0 and "own" in scores
+    assert scores["own"]["tiny/dev.jsonl"]["spearman"]
     kept = scores.get("odd-one-out", {}).get("animals", {})
     assert kept.get("accuracy") == (50 if kind == "a number of NumPy" else None)
 

@@ -90,7 +90,7 @@ def _with(**changes: Any) -> Spec:
 
 
 BROKEN: dict[str, tuple[Callable[[], object], str]] = {
-    "exits": (_exit, "cannot be loaded: 0"),
+    "exits": (_exit, "cannot be loaded: exit 0"),
     "a key error": (lambda: vars(OUTSIDE)["x"], "there is no 'x'"),
     "no Spec": (lambda: 5, "it is not a Spec"),
     "a name of ours": (lambda: _with(name="simcse"), "an objective cannot be called 'simcse'"),
