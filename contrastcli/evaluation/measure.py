@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
@@ -22,8 +24,9 @@ from contrastcli.evaluation.procedure import (
     Unscored,
     for_json,
 )
-from contrastcli.evaluation.suites import Suite, tasks_in, value_at
-from contrastcli.files import json_bytes, load_cached, read_json, store_cached
+from contrastcli.evaluation.suites import ENTRY_POINTS, SUITES, Suite, tasks_in, value_at
+from contrastcli.files import checksum_of, json_bytes, load_cached, read_json, store_cached
+from contrastcli.settings.outside import package_of
 
 _CACHE_VERSION = 1
 """Raised when a suite changes what it measures."""
@@ -117,10 +120,9 @@ def measure(
 
 def _read(
     procedure: Procedure[Any], context: SuiteContext, tasks: Sequence[str]
-) -> tuple[dict[str, tuple[Any, str | None]], dict[str, DataError]]:
-    """The data of tasks, each with the name of its cached scores, and why those of others cannot be read."""
-    suite = context.suite
-    data: dict[str, tuple[Any, str | None]] = {}
+) -> tuple[dict[str, Any], dict[str, DataError]]:
+    """The data of tasks, and why those of others cannot be read."""
+    suite, data = context.suite, dict[str, Any]()
     missing: dict[str, DataError] = {}
     readers: Mapping[str, Callable[[], Any]] = {}
     try:
@@ -135,8 +137,7 @@ def _read(
             if task in SuiteResult("", "", {}, {}).to_json() or task in ("pending", *(a.key for a in suite.averages)):
                 raise DataError(f"a set cannot be called '{task}'", "rename its folder")
             with _blaming(suite, f"cannot read {task}"):
-                one = read()
-                data[task] = one, _cache_name(context, task, one)
+                data[task] = read()
         except DataError as error:
             missing[task] = error
     return data, missing
@@ -185,27 +186,27 @@ def _result(
 def _score(
     procedure: Procedure[Any],
     context: SuiteContext,
-    data: Mapping[str, tuple[Any, str | None]],
+    data: Mapping[str, Any],
     scores: dict[str, TaskScores],
     missing: dict[str, DataError],
 ) -> Iterator[None]:
     """Add the scores of tasks, the cached ones first, and to `missing` those that cannot be scored; yields at each."""
     name, options = context.suite.name, context.options
     read = partial(read_json, kind=TaskScores)
-    known = {
-        task: load_cached(cache, read) if cache and not options.fresh else None for task, (_, cache) in data.items()
-    }
+    with _blaming(context.suite, "has no fingerprint"):
+        code = _code(context.suite)
+        names = {task: _cache_name(context, task, data[task], code) for task in data}
+    known = {task: load_cached(name, read) if name and not options.fresh else None for task, name in names.items()}
     if data:
         options.on_progress(name, 0, len(data))
     if procedure.texts:
-        texts = (procedure.texts(one) for task, (one, _) in data.items() if not known[task])
+        texts = (procedure.texts(data[task]) for task in data if not known[task])
         with _blaming(context.suite, "gives no texts"):
             context.subject.prepare(chain.from_iterable(some for by_kind in texts for some in by_kind.values()))
-    for done, task in enumerate(sorted(data, key=lambda task: not known[task]), 1):
-        one, cache = data[task]
+    for done, task in enumerate(sorted(names, key=lambda task: not known[task]), 1):
         try:
-            scores[task] = known[task] or _measured(procedure, context, task, one)
-            if cache and not known[task]:
+            scores[task] = known[task] or _measured(procedure, context, task, data[task])
+            if (cache := names[task]) and not known[task]:
                 store_cached(cache, partial(Path.write_bytes, data=json_bytes(scores[task])))
         except Unscored as error:
             missing[task] = error
@@ -234,14 +235,24 @@ def _blaming(suite: Suite, what: str) -> AbstractContextManager[None]:
     return failing_as(Unscored, f"the suite {suite.name} {what}", hint) if suite.procedure else nullcontext()
 
 
-def _cache_name(context: SuiteContext, task: str, data: Any) -> str | None:
-    """The cached scores of a task, by the fingerprints of model and data, and by what is said of these.
+def _code(suite: Suite) -> Sequence[object]:
+    """What tells the code of another package's suite from that of another version: this, and its files' checksums."""
+    if suite.name in SUITES:
+        return ()
+    package = import_module(re.split("[.:]", suite.procedure)[0])
+    files = [file for folder in getattr(package, "__path__", ()) for file in Path(folder).rglob("*.py")]
+    sums = [checksum_of(file) for file in files or [Path(str(package.__file__))] if file.is_file()]
+    return package_of(ENTRY_POINTS, suite.procedure), *sorted(sums)
+
+
+def _cache_name(context: SuiteContext, task: str, data: Any, code: Sequence[object]) -> str | None:
+    """The cached scores of a task, by the fingerprints of model and data, by what is said of these, and by the code.
 
     None for data without a fingerprint.
     """
     fingerprint = getattr(data, "fingerprint", None)
     notes = getattr(data, "notes", ())
-    key = (_CACHE_VERSION, context.suite.name, task, context.subject.fingerprint, fingerprint, *notes)
+    key = (_CACHE_VERSION, context.suite.name, task, context.subject.fingerprint, fingerprint, *notes, *code)
     name = hashlib.sha256(json.dumps(key).encode()).hexdigest()
     return None if fingerprint is None else f"scores/{name}.json"
 

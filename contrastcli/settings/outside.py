@@ -1,6 +1,7 @@
 """What other packages bring under a group of entry points, such as objectives."""
 
 import os
+import re
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -16,6 +17,15 @@ class Named(Protocol):
 
 
 T = TypeVar("T", bound=Named)
+
+
+def package_of(group: str, name: str) -> dict[str, str]:
+    """The version of the package that brings a `module:object` under a group, by its name; empty for contrast's own."""
+    from importlib.metadata import entry_points
+
+    package = re.split("[.:]", name)[0]
+    entries = [entry for entry in entry_points(group=group) if re.split("[.:]", entry.value)[0] == package]
+    return {entry.dist.name: entry.dist.version for entry in entries if entry.dist}
 
 
 def load_outside(group: str, check: Callable[[object], T]) -> tuple[tuple[T, ...], dict[str, UsageError]]:

@@ -2,12 +2,11 @@
 
 import os
 import platform
-import re
 import shlex
 import socket
 import subprocess
 import sys
-from importlib.metadata import entry_points, version
+from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from contrastcli.runs.status import Environment
 from contrastcli.settings import config as configs
 from contrastcli.settings.catalogue import ENTRY_POINTS
 from contrastcli.settings.config import Config
-from contrastcli.settings.objective import Spec
+from contrastcli.settings.outside import package_of
 from contrastcli.training.plan import Plan
 
 _PACKAGES = ("torch", "numpy", "tokenizers", "safetensors", "transformers", "datasets", "scipy")
@@ -88,11 +87,12 @@ def write_environment(path: Path, plan: Plan, device: torch.device, processes: i
     """
     check_rows(path, plan)
     teachers = check_teachers(path, plan)
+    brings = package_of(ENTRY_POINTS, plan.config.spec.loss)
     record: dict[str, Any] = {
         "contrast": __version__,
         "commit": _commit(),
         "python": platform.python_version(),
-        "packages": {name: version(name) for name in _PACKAGES} | (brings := _package_of(plan.config.spec)),
+        "packages": {name: version(name) for name in _PACKAGES} | brings,
         "platform": platform.platform(),
         "host": socket.gethostname(),
         "device": str(device),
@@ -124,13 +124,6 @@ def write_environment(path: Path, plan: Plan, device: torch.device, processes: i
     with writing_to(path):
         atomic_write(path, json_bytes(record))
     return [f"resumed with {', '.join(others)}"] if others else []
-
-
-def _package_of(spec: Spec) -> dict[str, str]:
-    """The version of the package that brings an objective, by its name; empty for one of contrast."""
-    module = re.split("[.:]", spec.loss)[0]
-    entries = [entry for entry in entry_points(group=ENTRY_POINTS) if re.split("[.:]", entry.value)[0] == module]
-    return {entry.dist.name: entry.dist.version for entry in entries if entry.dist}
 
 
 def _model(name: str) -> _Model:

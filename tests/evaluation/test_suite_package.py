@@ -118,8 +118,8 @@ RETURNED = {
     "no scores": ('return {"acc', 'return None and {"acc', "failed on animals: its scores are no dict", 3),
     "a list of readers": ("return {task:", "return [] and {task:", "found no tasks: 'list' object is not", 3),
     "no readers": ("for task in tasks}", "for task in ()}", "found no tasks", 3),
-    "a fingerprint of bytes": ("repr(self.rows)", "b'x'", "cannot read animals: Object of type bytes", 3),
-    "no fingerprint": ("repr(self.rows)", "1 / 0", "cannot read animals: division by zero", 3),
+    "a fingerprint of bytes": ("repr(self.rows)", "b'x'", "has no fingerprint: Object of type bytes", 3),
+    "no fingerprint": ("repr(self.rows)", "1 / 0", "has no fingerprint: division by zero", 3),
     "no protocol": ('return "farthest', '"farthest', "has no protocol: can only concatenate str", 3),
     "a fault in the protocol": ('"farthest', '1 / 0 * "farthest', "has no protocol: division by zero", 3),
 }
@@ -141,6 +141,33 @@ def test_what_a_suite_returns_is_kept_as_json_or_said_to_be_its_fault(
     assert scores["own"]["tiny/dev.jsonl"]["spearman"]
     kept = scores.get("odd-one-out", {}).get("animals", {})
     assert kept.get("accuracy") == (50 if kind == "a number of NumPy" else None)
+
+
+CHANGED = {
+    "its score": ("odd_one_out/score.py", "farthest from", "nearest to"),
+    "a file that the score uses": ("odd_one_out/more/words.py", "cat", "dog"),
+    "its version": ("odd_one_out-0.1.dist-info/METADATA", "0.1", "0.2"),
+}
+
+
+@pytest.mark.parametrize(("path", "old", "new"), CHANGED.values(), ids=CHANGED)
+def test_scores_are_kept_until_the_package_changes(
+    contrast: Contrast, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, old: str, new: str
+) -> None:
+    def accuracy(measured: int) -> object:
+        monkeypatch.setenv("MEASURED", str(measured))
+        with found_here(tmp_path):
+            suites = json.loads(contrast("eval", "simple", "--suite", "odd-one-out", "--json").out)["suites"]
+        return suites["odd-one-out"]["animals"]["accuracy"]
+
+    files = files_of_topic("suites") | {"odd_one_out/more/words.py": "cat"}
+    files["odd_one_out/score.py"] = files["odd_one_out/score.py"].replace(
+        RIGHT, "int(__import__('os').environ['MEASURED'])"
+    )
+    install(files, tmp_path)
+    assert (accuracy(1), accuracy(2)) == (1, 1)
+    (tmp_path / path).write_text((tmp_path / path).read_text().replace(old, new))
+    assert accuracy(2) == 2
 
 
 def test_a_suite_whose_second_file_is_broken_is_named(contrast: Contrast, tmp_path: Path) -> None:
