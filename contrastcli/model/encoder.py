@@ -145,25 +145,27 @@ class SentenceEncoder(nn.Module):
         """Embeddings (N, width) of a whole table, in its order, on the CPU."""
         was_training = self.training
         self.eval()
-        copy = self._prepare() if table.lengths.all() else None
-        # Where there is room the vectors stay on the device, which need not be waited for after each chunk then.
-        place = self.device if len(table) <= TEXTS_AT_ONCE else torch.device("cpu")
-        vectors = torch.empty(len(table), self.width, dtype=torch.float32, device=place)
-        finished = np.zeros(len(table), dtype=bool)
+        try:
+            copy = self._prepare() if table.lengths.all() else None
+            # Where there is room the vectors stay on the device, which need not be waited for after each chunk then.
+            place = self.device if len(table) <= TEXTS_AT_ONCE else torch.device("cpu")
+            vectors = torch.empty(len(table), self.width, dtype=torch.float32, device=place)
+            finished = np.zeros(len(table), dtype=bool)
 
-        @torch.inference_mode()  # each thread has its own
-        def embed(chunk: Indices) -> int:
-            pooled = self.pooled(table, chunk, self.precision, copy)
-            vectors[to_device(torch.from_numpy(chunk), place)] = self.after(pooled).to(place)
-            finished[chunk] = True
-            return len(chunk)
+            @torch.inference_mode()  # each thread has its own
+            def embed(chunk: Indices) -> int:
+                pooled = self.pooled(table, chunk, self.precision, copy)
+                vectors[to_device(torch.from_numpy(chunk), place)] = self.after(pooled).to(place)
+                finished[chunk] = True
+                return len(chunk)
 
-        while not finished.all():
-            for count in _embed_all(self, embed, table.lengths, np.flatnonzero(~finished)):
-                if on_chunk:
-                    on_chunk(count)
-        self.train(was_training)
-        return vectors.cpu()
+            while not finished.all():
+                for count in _embed_all(self, embed, table.lengths, np.flatnonzero(~finished)):
+                    if on_chunk:
+                        on_chunk(count)
+            return vectors.cpu()
+        finally:
+            self.train(was_training)
 
     def train(self, mode: bool = True) -> Self:
         """As nn.Module; training needs no copy of the weights for encoding."""

@@ -144,6 +144,17 @@ def test_training_frees_the_copy_of_the_weights(encoder: SentenceEncoder) -> Non
     assert encoder._copy is None
 
 
+def test_an_encoder_in_training_is_so_after_encoding_that_fails_too(encoder: SentenceEncoder) -> None:
+    def interrupt(done: int, total: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    encoder.train()
+    with pytest.raises(KeyboardInterrupt):
+        encoder.encode(TEXTS[:2], on_progress=interrupt)
+    assert encoder.training
+
+
 needs_int8 = pytest.mark.skipif(not has_products("int8"), reason="this CPU multiplies no matrices in int8")
 
 
