@@ -233,7 +233,7 @@ class Tokenizer:
         for end, text in enumerate(texts, 1):
             length += len(text)
             if length > CHARACTERS or end == len(texts):
-                ids += [encoding.ids for encoding in self._fast.encode_batch_fast(list(texts[first:end]))]
+                ids += [encoding.ids for encoding in self._fast.encode_batch_fast(_valid(texts[first:end]))]
                 first, length = end, 0
         return ids
 
@@ -264,6 +264,17 @@ class Tokenizer:
                 values = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
                 data = msgspec.json.format(msgspec.json.encode(values | changes[name]))
             (folder / name).write_bytes(data)
+
+
+def _valid(texts: Sequence[str]) -> list[str]:
+    """Texts as a list. Raises DataError for one with half a surrogate pair, as JSON may have it."""
+    try:
+        for text in texts:
+            text.encode()
+    except UnicodeEncodeError as error:
+        part = ascii(error.object[max(error.start - 20, 0) : error.start + 20])
+        raise DataError(f"a text is no valid Unicode: {part}", "leave it out, or correct it") from None
+    return list(texts)
 
 
 def _load(folder: Path, file: bytes | None) -> "tuple[FastTokenizer, int]":

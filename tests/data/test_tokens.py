@@ -162,6 +162,12 @@ def test_the_settings_of_bert_s_tokenizer_win_over_its_file(tmp_path: Path, kind
         assert one.encode(["Ba bá 日本"], 32) == [words(read.replace("?", "[UNK]"))]
 
 
+def test_a_text_that_is_no_unicode_is_named(tokenizer: Counting) -> None:
+    with pytest.raises(DataError, match=r"^a text is no valid Unicode: 'ba\\ud800b'$") as raised:
+        tokenizer.encode(["go", "ba\ud800b", "lum"], 32)
+    assert "download" not in raised.value.hint
+
+
 def test_a_broken_tokenizer_is_named(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(DataError, match=r"tokenizer\.json is malformed"):
