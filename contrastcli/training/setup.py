@@ -260,7 +260,7 @@ def make_loss(spec: Spec, settings: ObjectiveSettings) -> Loss:
 def _check_result(value: object, parts: Mapping[str, object]) -> None:
     """Raises TypeError unless a loss and its parts are tensors of one number. Does not wait for the device."""
     for name, tensor in {"loss": value, **parts}.items():
-        if not (isinstance(tensor, Tensor) and tensor.numel() == 1 and tensor.is_floating_point()):
+        if not (isinstance(tensor, Tensor) and tensor.numel() == 1 and not tensor.is_complex()):
             raise TypeError(f"its {name} is not a tensor of one number")
     if not cast(Tensor, value).requires_grad:
         raise TypeError("its loss does not depend on the embeddings")
