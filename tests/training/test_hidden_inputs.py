@@ -171,6 +171,10 @@ def _fails(error: type[BaseException]) -> object:
 
 BROKEN: dict[str, tuple[Callable[[Tensor], object], str]] = {
     "an error without a text": (lambda a: vars(SPEC)["x"], "there is no 'x'"),
+    "a reason in the next line": (
+        lambda a: nn.Linear(2, 2).load_state_dict({}),
+        r"Error\(s\) in loading state_dict for Linear: Missing key",
+    ),
     "an exit": (lambda a: _fails(SystemExit), "a reason"),
     "a loss alone": (lambda a: a.sum(), "it returns no parts"),
     "a number": (lambda a: (5.0, {}), "its loss is not a tensor of one number"),
