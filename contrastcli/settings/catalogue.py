@@ -90,11 +90,14 @@ def _checked(spec: object) -> Spec:
         raise TypeError("its settings are no ObjectiveSettings")
     if spec.name in [one.name for one in built_in()] or not re.fullmatch(r"[a-z][\w-]*", spec.name):
         raise ValueError(f"an objective cannot be called '{spec.name}'")
+    fields = {*spec.settings.__struct_fields__}
+    if taken := [field for field in fields if re.fullmatch("name|views|rows|heads|_.*", field)]:
+        raise ValueError(f"a setting cannot be called '{min(taken)}'")
     spec.describe()
     # Each setting needs a default within its bounds.
     own = msgspec.convert(msgspec.to_builtins(spec.settings()), spec.settings)
     named = {*own.bounds(), *msgspec.convert(own.inactive(), dict[str, str])}
-    if unknown := named - {*spec.settings.__struct_fields__}:
+    if unknown := named - fields:
         raise ValueError(f"it has no setting '{min(unknown)}'")
     msgspec.convert([own.encoders, spec.measured or (0, 0)], tuple[int, tuple[float, float]])
     if not spec.needs or not {*spec.needs} <= {*NEEDED}:

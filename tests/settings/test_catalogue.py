@@ -8,6 +8,7 @@ from typing import Annotated, Any, get_type_hints
 from unittest.mock import Mock
 
 import click
+import msgspec
 import pytest
 from msgspec import Meta
 
@@ -81,6 +82,10 @@ class _Inactive(ObjectiveSettings, frozen=True, kw_only=True):
         return {"nope": "why"}
 
 
+def _named(name: str) -> object:
+    return msgspec.defstruct("Named", [(name, int, 1)], bases=(ObjectiveSettings,), frozen=True, kw_only=True)
+
+
 def _exit() -> Spec:
     raise SystemExit(0)
 
@@ -101,6 +106,9 @@ BROKEN: dict[str, tuple[Callable[[], object], str]] = {
     "settings of another kind": (lambda: _with(settings=dict), "its settings are no ObjectiveSettings"),
     "a setting that is a list": (lambda: _with(settings=_List), "the setting .sharpness. is no text"),
     "a setting without a default": (lambda: _with(settings=_Required), "'sharpness'"),
+    "a setting called as the objective's key": (lambda: _with(settings=_named("name")), "cannot be called 'name'"),
+    "a setting called as an argument": (lambda: _with(settings=_named("rows")), "cannot be called 'rows'"),
+    "a setting whose option has three dashes": (lambda: _with(settings=_named("_own")), "cannot be called '_own'"),
     "a loss that is no name": (lambda: _with(loss="loss"), "Expected `str`"),
     "a default beyond its bounds": (lambda: _with(settings=_Beyond), "`float` > 0.0"),
     "bounds that fail": (lambda: _with(settings=_Failing), "by zero"),
