@@ -37,7 +37,7 @@ def load_outside(group: str, check: Callable[[object], T]) -> tuple[tuple[T, ...
     from importlib.metadata import entry_points
 
     loaded, broken = dict[str, T](), dict[str, UsageError]()
-    for entry in entry_points(group=group):
+    for entry in sorted(entry_points(group=group), key=lambda entry: entry.value):
         try:
             one = check(entry.load())
             if one.name in loaded:

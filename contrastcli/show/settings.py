@@ -149,7 +149,7 @@ def objectives() -> list[tuple[str, str]]:
         defaults = spec.settings.defaults({})
         words = ", ".join(f"{name} {value_text(defaults[name])}{units.get(name, '')}" for name in spec.describe())
         parts = [
-            f"{spec.about} {spec.paper}".lstrip(),
+            *filter(None, [spec.about.rstrip("."), spec.paper]),
             f"Rows: {needs}",
             f"Settings: {words or 'none'}",
             f"Published: {_published_score(spec)}",

@@ -4,6 +4,7 @@ import importlib.metadata
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Annotated, Any, get_type_hints
 from unittest.mock import Mock
 
@@ -130,9 +131,12 @@ def test_an_entry_point_that_is_no_objective_is_refused(
 def test_of_two_packages_with_one_name_the_second_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     bring_objective(monkeypatch, "decoupled", lambda: OUTSIDE)
     [entry] = importlib.metadata.entry_points(group=catalogue.ENTRY_POINTS)
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [entry, entry])
+    other = SimpleNamespace(name="decoupled", value="an:OTHER", load=lambda: _with(paper="Another"), dist=None)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [entry, other])
     found, broken = catalogue.outside_objectives()
-    assert found == (OUTSIDE,) and f"another package has a '{OUTSIDE.name}' too" in str(broken["decoupled"])
+    assert [spec.paper for spec in found] == ["Another"], "the first by name, wherever they are installed"
+    refused = "(decoupled:SPEC) cannot be loaded: another package has a 'decoupled' too"
+    assert refused in str(broken["decoupled"])
 
 
 def test_objectives_have_a_paper_and_a_description() -> None:

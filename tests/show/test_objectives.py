@@ -33,8 +33,9 @@ def test_a_published_score_is_that_of_a_preset_with_the_objective() -> None:
 
 
 def test_measured_scores_are_shown_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = Spec("new", ObjectiveSettings, ("pairs",), "a:b", "Someone", measured=(56.13, 70.79))
+    about = "pushes a queue apart"
+    spec = Spec("new", ObjectiveSettings, ("pairs",), "a:b", "Someone", about=about, measured=(56.13, 70.79))
     settings.objectives()  # reads the presets, whose objectives are no longer known below
     monkeypatch.setattr(catalogue, "all_objectives", lambda: (spec,))
-    shown = "Someone. Rows: pairs. Settings: none. Published: none. Measured: 56.1 → 70.8"
+    shown = "pushes a queue apart. Someone. Rows: pairs. Settings: none. Published: none. Measured: 56.1 → 70.8"
     assert settings.objectives() == [("new", shown)]
