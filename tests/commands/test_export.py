@@ -18,6 +18,7 @@ from contrastcli.model.locate import resolve
 from contrastcli.model.pooling import Normalize
 from contrastcli.runs.directory import Run
 from contrastcli.settings.sections import Pooling
+from contrastcli.settings.setting import spell
 from support.command import Contrast, refused, sentences
 from support.contracts import dense, under, write_embedder
 from support.disks import full_disk
@@ -65,7 +66,7 @@ def test_the_card_of_a_run_says_what_it_is_and_how_it_was_made(run: Run, tmp_pat
     assert status.best is not None
     assert f"{100 * status.best:.2f} at step {status.best_step}, the best of the run, with seed 42." in card
     for key, value in config.flat().items():  # a webhook is the user's secret
-        shown = f"`{Path(str(value)).name}`" if str(value) else ""
+        shown = f"`{Path(spell(value)).name}`" if spell(value) else ""
         assert (f"| `{key}` | {shown} |\n" in card) == (not key.startswith(("alerts.", "track.")))
     assert card.index("## Scores") < card.index("## Training") < card.index("<summary>All settings</summary>")
     assert "/" not in card.partition("## Training")[2].partition("</details>")[0].replace("</summary>", "")

@@ -57,6 +57,10 @@ def test_a_resume_tells_of_another_version_of_its_package(site: Path, tiny: Tiny
         assert '"soft-triplet": "0.1"' in recorded
         run.environment_path.write_text(recorded.replace('"soft-triplet": "0.1"', '"soft-triplet": "0.0"'))
         contrast("train", "--resume", run.name, "--max-steps", "3", "--no-ui")
+        assert contrast("export", run.name, "out").code == 0
+    card = Path("out/README.md").read_text()
+    assert "To train it again, with the same data and soft-triplet 0.1:" in card
+    assert "| `objective.margin` | `0` |" in card and "| `model.denoise` | `true` |" in card
     notes = [event.text for event in run.events() if isinstance(event, Note)]
     assert "resumed with soft-triplet 0.1 (was 0.0)" in notes
 

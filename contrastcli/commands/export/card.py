@@ -17,8 +17,11 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Verdict
 from contrastcli.runs.status import Environment
 from contrastcli.settings import presets
+from contrastcli.settings.catalogue import ENTRY_POINTS
 from contrastcli.settings.config import Config
+from contrastcli.settings.outside import package_of
 from contrastcli.settings.sections import POOLINGS, Alerts, Track
+from contrastcli.settings.setting import spell
 from contrastcli.show.format import markdown_table
 from contrastcli.show.scores import suite_tables
 
@@ -68,7 +71,8 @@ def about(run: Run) -> About:
         "base_model": environment.backbone.get("revision") and config.model.backbone.partition("@")[0],
         "datasets": re.findall(r"hf:(\w[\w.-]*/\w[\w.-]*)", config.data.train, re.ASCII),
     }
-    parts += [_training(run, config, environment), _repeat(config), _settings(config), _trained_with(environment)]
+    parts += [_training(run, config, environment), _repeat(config, environment)]
+    parts += [_settings(config), _trained_with(environment)]
     return About(parts, {name: fact for name, fact in facts.items() if fact})
 
 
@@ -128,16 +132,18 @@ def _training(run: Run, config: Config, environment: Environment) -> str:
     return "\n".join(lines)
 
 
-def _repeat(config: Config) -> str:
-    """The command that trains again with the settings that are not defaults."""
+def _repeat(config: Config, environment: Environment) -> str:
+    """The command that trains again with the settings that are not defaults, and the package that it needs."""
+    package = package_of(ENTRY_POINTS, config.spec.loss)
+    needed = ["data", *(f"{_plain(name)} {environment.packages.get(name, '')}".strip() for name in package)]
     own = replace(config, alerts=Alerts(), track=Track())
     command = shlex.join(["contrast", "train", *map(without_folders, presets.words(own, ()))])
     fence = "`" * (1 + max(2, *map(len, re.findall("`*", command))))
-    return f"To train it again, with the same data:\n\n{fence}sh\n{escaped(command)}\n{fence}\n"
+    return f"To train it again, with the same {' and '.join(needed)}:\n\n{fence}sh\n{escaped(command)}\n{fence}\n"
 
 
 def _settings(config: Config) -> str:
-    rows = [(f"`{key}`", in_code(x)) for key, x in config.flat().items() if not key.startswith(_NO_METHOD)]
+    rows = [(f"`{key}`", in_code(spell(x))) for key, x in config.flat().items() if not key.startswith(_NO_METHOD)]
     return _folded("All settings", markdown_table(("setting", "value"), rows))
 
 
