@@ -114,6 +114,8 @@ class Vectors:
 
     def add(self, texts: Iterable[str], kind: Kind | None = None) -> None:
         """Encode texts in advance in one call, so that those of similar length share a chunk. Raises DataError."""
+        if isinstance(texts, str):
+            raise TypeError("vectors takes a list of texts, not one text")
         kind = kind if kind in self._kinds else None
         new = [text for text in dict.fromkeys(texts) if (text, kind) not in self._known]
         if new:

@@ -116,6 +116,7 @@ RETURNED = {
     "a fault": (RIGHT, "1 / 0", "failed on animals: division by zero", 3),
     "an exit": (RIGHT, "exit(9)", "failed on animals: exit 9", 3),
     "no scores": ('return {"acc', 'return None and {"acc', "failed on animals: its scores are no dict", 3),
+    "one text": ("row.split()", "row", "failed on animals: vectors takes a list of texts, not one text", 3),
     "a list of readers": ("return {task:", "return [] and {task:", "found no tasks: 'list' object is not", 3),
     "no readers": ("for task in tasks}", "for task in ()}", "found no tasks", 3),
     "a fingerprint of bytes": ("repr(self.rows)", "b'x'", "has no fingerprint: Object of type bytes", 3),
