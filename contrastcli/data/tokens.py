@@ -167,10 +167,7 @@ class Tokenizer:
     def _adapt(self, config: dict[str, Any], lowercase: bool, bare: bool) -> None:
         from tokenizers import normalizers
 
-        cut = self._fast.truncation or {}
-        self.limit: int | None = cut.get("max_length")
-        """The most tokens of a text by tokenizer.json, which only static models obey."""
-        side = config.get("truncation_side") or cut.get("direction")
+        side = config.get("truncation_side") or (self._fast.truncation or {}).get("direction")
         self._side = "left" if side == "left" and not bare else "right"
         self._fast.no_padding()
         self._fast.no_truncation()

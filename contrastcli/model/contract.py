@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from contrastcli.data.tokens import Tokenizer, special_names
 from contrastcli.errors import DataError, UsageError, Use, error_text
 from contrastcli.files import json_bytes, read_json
-from contrastcli.model.backbone import attention_of, is_classifier, read_config
+from contrastcli.model.backbone import attention_of, is_classifier, longest_of, read_config
 from contrastcli.model.pooling import Dense, Normalize, in_words, width_after
 from contrastcli.model.prompts import MASK_PROMPT, MASK_SUFFIX, PROMPT_NAMES, all_named, prompts_in_words, read_prompts
 from contrastcli.model.weights import DOWNLOAD, config_file, read_weights
@@ -235,10 +235,10 @@ def read_contract(folder: Path) -> Contract:
 
 
 def _read_bare(folder: Path) -> Contract:
-    config, longest = read_config(folder), _reading(folder)[0]
+    config, stated = read_config(folder), _json(folder / "tokenizer_config.json").get("model_max_length")
+    longest = stated if isinstance(stated, int) and 1 < stated < longest_of(folder, config) else None
     bare = Contract(folder, max_length=longest, dims=_dims(folder), attention=attention_of(config), is_stated=False)
-    pooling: Pooling = "last" if bare.attention == "causal" else "mean"
-    return replace(bare, pooling=pooling, is_classifier=is_classifier(config))
+    return replace(bare, pooling="last" if bare.attention == "causal" else "mean", is_classifier=is_classifier(config))
 
 
 def _read_chain(folder: Path, modules: Sequence[_Module]) -> Contract:
@@ -256,6 +256,8 @@ def _read_chain(folder: Path, modules: Sequence[_Module]) -> Contract:
         raise LookupError(f"there is no prompt '{default}'")
     backbone = folder / modules[0].path
     longest, lowercase = _reading(backbone)
+    if is_static and not [*backbone.glob("sentence_*_config.json")]:
+        longest = (_json(backbone / "tokenizer.json").get("truncation") or {}).get("max_length")
     contract = Contract(
         backbone,
         prompts=prompts,

@@ -37,10 +37,10 @@ _APART = {"BertNormalizer", "Lowercase", "BertPreTokenizer", "Whitespace", "Whit
 class StaticBackbone(Backbone):
     """Token vectors (V, d), the same in every text."""
 
-    def __init__(self, vectors: Tensor, max_length: int = _NO_LIMIT) -> None:
+    def __init__(self, vectors: Tensor) -> None:
         count, width = vectors.shape
         config = {"model_type": "static", "hidden_size": width, "vocab_size": count}
-        super().__init__(config, width, 1, max_length, count)
+        super().__init__(config, width, 1, _NO_LIMIT, count)
         self.embedding = nn.Embedding(count, width, _weight=vectors.float())
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None, first_token: bool = False) -> Hidden:
@@ -97,8 +97,7 @@ def load_static(contract: Contract) -> tuple[Backbone, Tokenizer]:
     if vectors is None or vectors.ndim != 2:
         what = f"{contract.backbone / WEIGHTS} holds no matrix 'embedding.weight'"
         raise DataError(what, "use sentence-transformers for this model")
-    tokenizer = StaticTokenizer(contract.backbone, lowercase=contract.lowercase)
-    return StaticBackbone(vectors, tokenizer.limit or _NO_LIMIT), tokenizer
+    return StaticBackbone(vectors), StaticTokenizer(contract.backbone, lowercase=contract.lowercase)
 
 
 def distil(encoder: SentenceEncoder, dim: int | None = None) -> SentenceEncoder:

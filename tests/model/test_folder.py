@@ -358,7 +358,7 @@ def test_the_longest_text_is_never_beyond_the_backbones_own(folder: Path) -> Non
 
 def test_the_longest_text_of_a_bare_backbone_is_its_tokenizers(tiny: Tiny, tmp_path: Path) -> None:
     bare = Path(shutil.copytree(tiny.backbone, tmp_path / "bare"))
-    for length, expected in ((20, 20), (512, 32), (10**30, 32)):
+    for length, expected in ((20, 20), (512, 32), (10**30, 32), (-1, 32)):
         (bare / "tokenizer_config.json").write_text(json.dumps({"model_max_length": length}))
         assert load_encoder(bare).max_length == expected
 

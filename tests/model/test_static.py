@@ -13,12 +13,14 @@ from tokenizers import Tokenizer
 
 from contrastcli.errors import DataError, UsageError
 from contrastcli.model import static
+from contrastcli.model.contract import adapted, read_contract
 from contrastcli.model.devices import has_products
 from contrastcli.model.encoder import SentenceEncoder
-from contrastcli.model.folder import load_encoder, save_encoder
+from contrastcli.model.folder import load_encoder, make_encoder, save_encoder
 from contrastcli.model.pooling import Normalize
 from contrastcli.model.static import StaticTokenizer, distil
 from contrastcli.runs.measured import Evaluated
+from contrastcli.settings.sections import Model
 from support.command import Contrast, refused
 from support.contracts import dense, under
 from support.rounding import assert_near
@@ -148,6 +150,8 @@ def test_a_text_is_cut_where_the_tokenizer_of_a_published_one_cuts_it(
     cut = {"max_length": most, "strategy": "LongestFirst", "stride": 0, "direction": "Right"} if most else None
     file.write_text(json.dumps(json.loads(file.read_text()) | {"truncation": cut}))
     assert load_encoder(published).tokenise([TEXTS[2]]).lengths.tolist() == [expected]
+    contract, _ = adapted(read_contract(published), Model(max_length=7))
+    assert make_encoder(contract).max_length >= 7, "training may have longer ones"
 
 
 @pytest.mark.parametrize("names", [[], ["embeddings"]])
