@@ -102,7 +102,9 @@ def measure(
     """
     name = suite.procedure or f"{__package__}.{suite.name}:PROCEDURE"
     with failing_as(UsageError, f"the suite {suite.name} ({name}) cannot be loaded", "fix or uninstall its package"):
-        procedure: Procedure[Any] = resolve_name(name)
+        procedure = resolve_name(name)
+        if not isinstance(procedure, Procedure):
+            raise TypeError("it is no Procedure")
     context, tasks = SuiteContext(suite, subject, options, subject.vectors()), suite.select(options.names(suite))
     data, missing = _read(procedure, context, tasks)
     scores: dict[str, TaskScores] = {}
