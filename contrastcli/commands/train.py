@@ -260,9 +260,10 @@ def _resumed(run: Run, plan: Plan) -> list[str]:
 def _ended(run: Run, plan: Plan, status: Status) -> str:
     """That a run that has finished has no step left, and what extends it; empty if it has one, or no checkpoint."""
     patience = waited = plan.config.dev.patience
-    by_steps = plan.steps == plan.config.train.max_steps
-    least = f"--max-steps {status.step + 1}" if by_steps else f"--epochs {status.step // len(plan.order) + 1}"
-    on, longer = f"to go on: contrast train --resume {run.word} --set dev.patience=0", f"to extend it: {least} or more"
+    epochs, limits = status.step // len(plan.order) + 1, plan.config.train
+    least = f"--epochs {epochs} " * (epochs > limits.epochs)
+    least += f"--max-steps {status.step + 1} " * (0 < limits.max_steps <= status.step)
+    on, longer = f"to go on: contrast train --resume {run.word} --set dev.patience=0", f"to extend it: {least}or more"
     try:
         if (last := to_resume(run)) is None:
             return ""
