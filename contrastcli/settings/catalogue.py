@@ -19,6 +19,7 @@ from contrastcli.errors import UsageError, nearest
 from contrastcli.settings.objective import Form, ObjectiveSettings, Spec
 from contrastcli.settings.other_names import our_name
 from contrastcli.settings.outside import load_outside
+from contrastcli.settings.setting import Bounds
 
 MEASURED = (
     "Spearman × 100 on STS-B dev, before → after 250 steps of 64 rows with the starter's encoder, mean pooling, "
@@ -53,7 +54,7 @@ def find_objective(name: str, source: str = "", remedy: str = "") -> Spec:
     # Entry points are loaded only for a name that is not built in.
     if name not in by_name:
         by_name = {spec.name: spec for spec in all_objectives()}
-        if name in (broken := outside_objectives()[1]):
+        if name not in by_name and name in (broken := outside_objectives()[1]):
             raise broken[name]
     if name not in by_name:
         what, ours = f"there is no objective '{name}'", by_name.get(our_name(name))
@@ -63,12 +64,28 @@ def find_objective(name: str, source: str = "", remedy: str = "") -> Spec:
     return by_name[name]
 
 
+class _Recorded(ObjectiveSettings, frozen=True, kw_only=True):
+    """Those of an objective that is not here, of which nobody knows the bounds."""
+
+    def inactive(self) -> dict[str, str]:
+        return {}
+
+    def bounds(self) -> dict[str, Bounds]:
+        return {}
+
+
 @cache
-def recorded(name: str, settings: tuple[tuple[str, object], ...]) -> Spec:
-    """An objective that cannot be loaded, with the settings of a run: enough to use that, and not to train it."""
-    fields = [(key, type(value), value) for key, value in settings]
-    own = msgspec.defstruct("Recorded", fields, bases=(ObjectiveSettings,), frozen=True, kw_only=True)
-    return Spec(name, cast(type[ObjectiveSettings], own), ("sentences",), "", "of a package that is not installed here")
+def recorded(name: str, settings: tuple[tuple[str, type, object], ...]) -> Spec:
+    """An objective that cannot be loaded, with the settings of a run: enough to use that, and not to train it.
+
+    Raises TypeError or ValueError for what is no setting.
+    """
+    if any(hasattr(_Recorded, key) for key, *_ in settings):
+        raise ValueError("a setting has the name of a method")
+    own = msgspec.defstruct("Recorded", settings, bases=(_Recorded,), frozen=True, kw_only=True)
+    spec = Spec(name, cast(type[ObjectiveSettings], own), ("sentences",), "", "its package could not be loaded")
+    spec.describe()
+    return spec
 
 
 def all_objectives() -> tuple[Spec, ...]:

@@ -160,11 +160,14 @@ def _find_spec(top: Layer) -> Spec:
     name, source = str(top.values[OBJECTIVE.key]), top.sources[OBJECTIVE.key]
     try:
         return catalogue.find_objective(name, source)
-    except UsageError:
-        if not top.to_read:
-            raise
+    except UsageError as error:
         own = by_section(cast(Mapping[str, Value], top.values))["objective"]
-        return catalogue.recorded(name, tuple((key, value) for key, value in own.items() if key != OBJECTIVE.name))
+        try:
+            if top.to_read:
+                return catalogue.recorded(name, tuple((k, type(x), x) for k, x in own.items() if k != OBJECTIVE.name))
+        except (TypeError, ValueError):
+            pass
+        raise error from None
 
 
 def _check_head(config: Config) -> None:

@@ -15,6 +15,7 @@ from contrastcli.boundary import printable
 from contrastcli.errors import ContrastError
 from contrastcli.runs.directory import Run
 from contrastcli.runs.status import IN_PROGRESS, Status
+from contrastcli.settings.catalogue import find_objective
 from contrastcli.settings.sections import EXPORTS
 from contrastcli.show.format import size
 from contrastcli.tui import processes
@@ -145,7 +146,7 @@ class RunScreen(ModeScreen):
         if self.here:
             try:
                 if mode == "setup":
-                    self.here.run.config()
+                    find_objective(self.here.run.config().spec.name, remedy="install the package that it comes from")
                 await self.contrast.open_run(self.here.run, mode)
             except ContrastError as error:
                 self.contrast.fail(error)

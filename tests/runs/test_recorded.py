@@ -109,6 +109,13 @@ def test_a_run_whose_objective_is_of_a_package_that_has_gone_is_used_and_not_tra
     ):
         answer = contrast(*words)
         assert answer.code == 0, answer.err
-    assert "Objective `angular`: of a package that is not installed here" in Path("folder/README.md").read_text()
+    assert "Objective `angular`: its package could not be loaded." in Path("folder/README.md").read_text()
+    margin = settings.replace("margin = 0.0", "margin = 30.0")
+    other.config_path.write_text(margin)
+    assert margin != settings and contrast("runs", "show", "other").code == 0, "nobody knows its bounds"
+    for odd in ("k = [1]", "bounds = 1", '"a-b" = 1'):
+        other.config_path.write_text(settings.replace('name = "angular"', f'name = "angular"\n{odd}'))
+        refused(contrast("runs", "show", "other"), 2, "there is no objective 'angular'")
+    other.config_path.write_text(settings)
     again = contrast("train", "--no-ui", "--resume", "other", "--max-steps", "6")
     refused(again, 2, "there is no objective 'angular'", "install the package that it comes from")

@@ -334,6 +334,18 @@ async def test_a_broken_run_is_a_row_that_says_so(place: Path) -> None:
         assert pilot.app.current_mode == "runs", "what cannot be read is not set up again"
 
 
+async def test_a_run_whose_objective_is_not_here_is_shown_and_not_set_up_again(place: Path) -> None:
+    file = place / "starter-finished" / "config.toml"
+    file.write_text(file.read_text().replace('name = "pairsupcon"', 'name = "angular"'))
+    async with opened(ContrastApp(place)) as (pilot, table):
+        at(table, "starter-finished")
+        await until(pilot, lambda: "angular on starter" in screen_text(pilot.app))
+        await pilot.press("t")
+        await until(pilot, lambda: pilot.app._notifications)
+        assert "install the package" in next(iter(pilot.app._notifications)).message
+        assert pilot.app.current_mode == "runs"
+
+
 @pytest.mark.usefixtures("read_often")
 async def test_an_empty_directory_says_how_to_make_the_first_run_on_which_keys_act_at_once(tmp_path: Path) -> None:
     async with show(ContrastApp(tmp_path / "nothing"), NARROW) as pilot:
