@@ -77,9 +77,9 @@ def check(
         before, after = (Vectors(encode, PROMPT_NAMES) for encode in (model.encode, target.read(folder, written)))
         prompt = written.contract.prompt
         kinds = [None, *(kind for kind in PROMPT_NAMES if prompt(kind) != prompt())]
-        every = _with_long(texts, written.max_length)
-        shared = [(some[n :: len(kinds)], kind) for some in every for n, kind in enumerate(kinds)]
-        parts = [part for part in shared if part[0]]
+        usual, *long = _with_long(texts, written.max_length)
+        shared = [(usual[n :: len(kinds)], kind) for n, kind in enumerate(kinds)]
+        parts = [part for part in shared if part[0]] + [(some, kind) for some in long for kind in kinds]
         ours, theirs = (np.concatenate([encode(*part) for part in parts]) for encode in (written.encode, after))
         lines = [_compare(ours, theirs, label, target.min_cosine if min_cosine is None else min_cosine)]
         for one in data:
