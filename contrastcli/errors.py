@@ -153,7 +153,7 @@ def error_text(error: BaseException) -> str:
     if isinstance(error, SystemExit) and isinstance(error.code, int):
         text = f"exit {text}"
     # A line that ends in a colon has its reason in the next.
-    text = re.sub(r":\s*\n\s*", ": ", text, count=1)
+    text = re.sub(r"(?<!call last\)):\s*\n\s*", ": ", text, count=1)
     line = (text.splitlines() or [re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()])[0]
     return re.sub(r"\b\w+(Error|Exception): ", "", line)
 
