@@ -162,11 +162,9 @@ def _find_spec(top: Layer) -> Spec:
         return catalogue.find_objective(name, source)
     except UsageError as error:
         own = by_section(cast(Mapping[str, Value], top.values))["objective"]
-        try:
+        with suppress(TypeError, ValueError):
             if top.to_read:
                 return catalogue.recorded(name, tuple((k, type(x), x) for k, x in own.items() if k != OBJECTIVE.name))
-        except (TypeError, ValueError):
-            pass
         raise error from None
 
 
