@@ -35,7 +35,7 @@ _KEYS: list[BindingType] = [
     Binding("o", "open_list('objective')", "objective", tooltip="choose the objective"),
     Binding("d", "open_list('data-train')", "data", tooltip="choose the training data"),
     hidden_key("b", "open_list('model-backbone')", "backbone", "choose the encoder to start from"),
-    Binding("e", "suggest", "suggest", tooltip="in place of a preset, fill in what suits the data, with reasons"),
+    Binding("e", "suggest", "suggest", tooltip="in place of a preset, fill in what suits the data"),
     hidden_key("m", "more", "more", "show every setting, or the essential ones"),
     hidden_key("i", "inspect", "inspect", "show the rows that are unusual, and leave some out"),
     hidden_key("slash", "find", "find", "go to a setting by its name", display="/"),
