@@ -231,7 +231,7 @@ class RankCSE(Contrast, frozen=True, kw_only=True):
 
     beta: Annotated[float, about("weight of consistency", "β", ge=0, le=1000, essential=True)] = 1.0
     gamma: Annotated[float, about("weight of distillation", "γ", ge=0, le=1000, zero="no teacher")] = 1.0
-    distillation: Annotated[Distillation, about("what is learnt of a teacher's list: its order or its softmax")] = (
+    distillation: Annotated[Distillation, about("what is learnt of a teacher's list: its softmax, or its order")] = (
         "listmle"
     )
     teachers: _Teachers = ""

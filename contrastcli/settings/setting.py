@@ -253,7 +253,7 @@ def describe(section: str, struct: type[Section]) -> Mapping[str, Setting]:
         choices = get_args(declared) if get_origin(declared) is Literal else ()
         if not choices and declared not in (str, int, float, bool):
             raise TypeError(f"the setting '{field.encode_name}' is no text, number or truth value")
-        traits: dict[str, Any] = {"flag": f"--{field.encode_name.replace('_', '-')}", "choices": tuple(sorted(choices))}
+        traits: dict[str, Any] = {"flag": f"--{field.encode_name.replace('_', '-')}", "choices": choices}
         traits |= meta.extra or {}
         settings[field.encode_name] = Setting(
             section=section,

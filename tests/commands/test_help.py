@@ -194,7 +194,9 @@ def test_a_setting_shows_its_bounds_unit_and_default(contrast: Contrast) -> None
     shown = words(contrast, "settings")
     assert "train.lr peak learning rate of the encoder (a number above 0 and at most 10; default 3e-05)" in shown
     assert "dev.every steps between evaluations (a whole number at least 1, in steps; default 125)" in shown
-    assert "train.schedule learning rate after warm-up (one of constant, cosine, linear; default linear)" in shown
+    assert "train.schedule learning rate after warm-up (one of linear, constant, cosine; default linear)" in shown
+    # Each value at the place of its meaning.
+    assert "the released code's, Eq. 3's as printed, or none (one of importance, exponent, uniform; " in shown
 
 
 def test_a_key_of_the_app_is_listed_under_its_screen(contrast: Contrast) -> None:
