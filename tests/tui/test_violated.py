@@ -114,7 +114,7 @@ async def test_y_writes_the_list_and_both_keys_are_those_of_the_screen_elsewhere
         await listed(page)
         await page.press("y")
         path = tmp_path / "false-negatives-mine-2.csv"
-        told = f"{path} has 3 of 3 pairs; Setup's field false negatives takes it"
+        told = f"{path} has the pairs (3); Setup's field false negatives takes it"
         await until(page, lambda: any(one.message == told for one in app._notifications))
         await page.press("z", "y")
         await until(page, lambda: "✔ finished" in app.clipboard)
@@ -125,6 +125,26 @@ async def test_y_writes_the_list_and_both_keys_are_those_of_the_screen_elsewhere
     texts["negative"] = "A man 2 plays, loudly"
     assert first == {**texts, "times": "5", "angles": "50.0/40.0 45.0/44.0 43.2/38.1"}
     assert [row["times"] for row in others] == ["4", "3"]
+
+
+async def test_y_writes_every_pair_that_was_left_out_also_where_it_is_listed_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer_commands(monkeypatch, Finished(""))
+    run = recorded(tmp_path, "finished", "mine")
+    append(run, *EVENTS)
+    run.false_negatives_path.write_text('{"anchor":"a man 1","negative":"one who plays"}\n')
+    app = ContrastApp(tmp_path, run)
+    async with show(app, NARROW) as page:
+        await listed(page)
+        assert says(page, "y write 1 left out")
+        await press(page, "x", shows="y write 2 left out")
+        await page.press("y")
+        await until(page, lambda: any("has the pairs (2)" in one.message for one in app._notifications))
+    written = csv.DictReader((tmp_path / "false-negatives-mine.csv").read_text("utf-8").splitlines())
+    negatives = [(row["anchor"], row["negative"], row["times"]) for row in written]
+    assert negatives == [(violated(2, 5).anchor, violated(2, 5).negative, "5"), ("a man 1", "one who plays", "")]
 
 
 def test_a_text_of_a_list_keeps_its_spaces() -> None:

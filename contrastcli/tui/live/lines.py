@@ -104,12 +104,7 @@ class NegativesPanel(LinesPanel):
         shown = [line for number, one in enumerate(fitting) for line in self._lines_of(one, history, number == 0)]
         worst = f", the worst of {total:,}" if (total := history.violated_total) > len(self.listed) else ""
         title = f"Violated again and again · {self.chosen + 1} of {len(self.listed)}{worst}"
-        return self.show_lines(title, shown, _KEYS.format(f"{len(self.excluded)} left out" if self.excluded else "all"))
-
-    @property
-    def excluded(self) -> list[ViolatedAnchor]:
-        """Those of the listed whose pair is left out."""
-        return [one for one in self.listed if (one.anchor, one.negative) in self.left_out]
+        return self.show_lines(title, shown, _KEYS.format(f"{len(self.left_out)} left out" if self.left_out else "all"))
 
     def _lines_of(self, one: ViolatedAnchor, history: History, is_chosen: bool) -> list[Content]:
         """An anchor with its positive and its negative, in which the words that the other lacks stand out."""

@@ -194,20 +194,23 @@ class LiveScreen(ViewScreen):
 
     def action_write_violated(self) -> None:
         """Write the pairs that were left out, or all where none was, as data.false_negatives takes them."""
-        listed, chosen = self._area.negatives.listed, self._area.negatives.excluded
-        rows = [
-            (one.anchor, one.positive, one.negative, one.times, " ".join(f"{a:.1f}/{b:.1f}" for a, b in one.angles))
-            for one in chosen or listed
-        ]
+        panel = self._area.negatives
+        listed = {
+            (one.anchor, one.negative): (one.positive, one.times, " ".join(f"{a:.1f}/{b:.1f}" for a, b in one.angles))
+            for one in panel.listed
+        }
+        # Of a pair that is left out training tells nothing more.
+        pairs = [*(pair for pair in listed if pair in panel.left_out), *sorted(panel.left_out - listed.keys())]
+        rows = [(*pair, *listed.get(pair, ("", "", ""))) for pair in pairs or listed]
         run = self.contrast.run_shown
         stem = f"false-negatives-{run.name if run else ''}"
         # An earlier list may have been edited.
         names = (f"{stem}{f'-{n}' if n > 1 else ''}.csv" for n in count(1))
         path = next(path for path in map(Path, names) if not path.exists()).resolve()
-        text = as_csv(("anchor", "positive", "negative", "times", "angles"), rows)
+        text = as_csv(("anchor", "negative", "positive", "times", "angles"), rows)
         try:
             atomic_write(path, f"{text}\n".encode())
-            told = f"{path} has {len(rows)} of {len(listed)} pairs; Setup's field false negatives takes it"
+            told = f"{path} has the pairs ({len(rows)}); Setup's field false negatives takes it"
             self.app.notify(told, markup=False)
         except OSError as error:
             self.contrast.fail(f"{path} cannot be written: {error_text(error)}")
