@@ -1,15 +1,12 @@
-"""What every event has, and the decoder of all their kinds. Another package adds a kind by a subclass of Event."""
+"""What every event has."""
 
 from collections.abc import Mapping
-from functools import cache, reduce
-from operator import or_
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
 
 from contrastcli.boundary import printable
-from contrastcli.runs.text import fixed
 
 # What charts and the system can take. A line with other values is no event.
 Count = Annotated[int, Meta(ge=0, lt=1 << 53)]
@@ -30,10 +27,6 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=st
     titles: ClassVar[Mapping[str, str]] = {}
     """Titles of charts, by the numbers that may be charted alone."""
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        decoder.cache_clear()
-
     @classmethod
     def kind(cls) -> str:
         """Its name in `events.jsonl`, and that of the table of its numbers."""
@@ -50,15 +43,9 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=st
 
     def details(self, steps: int) -> str:
         """Its line without the label, or nothing; `steps` is the number of steps of the run."""
-        return "  ".join([f"step {self.step:,}", *(f"{name} {fixed(x, 2)}" for name, x in self.numbers().items())])
+        return ""
 
     def line(self, steps: int = 0) -> str:
         """One line of text, or nothing."""
         details = self.details(steps)
         return printable(f"{self.label:<9} {details}").rstrip() if details else ""
-
-
-@cache
-def decoder() -> msgspec.json.Decoder[Event]:
-    """Of the line of any kind of event that is defined by now."""
-    return msgspec.json.Decoder(reduce(or_, Event.__subclasses__()))

@@ -8,18 +8,18 @@ not finite are written as null.
 """
 
 from collections.abc import Iterable
+from functools import reduce
 from math import inf
+from operator import or_
 from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
 
 from contrastcli.boundary import escaped, printable
-from contrastcli.runs.event import Count, Event, Pid, Positive, Time, decoder
+from contrastcli.runs.event import Count, Event, Pid, Positive, Time
 from contrastcli.runs.measured import Step
 from contrastcli.runs.verdict import Change
-
-_encoder = msgspec.json.Encoder()
 
 
 class Queued(Event, frozen=True, kw_only=True):
@@ -156,6 +156,10 @@ class Done(Event, frozen=True, kw_only=True):
         return f"step {self.step:,}  {self.message}"
 
 
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(reduce(or_, Event.__subclasses__()))
+
+
 def encode(event: Event) -> bytes:
     """An event as its line, which a terminal may show."""
     return escaped(_encoder.encode(event).decode()).encode() + b"\n"
@@ -167,7 +171,7 @@ def decode(line: bytes) -> Event | None:
     if b'"event"' not in line:
         return None
     try:
-        return decoder().decode(line)
+        return _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
@@ -177,7 +181,7 @@ class _Tag(msgspec.Struct):
 
 
 def is_foreign(line: bytes) -> bool:
-    """Whether a line is an event of a kind that is unknown here, as of a later version or of another package."""
+    """Whether a line is an event of a kind that is unknown here, as of a later version."""
     try:
         tag = msgspec.json.decode(line, type=_Tag)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
