@@ -4,7 +4,6 @@ Values are stacked in layers, later ones above: defaults, the user's file, `cont
 `--config` file, the environment, flags. A flag left alone never beats a file.
 """
 
-import json
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -338,26 +337,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         what = f"{path} is not TOML: {error_text(error)}"
         hint = "fix that line: a key stands once, text in quotes, single ones for a path with \\"
         hint += "; contrast presets show starter prints an example"
-        raise UsageError(what, _as_toml(path) or hint) from None
-
-
-def _as_toml(path: Path) -> str:
-    """A hint with the command that makes TOML of a file of YAML or JSON; "" for other files."""
-    kind = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}.get(path.suffix)
-    if kind is None:
-        return ""
-    target = path.with_suffix(".toml")
-    source, made = (json.dumps(str(one)) for one in (path, target))
-    text, modules = f"open({source}).read()", "json, tomli_w"
-    if kind == "yaml":  # where 1e-4 is a text
-        text = f'yaml.safe_load(re.sub(r"(?<![\\w./-])(\\d+)e-", r"\\1.0e-", {text}))'
-        text, modules = f"json.dumps({text}, default=str)", f"{modules}, re, yaml"
-    # TOML has no null.
-    stated = "[one for one in value if one is not None] if isinstance(value, list) else value"
-    stated = f"lambda pairs: {{key: {stated} for key, value in pairs if value is not None}}"
-    code = f"import {modules}; toml = tomli_w.dumps(json.loads({text}, object_pairs_hook={stated}))"
-    code += f'; open({made}, "w").write(toml)'
-    return f"make TOML of it: python -c {shlex.quote(code)}; then --config {shlex.quote(str(target))}"
+        raise UsageError(what, hint) from None
 
 
 def table_layer(tables: Mapping[str, Any], label: str) -> Layer:
@@ -373,10 +353,6 @@ def table_layer(tables: Mapping[str, Any], label: str) -> Layer:
         ours = [own.get(name) or sections.key_of(our_name(name)).partition(", ")[0] for name in loose]
         known = all("." in key for key in ours)
         hint = f"write {', '.join(f'{key} = …' for key in ours)}" if known else "sections: [objective] [model] [data] …"
-        if twice := [
-            f"[{name}]" for name in loose if isinstance(others[name], list) and dict in map(type, others[name])
-        ]:
-            hint = f"write {' and '.join(twice)} once, in single brackets"
         raise UsageError(f"{label}: {', '.join(map(repr, loose))} not in a section", hint)
     named = {f"{section}.{name}": value for section, table in others.items() for name, value in table.items()}
     is_later = isinstance(written, int) and written > FORMAT

@@ -2,9 +2,6 @@
 
 import json
 import re
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -62,20 +59,6 @@ def test_a_margin_in_degrees_says_what_takes_degrees(contrast: Contrast, objecti
     option, *names = answer.err.splitlines()[-1].rpartition("for degrees: ")[2].replace(" or ", " ").split()
     for name in names:
         assert re.search(r"^objective.margin +5 +--margin +m degrees", contrast(*words, option, name).out, re.M)
-
-
-@pytest.mark.parametrize("file", ["mine.json", "mine.yaml", "mine.yml"])
-def test_settings_in_another_format_are_written_again(contrast: Contrast, file: str) -> None:
-    as_json = '{"train": {"lr": 1e-4, "warmup": 1.5e-1, "seed": null}, "data": {"train": ["2020-01-01", null]}}'
-    as_yaml = "train:\n  lr: 1e-4\n  warmup: 1.5e-1\n  seed:\ndata:\n  train:\n  - 2020-01-01\n  -\n"
-    Path(file).write_text(as_json if file == "mine.json" else as_yaml)
-    answer = contrast("train", "--config", file)
-    refused(answer, 2, f"{file} is not TOML", "make TOML of it: python -c")
-    hint = answer.err.partition("make TOML of it: python ")[2].partition("; then --config mine.toml")[0]
-    subprocess.run([sys.executable, *shlex.split(hint)], check=True)
-    shown = contrast("config", "show", "--config", "mine.toml").out
-    assert re.search(r"^train.lr +0.0001 ", shown, re.M) and re.search(r"^train.warmup +0.15 ", shown, re.M)
-    assert re.search(r"^data.train +2020-01-01 ", shown, re.M)
 
 
 @pytest.mark.usefixtures("hub_cache")

@@ -183,7 +183,6 @@ def test_a_file_that_is_not_toml_is_an_error_with_its_name(content: bytes) -> No
     [
         ("[train]\nmax_steps = 10.0", "in [train] of run.toml write max_steps = 10, or another"),
         ("[train]\nprecision = 'FP32'", 'in [train] of run.toml write precision = "fp32", or another'),
-        ("[[train]]\nlr = 1", "write [train] once"),
         ("[train]\nprecision = fp32", "text in quotes"),
     ],
 )
