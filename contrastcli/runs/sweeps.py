@@ -33,7 +33,6 @@ from contrastcli.settings.sections import SEED
 from contrastcli.settings.setting import Value, seeds_in_words, spell
 
 _SUFFIX = ".sweep.toml"
-_ENDS = re.compile(r"(\d*\.?\d+(?:e-?\d+)?)(?::|-|\.\.)(\d*\.?\d+(?:e-?\d+)?)")
 _MOST_CELLS = 10_000
 _SOME = msgspec.Meta(min_length=1)
 
@@ -120,24 +119,8 @@ def parse(assignments: Sequence[str], typed: Layer) -> dict[str, tuple[Value, ..
             hint = f"leave out --grid {key} or {typed.sources[key]}"
             raise UsageError(what, hint, key=key, source=typed.sources[key])
         setting = sections.find_setting(key, f"--grid {key}")
-        if (listed := _written_out(values, setting.kind)) != values:
-            raise UsageError(f"--grid {assignment} is not a list", f"write --grid {key}={listed}", key=key)
-        if setting.kind is float and (ends := _ENDS.fullmatch(values)):
-            some = ",".join(ends.groups())
-            raise UsageError(f"--grid {assignment} has no step", f"write --grid {key}={some}", key=key)
         grid[key] = *grid.get(key, ()), *(setting.parse(value.strip(), f"--grid {key}") for value in values.split(","))
     return grid
-
-
-def _written_out(values: str, kind: type[Value]) -> str:
-    """Values in brackets, or a range of numbers FIRST:LAST:STEP or FIRST:STEP:LAST, as a list with commas between."""
-    listed = re.sub(r"[\s'\"\[\](){}]", "", values) if values.strip().startswith(("[", "(", "{")) else values
-    with suppress(ValueError, ZeroDivisionError, OverflowError):
-        first, *others = map(float, listed.split(":"))
-        step, last = sorted([*others, 1][:2] if kind is int else others)
-        count = min(int((last - first) / step + 1e-6) + 1, _MOST_CELLS)
-        return ",".join(f"{first + n * step:.10g}" for n in range(count)) or listed
-    return listed
 
 
 def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str | None, directory: Path) -> Sweep:

@@ -206,15 +206,10 @@ class Setting:
         meant, words = our_name(typed, self.key), typed.replace(",", ".")
         if self.choices:
             return [meant] if meant in self.choices else get_close_matches(typed.lower(), self.choices, 1)
-        if self.kind is str and not self.secret:
-            plain = re.sub(r"[\[\](){}'\" ]", "", typed)
-            with suppress(msgspec.ValidationError):
-                return [msgspec.convert(plain, self.type)] if plain not in ("", typed) else []
         # A number in radians would be another one in degrees.
         with_unit = re.fullmatch(r"([\d.]+(?:e-?\d+)?) ?(?:°|(?!rad)[^\W\d_]+)", typed) if self.kind is float else None
         number = with_unit[1] if with_unit else meant
         with suppress(ValueError):
-            large = re.fullmatch(r"([\d.]+?)\.?0*e\+0([4-9])", f"{float(words.removesuffix('%')):e}")
             if self.kind is float and "at most 1" in self.bounds and (percent := float(words.removesuffix("%"))) >= 5:
                 # A number of steps, most likely.
                 number = spell(percent / 100) if percent <= 50 else "0.1"
@@ -222,8 +217,6 @@ class Setting:
                 number = words
             elif self.kind is int and math.isfinite(float(typed)) and float(typed) >= 1:
                 number = str(math.ceil(float(typed)))
-            elif self.kind is float and large and not self.doubt(float("e-".join(large.groups()))):
-                number = "e-".join(large.groups())
         with suppress(ValueError):
             if number != typed and self.kind in (int, float):
                 msgspec.convert(self.kind(number), self.type)
