@@ -14,7 +14,7 @@ from contrastcli.runs.results import Lengths
 
 _SAMPLE = 2_000
 """Texts whose lengths are measured before training."""
-MOST_CHARACTERS = 1 << 17
+_MOST_CHARACTERS = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Inputs:
 def measure_lengths(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> Lengths:
     """The tokens of some of the texts and of the one with most characters. Raises DataError."""
     longest = max(enumerate(counted("measuring texts", texts)), key=lambda one: len(one[1]))[0]
-    some = [texts[n][:MOST_CHARACTERS] for n in {*range(0, len(texts), -(-len(texts) // _SAMPLE)), longest}]
-    return Lengths.of((len(ids) for ids in tokenizer.encode(some, MOST_CHARACTERS)), limit)
+    some = [texts[n][:_MOST_CHARACTERS] for n in {*range(0, len(texts), -(-len(texts) // _SAMPLE)), longest}]
+    return Lengths.of((len(ids) for ids in tokenizer.encode(some, _MOST_CHARACTERS)), limit)
 
 
 @dataclass(frozen=True)

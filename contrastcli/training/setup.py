@@ -8,12 +8,10 @@ from functools import partial
 from itertools import chain
 from typing import cast
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from contrastcli.data.texts import Texts
 from contrastcli.errors import ContrastError, UsageError, Use, error_text
 from contrastcli.files import writing_to
 from contrastcli.model.adapters import add_lora, freeze, trained_share
@@ -40,16 +38,12 @@ from contrastcli.training.auxiliaries.template import TemplateBias
 from contrastcli.training.batch import FRESH, set_seed
 from contrastcli.training.checkpoint import Position
 from contrastcli.training.dev import DevSet
-from contrastcli.training.inputs import MOST_CHARACTERS, Inputs
+from contrastcli.training.inputs import Inputs
 from contrastcli.training.loop import Trainer
 from contrastcli.training.optim import make_optimizer
 from contrastcli.training.plan import Plan
 from contrastcli.training.session import Session
 from contrastcli.training.step import Stepper
-
-_MOST_RECOUNTED = 5_000
-"""Texts at the limit that are tokenised again, to count those that were cut."""
-_UNLIMITED_TOKENS = 1 << 20
 
 
 def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -> Trainer:
@@ -129,8 +123,9 @@ def _notes(plan: Plan, context: AuxiliaryContext, optimizer: Optimizer, *, is_ne
             yield "without mask pooling there is no effect of model.denoise"
     if (most := context.inputs.max_length) < plan.config.model.max_length:
         yield f"model.max_length is {most}, the most that this backbone reads"
-    if is_new and (text := _truncated(plan.corpus.texts, context)):
-        yield text
+    lengths = context.inputs.table.lengths
+    if is_new and (full := int((lengths >= most).sum())):
+        yield f"texts that fill model.max_length, {most:,} tokens, or are cut there: {full:,} of {len(lengths):,}"
 
 
 def _of_scored(plan: Plan, kinds: str) -> str:
@@ -139,25 +134,6 @@ def _of_scored(plan: Plan, kinds: str) -> str:
         return f"dev pairs with scores are read without prompts for {kinds}, which these rows get"
     typed = "--prompts anchor=query,positive=document"
     return f"scored pairs are read without the model's prompts for {kinds}; with them: {typed}"
-
-
-def _truncated(texts: Texts, context: AuxiliaryContext) -> str:
-    """A note that counts the texts with more tokens than training reads; empty where none has."""
-    tokenizer, inputs, limit = context.encoder.tokenizer, context.inputs, context.inputs.max_length
-    full = np.flatnonzero(inputs.table.lengths >= limit)
-    full = full[np.argsort(-texts.sizes[inputs.texts_of(full)], kind="stable")]
-    longer, unknown = list[str](), [inputs.read[int(row)] for row in full[:_MOST_RECOUNTED]]
-    # Most texts that are longer are so in their first characters.
-    for most in (8 * limit, MOST_CHARACTERS):
-        ids = tokenizer.encode([text[:most] for text in unknown], limit + 1)
-        longer += [text for text, its in zip(unknown, ids, strict=True) if len(its) > limit]
-        unknown = [text for text, its in zip(unknown, ids, strict=True) if len(its) <= limit and len(text) > most]
-    if not longer:
-        return ""
-    count = f"{len(longer):,}" if len(full) <= _MOST_RECOUNTED else f"up to {len(full):,}"
-    longest = len(tokenizer.encode([max(longer, key=len)], _UNLIMITED_TOKENS)[0])
-    words = f"of {len(inputs.table):,} texts are longer than model.max_length, {limit:,} tokens, and are cut there"
-    return f"{count} {words}; the longest has {longest:,}"
 
 
 def _continue_under(position: Position, budget: int, device: torch.device, session: Session) -> int:
