@@ -278,11 +278,10 @@ def check_free(run: Run) -> None:
         raise RunError(f"{run.path} exists{', and is in progress' * live}", [other, *hints])
     with writing_to(run.path):
         if run.path.is_file() or any(run.path.glob("*")):
-            raise RunError(f"{run.path} exists and is no run", [other, _discard_other(run.path)])
-
-
-def _discard_other(path: Path) -> str:
-    return f"if nothing in it is needed, remove it: {shlex.join(['rm', '-r', str(path)])}"
+            remove = shlex.join(["rm", "-r", str(run.path)])
+            raise RunError(
+                f"{run.path} exists and is no run", [other, f"if nothing in it is needed, remove it: {remove}"]
+            )
 
 
 def make_runs_dir(directory: Path) -> None:
@@ -332,14 +331,8 @@ def find_run(word: str, directory: Path) -> Run:
     runs = {run.name: run for run in list_runs(directory)}
     # An empty folder is what is left of a run where the disk failed at the end of its removal.
     if word != "last" and os.path.isdir(path) and os.listdir(path) and not any(word in name for name in runs):
-        if (path / "config.json").is_file() or path.parent.resolve() != directory.resolve():
-            above = Run(path.parent.parent)
-            named = f"the run: {above.name}" if above.exists() else "a run: contrast runs lists them"
-            query = shlex.join(["contrast", "query", "a dog runs", "a puppy sprints", "--model", str(path)])
-            remedies = [f"name {named}", f"use a model: {query}"]
-        else:
-            remedies = [*(f"use its model {one}" for one in Run(path).all_checkpoints()[-1:]), _discard_other(path)]
-        raise DataError(f"{path} is no run: it has no config.toml", remedies)
+        models = (f"use its model {one}" for one in Run(path).all_checkpoints()[-1:])
+        raise DataError(f"{path} is no run: it has no config.toml", [*models, "name a run: contrast runs lists them"])
     return runs[match_name(word, list(runs), directory, "run", "contrast train --preset starter --no-ui")]
 
 

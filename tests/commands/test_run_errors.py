@@ -275,7 +275,7 @@ def test_the_model_of_a_run_that_has_lost_its_settings_can_be_used(contrast: Con
     model = run.checkpoint()
     run.config_path.unlink()
     for words in (("query", "a", "b", "--model", "simple"), ("runs", "show", "simple")):
-        refused(contrast(*words), 3, "runs/simple is no run: it has no config.toml", f"use its model {model}, or if")
+        refused(contrast(*words), 3, "runs/simple is no run: it has no config.toml", f"use its model {model}, or name")
     assert contrast("query", "a", "b", "--model", str(model)).code == 0
 
 

@@ -73,19 +73,10 @@ def test_a_folder_that_is_no_run_says_how_to_free_its_name(contrast: Contrast) -
     for words in ((), ("--dry-run",)):
         started = contrast(*train_command(*LABELLED, "--name", "one", *words))
         refused(started, 1, "runs/one exists and is no run", f"hint: choose another --name, or {remedy}")
-    refused(contrast("runs", "rm", "one", "--yes"), 3, "runs/one is no run: it has no config.toml", remedy)
+    refused(contrast("runs", "rm", "one", "--yes"), 3, "runs/one is no run: it has no config.toml", "name a run")
 
 
 def test_an_empty_folder_is_no_run(contrast: Contrast) -> None:
     """It is left where the disk fails at the end of a removal: the same command again has nothing to do."""
     Path("runs/one").mkdir(parents=True)
     refused(contrast("runs", "rm", "one", "--yes"), 3, "there is no run in runs")
-
-
-def test_nobody_is_told_to_remove_a_model(contrast: Contrast) -> None:
-    query = "--model tiny/backbone"
-    refused(contrast("runs", "show", "./tiny/backbone"), 3, "tiny/backbone is no run: it has no config.toml", query)
-    shutil.copytree("tiny/backbone", "runs/model")
-    refused(
-        contrast("runs", "rm", "model", "--yes"), 3, "runs/model is no run", "name a run: contrast runs lists them, or"
-    )
