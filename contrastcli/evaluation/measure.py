@@ -106,17 +106,18 @@ def measure(
         if not isinstance(procedure, Procedure):
             raise TypeError("it is no Procedure")
     context, tasks = SuiteContext(suite, subject, options, subject.vectors()), suite.select(options.names(suite))
-    data, missing = _read(procedure, context, tasks)
-    scores: dict[str, TaskScores] = {}
+    data, missing, scores = dict[str, Any](), dict[str, DataError](), dict[str, TaskScores]()
     before, absent = _earlier(suite, earlier or {})
     try:
-        for _ in _score(procedure, context, data, scores, missing):
-            known = {**before, **scores}
-            lacking = {task: error for task, error in {**absent, **missing}.items() if task not in known}
-            on_task(_result(procedure, context, list({**before, **data}), known, lacking))
-        return _result(procedure, context, list(data), scores, missing)
+        with _blaming(suite, "failed"):
+            data, missing = _read(procedure, context, tasks)
+            for _ in _score(procedure, context, data, scores, missing):
+                known = {**before, **scores}
+                lacking = {task: error for task, error in {**absent, **missing}.items() if task not in known}
+                on_task(_result(procedure, context, list({**before, **data}), known, lacking))
+            return _result(procedure, context, list(data), scores, missing)
     except Unscored as error:
-        missing = dict.fromkeys(data, error) | missing
+        missing = dict.fromkeys(data or tasks or [suite.name], error) | missing
         return SuiteResult(suite.name, "", {}, {}, missing, vectors=subject.fingerprint, precision=subject.precision)
 
 
@@ -128,10 +129,9 @@ def _read(
     missing: dict[str, DataError] = {}
     readers: Mapping[str, Callable[[], Any]] = {}
     try:
-        with _blaming(suite, "found no tasks"):
-            readers = {**procedure.find(tasks, context.options)}
-            if not readers:
-                raise ValueError("its find returns none")
+        readers = {**procedure.find(tasks, context.options)}
+        if not readers:
+            raise ValueError("its find returns none")
     except DataError as error:
         missing = dict.fromkeys(tasks or [suite.name], error)
     for task, read in readers.items():
@@ -178,8 +178,7 @@ def _result(
     partial = any(scores.get(task, {"partial": True}).get("partial") for task in averaged)
     subject = context.subject
     encoded = "" if subject.precision == "fp32" else f"vectors computed in {subject.precision}; "
-    with _blaming(suite, "has no protocol"):
-        protocol = encoded + procedure.protocol(context, scores)
+    protocol = encoded + procedure.protocol(context, scores)
     return SuiteResult(
         suite.name, protocol, scores, averages, missing, partial, pending, subject.fingerprint, subject.precision
     )
@@ -195,16 +194,14 @@ def _score(
     """Add the scores of tasks, the cached ones first, and to `missing` those that cannot be scored; yields at each."""
     name, options = context.suite.name, context.options
     read = partial(read_json, kind=TaskScores)
-    with _blaming(context.suite, "has no fingerprint"):
-        code = _code(context.suite)
-        names = {task: _cache_name(context, task, data[task], code) for task in data}
+    code = _code(context.suite)
+    names = {task: _cache_name(context, task, data[task], code) for task in data}
     known = {task: load_cached(name, read) if name and not options.fresh else None for task, name in names.items()}
     if data:
         options.on_progress(name, 0, len(data))
     if procedure.texts:
         texts = (procedure.texts(data[task]) for task in data if not known[task])
-        with _blaming(context.suite, "gives no texts"):
-            context.subject.prepare(chain.from_iterable(some for by_kind in texts for some in by_kind.values()))
+        context.subject.prepare(chain.from_iterable(some for by_kind in texts for some in by_kind.values()))
     for done, task in enumerate(sorted(names, key=lambda task: not known[task]), 1):
         try:
             scores[task] = known[task] or _measured(procedure, context, task, data[task])

@@ -117,12 +117,12 @@ RETURNED = {
     "an exit": (RIGHT, "exit(9)", "failed on animals: exit 9", 3),
     "no scores": ('return {"acc', 'return None and {"acc', "failed on animals: its scores are no dict", 3),
     "one text": ("row.split()", "row", "failed on animals: vectors takes a list of texts, not one text", 3),
-    "a list of readers": ("return {task:", "return [] and {task:", "found no tasks: 'list' object is not", 3),
-    "no readers": ("for task in tasks}", "for task in ()}", "found no tasks", 3),
-    "a fingerprint of bytes": ("repr(self.rows)", "b'x'", "has no fingerprint: Object of type bytes", 3),
-    "no fingerprint": ("repr(self.rows)", "1 / 0", "has no fingerprint: division by zero", 3),
-    "no protocol": ('return "farthest', '"farthest', "has no protocol: can only concatenate str", 3),
-    "a fault in the protocol": ('"farthest', '1 / 0 * "farthest', "has no protocol: division by zero", 3),
+    "a list of readers": ("return {task:", "return [] and {task:", "failed: 'list' object is not", 3),
+    "no readers": ("for task in tasks}", "for task in ()}", "failed: its find returns none", 3),
+    "a fingerprint of bytes": ("repr(self.rows)", "b'x'", "failed: Object of type bytes", 3),
+    "no fingerprint": ("repr(self.rows)", "1 / 0", "failed: division by zero", 3),
+    "no protocol": ('return "farthest', '"farthest', "failed: can only concatenate str", 3),
+    "a fault in the protocol": ('"farthest', '1 / 0 * "farthest', "failed: division by zero", 3),
 }
 
 
