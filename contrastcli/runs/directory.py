@@ -342,16 +342,12 @@ def match_name(word: str, names: Sequence[str], directory: Path, kind: str, comm
     Raises DataError; without any names its hint is the command that makes one of that kind.
     """
     if not names:
-        usual = directory.parent / "runs"
-        is_other = not directory.exists() and usual.is_dir()
-        hint = f"did you mean --runs-dir {shlex.quote(str(usual))}?" if is_other else f"make one: {command}"
-        raise DataError(f"there is no {kind} in {directory}", hint)
+        raise DataError(f"there is no {kind} in {directory}", f"make one: {command}")
     if word == "last":
         return names[0]
     matches = [name for name in names if name == word] or [name for name in names if word and word in name]
     if not matches:
-        several = f"name them with blanks between: {word.replace(',', ' ')}" if "," in word else ""
-        raise DataError(f"there is no {kind} '{word}' in {directory}", several or nearest(word, names, "contrast runs"))
+        raise DataError(f"there is no {kind} '{word}' in {directory}", nearest(word, names, "contrast runs"))
     if len(matches) > 1:
         raise DataError(
             f"'{word}' means {len(matches)} {kind}s",

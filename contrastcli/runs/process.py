@@ -165,8 +165,6 @@ def exclude(run: Run, anchor: str, negative: str, undo: bool = False) -> None:
     path, spec = run.false_negatives_path, run.config().spec
     if spec.negatives is no_negatives:
         raise UsageError(f"'{spec.name}', the objective of {run.name}, has no negatives", "leave rows out of its data")
-    if anchor == negative:
-        raise UsageError("a text is no negative of itself", "give the two texts of a pair, as they stand in the data")
     line = msgspec.json.encode({"anchor": anchor, "negative": negative}) + b"\n"
     with writing_to(run.path), filelock.FileLock(path.with_name(f".{path.name}.lock")):
         known = path.read_bytes() if path.exists() else b""

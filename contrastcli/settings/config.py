@@ -61,11 +61,9 @@ class Config:
         return {key: settings[key].shown(value) for key, value in self.flat().items()}
 
     def masked(self, text: str) -> str:
-        """A text without the secrets among the values, also of one that a shell takes."""
+        """A text without the secrets among the values."""
         for value, shown in zip(self.flat().values(), self.shown().values(), strict=True):
-            # Of a value with an apostrophe, a shell's word has the second form.
-            for form in (str(value), str(value).replace("'", "'\"'\"'")):
-                text = text.replace(form, str(shown)) if value != shown else text
+            text = text.replace(str(value), str(shown)) if value != shown else text
         return text
 
     def with_values(self, values: Mapping[str, Value]) -> "Config":

@@ -145,9 +145,7 @@ def book() -> Book:
 def items(of: str = "") -> tuple[Item, ...]:
     """Of each paper, or of one, all tables, then all figures. Raises UsageError for an unknown one."""
     if of and of not in book().papers:
-        is_item = re.match(r"(table|figure)\b", of)
-        known = f"name a paper before it, such as simace {of}" if is_item else f"known: {', '.join(book().papers)}"
-        raise UsageError(f"there is no paper '{of}'", known)
+        raise UsageError(f"there is no paper '{of}'", f"known: {', '.join(book().papers)}")
     every = book().papers.items()
     counts = {key: {"table": paper.tables, "figure": paper.figures} for key, paper in every if of in ("", key)}
     numbered = [(key, kind, n) for key in counts for kind in counts[key] for n in range(1, counts[key][kind] + 1)]

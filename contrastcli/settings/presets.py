@@ -143,8 +143,7 @@ def read(path: Path, label: str = "") -> Preset:
             base_path = folder() / f"{head.base}.toml"
             if base_path.stem != head.base or not os.path.isfile(base_path):
                 what = f"{label}: there is no preset '{head.base}' to base it on"
-                own = "a base comes with contrast: state here what that file states" if ".toml" in head.base else ""
-                raise UsageError(what, own or nearest(head.base, names(), "contrast presets"))
+                raise UsageError(what, nearest(head.base, names(), "contrast presets"))
             base = _shipped(base_path)
         about = _about(base.about, head.about, label)
     except msgspec.ValidationError as error:

@@ -293,7 +293,7 @@ class Alerts(Section, frozen=True, kw_only=True):
         str,
         _about_alert(
             'URL that gets a JSON object {"text": …} at each alert and at the end',
-            pattern=r"^(https?://[\w.\[][^\s…]*)?$",
+            pattern=r"^(https?://[\w.\[][^\s…']*)?$",
             form="a URL that begins with https:// or http://",
             secret=True,
         ),

@@ -255,9 +255,8 @@ def test_a_setting_of_another_objective_is_a_note_from_a_file_or_the_environment
 # Secrets
 
 
-@pytest.mark.parametrize("secret", ["s3cret", "it's-s3cret"])
-def test_a_text_and_a_command_line_are_masked(secret: str) -> None:
-    url = f"https://host/{secret}"
+def test_a_text_and_a_command_line_are_masked() -> None:
+    url = "https://host/s3cret"
     masked = config.resolve([Layer.of({"alerts.webhook": url}, "here")]).masked
     assert masked(f"to {url}") == "to https://host/…"
     assert shlex.split(masked(shlex.join([f"alerts.webhook={url}"]))) == ["alerts.webhook=https://host/…"]

@@ -87,15 +87,12 @@ def test_teachers_are_named_with_a_pooling_and_a_weight_where_they_need_one() ->
         ("a=0", "'0' of 'a=0' is not a weight"),
         ("a=inf,b", "'inf' of 'a=inf' is not a weight"),
         ("a=nan,b", "'nan' of 'a=nan' is not a weight"),
-        ("owner/a,starter:avg-first-last=0.5", "'avg-first-last' is not a pooling"),
     ],
 )
 def test_a_malformed_list_of_teachers_is_an_error_with_a_remedy(words: str, what: str) -> None:
     with pytest.raises(UsageError, match=what) as raised:
         named(words)
-    assert any(
-        word in raised.value.hint for word in ("--teachers", "NAME", "known: cls, ", "did you mean 'first-last'?")
-    )
+    assert "--teachers" in raised.value.hint or "NAME" in raised.value.hint
 
 
 def test_a_malformed_guide_is_named() -> None:

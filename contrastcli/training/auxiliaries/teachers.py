@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from contrastcli.data.batching import Indices
-from contrastcli.errors import UsageError, nearest
+from contrastcli.errors import UsageError
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import resolve
@@ -52,8 +52,6 @@ def _read_teacher(word: str, setting: str) -> Teacher:
     before, _, last = name.rpartition(":")
     if last in get_args(Pooling):
         name, pooling = before, cast(Pooling, last)
-    elif before and last.replace("-", "_").isidentifier() and not resolve(name).local_folder():
-        raise UsageError(f"objective.{setting}: '{last}' is not a pooling", nearest(last, get_args(Pooling)))
     try:
         weight = float(number)
     except ValueError:
