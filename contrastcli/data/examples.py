@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from contrastcli.data import roles
 from contrastcli.data.formats import Frame
 from contrastcli.data.forms import LABELS
-from contrastcli.data.lines import as_jq
 from contrastcli.data.texts import Column, Texts, read_columns
 from contrastcli.errors import DataError, Use
 from contrastcli.settings.objective import Form
@@ -215,14 +214,8 @@ def one_each(frame: Frame, columns: Sequence[str], score: str | None) -> Frame:
     if not of_lists:
         return frame
     if columns[1:] and columns[0] in of_lists:
-        file = frame.files[0][0]
-        named = [column for column in frame.columns if are_lists(frame.columns[column])]
-        places = ", ".join(f'.["{column}"]' for column in named)
-        each = ", ".join(f'"{column}": .[{place}]' for place, column in enumerate(named))
-        row_each = as_jq(f"[{places}] | transpose[] | {{{each}}}", file)
-        what = f"{file}: the anchors in the column '{columns[0]}' are lists"
-        last = f"of an instruction and a text each, keep the text: {as_jq(f'({places}) |= last', file)}"
-        hint = last, f"make a row of each: {row_each}"
+        what = f"{frame.files[0][0]}: the anchors in the column '{columns[0]}' are lists"
+        hint = "write one text in the place of each list, and of several a row for each"
         raise DataError(what, hint, key=roles.COLUMNS)
     if score and are_lists(frame.columns[score]):
         of_lists.append(score)

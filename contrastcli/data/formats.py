@@ -29,7 +29,6 @@ from contrastcli.data.lines import (
     QUOTED,
     Decoder,
     Lines,
-    as_command,
     as_number,
     check_text,
     limit_memory,
@@ -359,8 +358,6 @@ def _parse(text: str, name: str, number: int, remedy: str = "fix or delete the l
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         what = f"{name}, line {number + error.lineno - 1}: not JSON: {error.msg} (column {error.colno})"
-        if text.endswith(("},", "],")):
-            remedy = "delete the commas at the ends of lines: " + as_command("sed 's/,$//'", name, "rows.jsonl")
         raise DataError(what, _FROM_PYTHON if re.match(r"[\[{]+'", text) else remedy) from None
     except UnicodeEncodeError:
         raise DataError(f"{name}, line {number}: half of a surrogate pair", r"delete the \ud… escape") from None

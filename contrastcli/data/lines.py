@@ -195,37 +195,20 @@ def as_command(program: str, name: str, target: str) -> str:
     return f"{unpack} {source} | {program} > {target}" if unpack else f"{program} {source} > {target}"
 
 
-def as_jq(made: str, name: str) -> str:
-    """The command that makes something of each row of a file of JSON or Parquet."""
-    rows = "(.data? // .)[] | " if name.lower().removesuffix(".gz").endswith(".json") else ""
-    return as_command(f"jq -c {shlex.quote(rows + made)}", name, "texts.jsonl")
-
-
-def taken_out(cell: dict[str, object] | list[object], column: str, name: str, *, alone: bool) -> str:
-    """A hint with the command that makes texts of a column that has such a cell, or pairs of its lists; "" for others.
-
-    It knows objects, a chat's turns, SQuAD's paragraphs, InputExample's lists, and those of texts that mean the same,
-    where they are `alone`.
-    """
+def taken_out(cell: dict[str, object] | list[object], column: str, name: str) -> str:
+    """A hint with the command that takes the text out of objects in a column, or a pair out of a chat; else ""."""
     inner = cell[0] if isinstance(cell, list) else cell
     found = {key: value for key, value in inner.items() if isinstance(value, str)} if isinstance(inner, dict) else {}
-    place = f'.["{column}"]'
-    if isinstance(inner, str) and alone:
-        made = f"{place} | .[0] as $first | .[1:][] | [$first, .]"
-    elif isinstance(inner, str) and len(cell) in (2, 3) and column == "texts":
-        views = (f"{role}: {place}[{n}]" for n, role in enumerate(("anchor", "positive", "negative")[: len(cell)]))
-        made = f"{{{', '.join(views)}}} + del({place})"
-    elif isinstance(inner, dict) and "qas" in inner:
-        made = f'{place}[] | .["context"] as $text | .["qas"][] | {{anchor: .["question"], positive: $text}}'
-    elif found:
-        key = max(found, key=lambda key: (key in ("content", "value", "text"), len(found[key])))
-        who = "role" if "role" in found else "from"
-        turns = f'{place} | map(select(.{who} != "system"))' if who in found else place
-        first, second = (f'{turns}[{turn}]["{key}"]' for turn in (0, 1))
-        made = f"{{anchor: {first}, positive: {second}}}" if isinstance(cell, list) else f'{place} = {place}["{key}"]'
-    else:
+    who = next((key for key in ("role", "from") if key in found), "")
+    if not found or (isinstance(cell, list) and not who):
         return ""
-    return f"take the texts out of it: {as_jq(made, name)}"
+    key = max(found, key=lambda key: (key in ("content", "value", "text"), len(found[key])))
+    made = f'.["{column}"] = .["{column}"]["{key}"]'
+    if isinstance(cell, list):
+        turns = f'.["{column}"] | map(select(.{who} != "system"))'
+        made = f'{{anchor: {turns}[0]["{key}"], positive: {turns}[1]["{key}"]}}'
+    rows = "(.data? // .)[] | " if name.lower().removesuffix(".gz").endswith(".json") else ""
+    return f"take the texts out of it: {as_command(f'jq -c {shlex.quote(rows + made)}', name, 'texts.jsonl')}"
 
 
 def _beside(program: str, name: str, mark: str) -> str:

@@ -7,15 +7,14 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from pathlib import Path
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastcli.data.formats import Frame, format_of
+from contrastcli.data.formats import Frame
 from contrastcli.data.forms import FORMS, LABELS, LONGEST, NAMED, NAMES, SHAPES
-from contrastcli.data.lines import LONGEST_NAME, as_jq, as_number, cut_name, taken_out, with_header
+from contrastcli.data.lines import LONGEST_NAME, as_number, cut_name, taken_out, with_header
 from contrastcli.data.texts import Column, Texts
 from contrastcli.errors import DataError, Hint, Remedy, UsageError, Use, nearest
 from contrastcli.settings.objective import Form
@@ -333,15 +332,9 @@ def texts(frame: Frame, column: str) -> Texts:
 
 
 def _taken_out(frame: Frame, column: str) -> str:
-    """A hint with the command that makes texts of a column of JSON; "" for other columns."""
-    file, cells = frame.files[0][0], frame.columns[column]
-    cell = next((cell for cell in cells[:MOST_SEARCHED] if isinstance(cell, dict | list | int | float) and cell), None)
-    if isinstance(cell, dict | list):
-        return taken_out(cell, column, file, alone=len(frame.columns) == 1)
-    if cell is None or format_of(Path(file)) not in (".json", ".jsonl"):
-        return ""
-    made = f'.["{column}"] |= tostring'
-    return f"write them as text: {as_jq(made, file)}"
+    """A hint with the command that makes texts of a column of objects; "" for other columns."""
+    cells = (cell for cell in frame.columns[column][:MOST_SEARCHED] if isinstance(cell, dict | list) and cell)
+    return next((taken_out(cell, column, frame.files[0][0]) for cell in cells), "")
 
 
 def scores(frame: Frame, column: str, blank: Blank) -> list[float]:

@@ -61,7 +61,6 @@ def test_the_command_of_a_hint_can_be_typed(contrast: Contrast, line: str, hinte
         assert typed.code == 0 or (typed.code == 3 and first[0] in ("query", "sweep")), typed.err
 
 
-SQUAD = {"data": [{"title": "t", "paragraphs": [{"context": "c", "qas": [{"question": "q"}]}]}] * 3}
 FILES = {
     "quoted.toml": '[train]\nlr = "1e-5"\n',
     "seeds.toml": "[grid]\nseed = [1, 2]\n",
@@ -69,14 +68,9 @@ FILES = {
     "words.tsv": "premise\thypothesis\tlabel\nba\tda\tentails\nfa\tga\tcontradicts\n",
     "same.tsv": "premise\thypothesis\tlabel\nba\tda\te\nfa\tga\te\n",
     "more/rows.tsv": "premise\thypothesis\tlabel\n" + "".join(f"ba {n}\tda {n}\t{'enc'[n % 3]}\n" for n in range(200)),
-    "more/commas.jsonl": '{"anchor": "a", "positive": "b"},\n' * 3,
-    "more/numbers.jsonl": '{"anchor": "a", "positive": 7}\n' * 3,
     "python.jsonl": "{'anchor': 'a', 'positive': 'b'}\n" * 3,
     "nested.jsonl": '{"query": {"id": "1", "text": "a b"}, "positive": "c"}\n' * 3,
     "chat.jsonl": '{"turns": [{"role": "user", "content": "a b c"}]}\n' * 3,
-    "alike.jsonl": '{"set": ["a b", "c d", "e f"]}\n' * 3,
-    "example.jsonl": '{"guid": "1", "texts": ["a b", "c d"], "label": 0.5}\n' * 3,
-    "squad.json": json.dumps(SQUAD),
     "comma.csv": 'sentence1,sentence2,score\nba,da,"0,5"\nfa,ga,"1"\n',
     "my faq.csv": "anchor,positive\na,b\n",
     "titles.csv": "title,body\na,b\nc,d\n",

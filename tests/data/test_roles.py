@@ -446,14 +446,14 @@ def test_passages_are_read_as_dpr_and_tevatron_write_them(names: tuple[str, str,
 
 ROWS_OF_JSON = {
     "an instruction before each text": (
-        {"query": ["i", "a"], "pos": ["i", "b"], "neg": ["i", "c"]},
-        "the anchors in the column 'query' are lists",
-        """jq -c '(.data? // .)[] | (.["query"], .["pos"], .["neg"]) |= last' """,
+        {"query": ["i", "a"], "pos": ["b"]},
+        "anchors in the column 'query' are lists",
+        "",
     ),
     "ids": ({"ids": [1, 2], "questions": ["a", "b"]}, "", "--columns text=questions"),
     "an object of lists": ({"query": "a", "answers": ["b"], "passages": {"text": ["c"]}}, "", "positive=answers, or"),
     "a list beside a text": ({"query": "a", "all": ["b", "c d"], "one": "b"}, "", "anchor=query,positive=one"),
-    "lists of both": ({"query": ["a", "b"], "pos": ["c", "d"]}, "", 'transpose[] | {"query": .[0], "pos": .[1]}'),
+    "paragraphs": ({"paragraphs": [{"context": "c", "qas": []}]}, "", "--columns text=paragraphs"),
 }
 
 
@@ -494,9 +494,8 @@ TABLE = "a text of a pair\tand the other one\nwhat is it\tthis is it\n"
 COMMANDS = {
     "a.tsv.gz": (TABLE, r"gzip -dcf a.tsv.gz | sed '1i anchor\tpositive' > a-edited.tsv, and use a-edited.tsv; names"),
     "folder/a.tsv": (TABLE, r"sed -i '1i anchor\tpositive' folder/a.tsv; names"),
-    "c.jsonl.gz": ('["a", "b"],\n["c", "d"],\n', "gzip -dcf c.jsonl.gz | sed 's/,$//' > rows.jsonl"),
-    "l.jsonl.gz": ('{"set": ["a", "b"]}\n', "gzip -dcf l.jsonl.gz | jq -c '"),
-    "l.parquet": ('{"set": ["a", "b"]}\n', """lines=True)' l.parquet | jq -c '"""),
+    "l.jsonl.gz": ('{"set": {"text": "a b"}}\n', "gzip -dcf l.jsonl.gz | jq -c '"),
+    "l.parquet": ('{"set": {"text": "a b"}}\n', """lines=True)' l.parquet | jq -c '"""),
 }
 
 
@@ -520,7 +519,6 @@ def test_the_command_of_a_hint_reads_a_file_whatever_holds_it(name: str) -> None
         [("role", "content"), ("system", "be very kind"), ("user", "hi"), ("assistant", "yes")],
         [("role", "content"), ("user", "hi"), ("assistant", "yes"), ("user", "why")],
         [("from", "value"), ("system", "be brief"), ("prompter", "hi"), ("model", "yes")],
-        [("by", "text"), ("a person", "hi"), ("a machine", "yes")],
     ],
 )
 def test_the_command_of_a_hint_pairs_a_question_with_its_answer(turns: list[tuple[str, str]]) -> None:
