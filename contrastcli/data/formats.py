@@ -246,49 +246,31 @@ def _tsv(lines: Lines, notes: list[str]) -> Records:
 
 
 def _csv(lines: Lines, name: str, delimiter: str) -> Records:
-    # The lines of the current row: an unclosed quote shows only at the end of the file.
-    record: list[tuple[int, str]] = []
+    # Of the current row: an unclosed quote shows only at the end of the file.
+    start = length = 0
 
     def feed() -> Iterator[str]:
-        length = 0
+        nonlocal start, length
         for number, text in lines:
-            length = len(text) + (length if record else 0)
-            record.append((number, text))
+            start, length = start or number, length + len(text)
             if length > LONGEST:
-                raise csv.Error(f"a row of more than {LONGEST:,} characters")
+                raise csv.Error(f"not closed within {LONGEST:,} characters")
             yield text
 
     # This limit is the whole process's and one field's, so that rows are counted above.
     csv.field_size_limit(LONGEST)
     reader = csv.reader(feed(), delimiter=delimiter, strict=True)
     while True:
-        record.clear()
+        start = length = 0
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            raise _quote_error(name, record[0][0], "".join(text for _, text in record), delimiter, error) from None
-        yield record[0][0], cells
-
-
-_TWICE = 'a literal quote is written twice, in a quoted field: "say ""we"" here"'
-_FIELD = r'(?=[{0}\r\n]|\Z)|(?!")[^{0}\r\n]*'
-"""A field up to a delimiter, after the pattern of a quoted one."""
-
-
-def _quote_error(name: str, start: int, record: str, delimiter: str, error: csv.Error) -> DataError:
-    """The error at the first malformed field of a row that begins in line `start`."""
-    position, pattern = 0, re.compile(QUOTED.pattern + _FIELD.format(delimiter))
-    while position < len(record) and (field := pattern.match(record, position)):
-        position = field.end() + 1
-    line = start + record.rstrip("\n").count("\n", 0, position)
-    rest = record[position:].split("\n")[0]
-    if rest.startswith('"') and not QUOTED.match(rest):
-        within = f" within {LONGEST:,} characters" if len(record) > LONGEST else ""
-        what = f"{name}, line {line}: a quote opens here and is not closed{within}"
-        return DataError(what, f"close it; {_TWICE}")
-    return DataError(f"{name}, line {line}: {error}", _TWICE)
+            what = f"{name}, line {start}: a quoted field of the row that begins here is malformed: {error}"
+            hint = 'close each quote; a literal one is written twice, in a quoted field: "say ""we"" here"'
+            raise DataError(what, hint) from None
+        yield start, cells
 
 
 def _is_stsb(line: str) -> bool:
