@@ -34,7 +34,6 @@ from contrastcli.data.lines import (
     limit_memory,
     sentences,
     with_first,
-    with_sed,
     without_blank_end,
 )
 from contrastcli.data.texts import Column, read_columns
@@ -218,12 +217,7 @@ def _header(rows: Records, name: str) -> list[str]:
     if len(set(header)) < len(header):
         repeated = Counter(header).most_common(1)[0][0]
         what = f"{name}, line {line or 1}: the column '{repeated}' occurs twice"
-        word = re.sub(r"[\\/.*\[\]^$&]", r"\\\g<0>", repeated)
-        # By how often the name, which may be part of others, occurs before; the last first.
-        before = [", ".join(header[:n]).count(repeated) for n, cell in enumerate(header) if cell == repeated]
-        edits = [f"{line}s/{word}/{word}_{n}/{count + 1}" for n, count in [*enumerate(before, 1)][:0:-1]]
-        command = f", such as: {with_sed(';'.join(edits), name)}" if line else ""
-        raise DataError(what, f"give each column its own name{command}")
+        raise DataError(what, "give each column its own name")
     return header
 
 

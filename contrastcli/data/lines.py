@@ -10,7 +10,7 @@ from itertools import chain, count, dropwhile
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from contrastcli.data.forms import LABELS, LONGEST, NAMED
+from contrastcli.data.forms import LONGEST, NAMED
 from contrastcli.errors import DataError
 
 BYTES_OF_A_ROW = 64
@@ -225,12 +225,6 @@ def _with_line_feeds(name: str) -> str:
     return f"end its lines with line feeds: {_beside(_LINE_FEEDS, name, 'lines')}"
 
 
-def with_sed(script: str, name: str) -> str:
-    """A hint with the command that edits lines of a file in its place, or of one that is compressed beside it."""
-    program = f"sed {shlex.quote(script)}"
-    return _beside(program, name, "edited") if name.endswith(".gz") else f"sed -i{program[3:]} {shlex.quote(name)}"
-
-
 def as_number(cell: Any) -> float:
     """The number that a cell of a table is or holds as text; NaN where there is none."""
     try:
@@ -239,25 +233,16 @@ def as_number(cell: Any) -> float:
         return math.nan
 
 
-def likely_header(cells: Sequence[str], name: str) -> str:
-    """The names that the columns of a row's cells may have, as sed writes them into a line; "" for other tables."""
-    kinds = [_kind(cell) for cell in cells]
-    texts = {1: ("text",), 2: ("anchor", "positive"), 3: ("anchor", "positive", "negative")}.get(kinds.count(""), ())
-    if len(texts) == 1 and cells[0] in ("0", "1"):
-        kinds[0] = "id"
-    if not texts or len({*kinds} - {""}) < len(kinds) - len(texts):
-        return ""
-    names = iter(texts)
-    has_tabs = name.removesuffix(".gz").endswith((".tsv", ".tab"))
-    return ("\\t" if has_tabs else ",").join(kind or next(names) for kind in kinds)
-
-
 def with_header(cells: Sequence[str], name: str) -> str:
     """A hint that writes names of columns above the first line of a table, if its cells are rather those of a row."""
-    is_table = name.lower().removesuffix(".gz").endswith((".csv", ".tsv", ".tab", ".txt"))
-    if not is_table or not any(map(_is_cell, cells)):
+    plain = name.lower().removesuffix(".gz")
+    if not plain.endswith((".csv", ".tsv", ".tab", ".txt")) or not any(map(_is_cell, cells)):
         return ""
-    above = with_sed(f"1i {likely_header(cells, name) or 'anchor,positive,…'}", name)
+    separator = "\\t" if plain.endswith((".tsv", ".tab")) else ","
+    names = separator.join(("anchor", "positive", "…")) if len(cells) > 1 else "text"
+    program = f"sed {shlex.quote(f'1i {names}')}"
+    is_packed = name.endswith(".gz")
+    above = _beside(program, name, "edited") if is_packed else f"sed -i{program[3:]} {shlex.quote(name)}"
     return f"if the first line is a row, write one above it: {above}; names are {NAMED}, or any other"
 
 
@@ -269,13 +254,6 @@ def _is_cell(name: str) -> bool:
 def cut_name(name: str) -> str:
     """The name of a column to show, or the beginning of what is rather a cell."""
     return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
-
-
-def _kind(cell: str) -> str:
-    """The role that a cell has by itself; "" for a text."""
-    if cell in LABELS or (cell.isdigit() and len(cell) == 1):
-        return "label"
-    return "id" if cell.isdigit() else "score" if math.isfinite(as_number(cell)) else ""
 
 
 def limit_memory(lines: Lines, memory: int, name: str, row_bytes: int = BYTES_OF_A_ROW) -> Lines:

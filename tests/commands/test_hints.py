@@ -74,7 +74,6 @@ FILES = {
     "comma.csv": 'sentence1,sentence2,score\nba,da,"0,5"\nfa,ga,"1"\n',
     "my faq.csv": "anchor,positive\na,b\n",
     "titles.csv": "title,body\na,b\nc,d\n",
-    "twice.csv": "text,text\nba,da\n",
     "vec.npy": "",
     **{f"{letter}.txt": "" for letter in "abcdefg"},
 }

@@ -2,7 +2,6 @@
 
 import csv
 import gzip
-import subprocess
 import sys
 from collections.abc import Callable
 from datetime import date
@@ -343,13 +342,6 @@ def test_turkish_is_told_from_icelandic(read: Read, text: str, encoding: str) ->
     frame = read("a.txt", text.encode(encoding))
     assert frame.columns["sentence"] == text.splitlines()
     assert f"Windows-{encoding[2:]}, as in line 1: " in frame.notes[0]
-
-
-def test_the_hint_numbers_the_columns_of_one_name(read: Read, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="'N/2' occurs twice") as caught:
-        read("a.csv", b"ID;N/2;N/2 long;N/2;N/2\n1;a;b;c;d\n")
-    subprocess.run(caught.value.hint.partition("such as: ")[2], shell=True, check=True, cwd=tmp_path)
-    assert [*read("a.csv", (tmp_path / "a.csv").read_bytes()).columns] == ["ID", "N/2", "N/2 long", "N/2_2", "N/2_3"]
 
 
 def test_a_spreadsheets_quotes_in_a_tsv_are_told(read: Read) -> None:
