@@ -6,14 +6,13 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.data.formats import Frame
-from contrastcli.data.forms import FORMS, LABELS, LONGEST, NAMED, NAMES, SHAPES
+from contrastcli.data.forms import FORMS, LABELS, LISTED, LONGEST, NAMED, NAMES, SHAPES
 from contrastcli.data.lines import LONGEST_NAME, as_number, cut_name, taken_out, with_header
 from contrastcli.data.texts import Column, Texts
 from contrastcli.errors import DataError, Hint, Remedy, UsageError, Use, nearest
@@ -179,61 +178,33 @@ def _has_fractions(cells: Column[object]) -> bool:
 
 def _parse_columns(columns: str, frame: Frame, source: str) -> dict[str, str]:
     roles: dict[str, str] = {}
-    names, example = [name.strip() for name in split_items(columns)], "anchor=a,positive=b"
-    turned = columns.replace(":", "=")
-    if len(names) < 4 and {*names} <= frame.columns.keys():
-        roles_of_all = ("anchor", "positive", "negative") if names[1:] else ("text",)
-        example = join_items(map("=".join, zip(roles_of_all, names, strict=False)))
-    elif "=" not in columns and named(turned) <= frame.columns.keys():
-        example = turned
-    elif len(names) == 1 and not re.search("[=:]", columns) and _role_of(columns) is None:
-        example = _spelled(text=next(iter(frame.columns)))
-    items = _parse_items(COLUMNS, columns, example)
-    for key, column in items.items():
+    names = [name.strip() for name in split_items(columns)]
+    typed = names if {*names} <= frame.columns.keys() else frame.columns
+    of_pairs = names[1:] or "=" in columns
+    example = join_items(map("=".join, zip(LISTED[:3] if of_pairs else ("text",), typed, strict=False)))
+    for key, column in _parse_items(COLUMNS, columns, example).items():
         role = _role_of(key)
-        exchanged = key in frame.columns.keys() - NAMES.values() and column not in frame.columns and _role_of(column)
-        if role is None or exchanged:
-            others = {known: name for name in frame.columns if name not in items and (known := _role_of(name))}
-            turned = _spelled(**others | {role: name for name, role in items.items()})
-            remedy = Use("--columns", turned, "write") if exchanged else nearest(key, {*NAMES.values()})
-            what = f"there is no role '{key}'" if role is None else f"'{key}' is a column, and '{column}' its role"
-            raise UsageError(f"data.columns: {what}", remedy, key=COLUMNS)
+        if role is None:
+            what = f"data.columns: there is no role '{key}'"
+            raise UsageError(what, nearest(key, {*NAMES.values()}), key=COLUMNS)
         if role in roles:
             what = f"data.columns gives the role '{role}' twice"
             raise UsageError(what, "give each role one column", key=COLUMNS)
         if column not in frame.columns:
-            raise _without_column(column, items, frame, source)
+            raise _without_column(column, frame, source)
         roles[role] = column
     return roles
 
 
-def _without_column(column: str, items: Mapping[str, str], frame: Frame, source: str) -> DataError:
-    """The error for a column that is not there, with all `items` as they are meant where that is clear."""
-    lower = {name.lower(): name for name in frame.columns}
-    near = {role: get_close_matches(name.lower(), lower, 1) for role, name in items.items()}
-    meant = {role: items[role] if items[role] in frame.columns else lower[one] for role in near for one in near[role]}
-    left, unknown = frame.columns.keys() - {*items.values()}, {*items.values()} - frame.columns.keys()
-    if len(left) == len(unknown) == 1:
-        meant = {role: items[role] if items[role] in frame.columns else min(left) for role in items}
-    hint: Hint = nearest(column, frame.columns)
-    if all(name.isdecimal() for name in items.values()):
-        hint = _by_places({role: int(name) for role, name in items.items()}, [*frame.columns]) or hint
-    elif len(items) > 1 and meant.keys() == items.keys():
-        hint = Use("--columns", _spelled(**meant), "write")
+def _without_column(column: str, frame: Frame, source: str) -> DataError:
     what = f"{source} has no column '{column}', but {', '.join([*map(cut_name, frame.columns)][:_MOST_NAMED])}"
+    hint = nearest(column, frame.columns)
     if [*frame.columns] == ["sentence"] and frame.files[0][0].endswith(".txt"):
         hint = "a .txt has a sentence a line: if it is a table, name it .tsv"
     # A cell is no name to write.
     if max(map(len, frame.columns)) > LONGEST_NAME:
         hint = with_header([*frame.columns], frame.files[0][0]) or hint
     return DataError(what, hint, key=COLUMNS)
-
-
-def _by_places(places: Mapping[str, int], columns: Sequence[str]) -> list[Remedy]:
-    """The columns at places that are counted from 1, or from 0."""
-    meant = [{role: place - first for role, place in places.items()} for first in (1, 0)]
-    inside = [roles for roles in meant if all(0 <= place < len(columns) for place in roles.values())]
-    return [Use("--columns", _spelled(**{role: columns[n] for role, n in roles.items()}), "write") for roles in inside]
 
 
 def for_corpus(columns: str) -> tuple[str, str]:
