@@ -345,9 +345,7 @@ def label_names(names: Mapping[str, str]) -> dict[str, int]:
     for name in names.values():
         if name.lower() not in _LABEL_WORDS:
             what = f"data.labels: there is no label '{name}'"
-            turned = Use("--labels", join_items(f"{value}={word}" for word, value in names.items()), "write")
-            is_turned = {*map(str.lower, names)} <= _LABEL_WORDS.keys()
-            raise UsageError(what, turned if is_turned else _naming(sorted(names), {}), key=_LABELS_KEY)
+            raise UsageError(what, _naming(sorted(names), {}), key=_LABELS_KEY)
     return {word.lower(): _LABEL_WORDS[name.lower()] for word, name in names.items()}
 
 
@@ -391,15 +389,7 @@ def _naming(words: Sequence[str], names: Mapping[str, int]) -> Remedy:
         return Use("--blank", "drop", "write a label into each row, or leave these out with")
     if [*words] == ["0", "1", "2"]:
         return Use("--labels", _LABELS_EXAMPLE, "explain the labels:")
-    # GLUE's MRPC and QQP: equivalent and not_equivalent.
-    same = "1" if [*words] == ["0", "1"] else min(words, key=len)
-    if not names and [*words] in (["0", "1"], sorted((same, f"not_{same}"))):
-        other = next(word for word in words if word != same)
-        verb = f"if {same} says that the two mean the same:"
-        return Use("--labels", f"{other}=contradiction,{same}=entailment", verb)
-    # By their beginnings: not_entailment is none of them.
-    forms = [f"{word}={label}" for word in words for label in LABELS if word.startswith(label[:6])]
-    if not names and len(forms) == len(words):
-        return Use("--labels", join_items(forms), "explain the labels:")
+    if [*words] == ["0", "1"] and not names:
+        return Use("--labels", "0=contradiction,1=entailment", "if 1 says that the two mean the same:")
     items = [*(f"{word}={LABELS[label]}" for word, label in names.items()), *(f"{word}=…" for word in words)]
     return Use("--labels", join_items(items[:_MOST_NAMED]), f"with {', '.join(LABELS[:2])} or {LABELS[2]} for each …:")

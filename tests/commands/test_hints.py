@@ -65,7 +65,6 @@ FILES = {
     "quoted.toml": '[train]\nlr = "1e-5"\n',
     "seeds.toml": "[grid]\nseed = [1, 2]\n",
     "several.toml": "[objective]\ntau = [0.05, 0.06]\n",
-    "words.tsv": "premise\thypothesis\tlabel\nba\tda\tentails\nfa\tga\tcontradicts\n",
     "same.tsv": "premise\thypothesis\tlabel\nba\tda\te\nfa\tga\te\n",
     "more/rows.tsv": "premise\thypothesis\tlabel\n" + "".join(f"ba {n}\tda {n}\t{'enc'[n % 3]}\n" for n in range(200)),
     "python.jsonl": "{'anchor': 'a', 'positive': 'b'}\n" * 3,

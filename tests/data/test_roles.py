@@ -217,8 +217,6 @@ def test_rows_without_a_gold_label_are_dropped_and_counted(word: str) -> None:
         ("0", "", "with entailment, neutral or contradiction for each …: --labels '0=…'"),
         ("0", "", "if they say how alike the two are: --columns anchor=premise,positive=hypothesis,score=label"),
         ("", "", "write a label into each row"),
-        ("entails", "", "--labels entails=entailment"),
-        ("not_entailment", "", "--labels 'not_entailment=…'"),
         ("related", "", "--labels 'related=…'"),
         ("3", "0=entailment,1=neutral,2=contradiction", "'0=entailment,1=neutral,2=contradiction,3=…'"),
     ],
@@ -234,7 +232,6 @@ UNNAMED = {
     "yes no": "'no=…,yes=…'",
     "Y N": "'n=…,y=…'",
     "yes N": "'n=…,yes=…'",
-    "duplicate not_duplicate": "not_duplicate=contradiction,duplicate=entailment",
 }
 
 
