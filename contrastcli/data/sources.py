@@ -4,7 +4,6 @@ Training data may be several sets, each with its weight: `a.csv=2,b.csv`.
 """
 
 import difflib
-import fnmatch
 import os
 import re
 import shlex
@@ -46,9 +45,6 @@ def read_sets(names: str) -> list[tuple[str, float]]:
     """
     if os.path.exists(os.path.expanduser(names)):
         return [(names, 1.0)]
-    meant = re.sub(r":(\d+(?:\.\d+)?)(?=,|$)", r"=\1" if "," in names else "", names)
-    if meant != names and os.path.exists(re.split(r"=[\d.]+(?:,|$)|,", meant)[0]):
-        raise UsageError(f"data.train is '{names}'", Use("--data", meant, "with weights behind =, of several:"))
     if "," not in names:
         return [(names, 1.0)]
     matches = [_WEIGHTED.fullmatch(item.strip()) for item in names.split(",")]
@@ -209,17 +205,14 @@ def _open_stsb(folder: Path, split: folders.Split, limit: int = 0) -> Frame:
 
 
 def _meant(name: str, split: folders.Split) -> str:
-    """A hint for what is no path: stdin, an address, several files, a share of the rows; else ""."""
+    """A hint for what is no path: stdin, an address, a share of the rows; else ""."""
     if name == "-":
         return OF_A_PIPE
-    scheme, _, place = name.partition("://")
-    if place:
+    if "://" in name:
         if any(parts := named_by(name)):
             return f"did you mean {shlex.quote(hub.PREFIX + '/'.join(filter(None, parts)))}?"
-        fetch = f"curl -LO {shlex.quote(name)}, and name the file" if scheme in ("http", "https") else ""
-        return fetch or (f"write {shlex.quote(place)}" if scheme == "file" else "copy it here, and name the file")
-    if (several := name.split())[1:] and all(map(os.path.exists, several)):
-        return f"write them with commas: {','.join(several)}"
+        fetch = f"curl -LO {shlex.quote(name)}" if name.startswith("http") else "copy it here"
+        return f"{fetch}, and name the file"
     if split != "train" and (share := re.fullmatch(r"(0?\.\d+)|(\d+)%", name)):
         return f"use --dev {SPLIT}{share[2] or format(100 * float(share[1]), 'g')}%"
     return ""
@@ -232,15 +225,13 @@ def _near(name: str, split: folders.Split) -> str:
     path = Path(os.path.expanduser(name))
     if not os.path.isdir(path.parent):
         return f"there is no folder {path.parent} either; a data set of the hub is written hf:owner/name"
-    folder, names = os.path.dirname(name), sorted(one for one in os.listdir(path.parent) if format_of(Path(one)))
-    if "*" in path.name and (several := fnmatch.filter(names, path.name)):
-        return f"write them with commas: {','.join(os.path.join(folder, one) for one in several[:20])}"
+    names = sorted(one for one in os.listdir(path.parent) if format_of(Path(one)))
     # Without the endings, which are alike where the names are not.
-    stem, *stems = (one.partition(".")[0].lower() for one in (path.name, *names))
-    near, nearer = (difflib.get_close_matches(stem, stems, 9, at) for at in (0.6, 0.7))
-    # Of another ending only what is nearer.
-    fitting = (near if one.endswith(path.suffix) else nearer for one in names)
-    close = [os.path.join(folder, one) for one, its, known in zip(names, stems, fitting, strict=True) if its in known]
+    stems = [one.partition(".")[0].lower() for one in names]
+    similar = difflib.get_close_matches(path.name.partition(".")[0].lower(), stems, 9, 0.7)
+    close = [
+        os.path.join(os.path.dirname(name), one) for one, stem in zip(names, stems, strict=True) if stem in similar
+    ]
     if not format_of(path):
         close = difflib.get_close_matches(name.lower(), _NAMES[split], 1) + close
     if close:
