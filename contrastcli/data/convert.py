@@ -13,12 +13,11 @@ import numpy as np
 from contrastcli.data.batching import scaled
 from contrastcli.data.downloads import counted
 from contrastcli.data.examples import Examples, ScoredPairs, dropped, require_different_scores, text_key
-from contrastcli.data.forms import BECOMES, FORMS, LABELS, NAMES, SHAPES
+from contrastcli.data.forms import BECOMES, FORMS, LABELS
 from contrastcli.data.texts import Texts, read_columns
 from contrastcli.errors import DataError, Remedy, Use
 from contrastcli.settings import catalogue, sections
 from contrastcli.settings.objective import Form
-from contrastcli.settings.setting import join_items
 
 _ENTAILMENT, _, _CONTRADICTION = range(3)
 _SCORES_BY_LABEL = (1.0, 0.5, 0.0)
@@ -71,7 +70,6 @@ def adapt(
         others, key = [Use("--objective", name, "train these with") for name in takers[:1]], sections.OBJECTIVE.key
         if data and data.mine_every:
             others, key = [Use("--mine-every", "0", "mine none:")], "data.mine_every"
-        others += _column_of_more(data.columns, columns, examples.form, needs[0]) if data else []
         if examples.form == "pairs" and _targets("triplets", needs):
             remedy += f", or add negatives: {_mining(examples.source, data)}"
         raise DataError(what, [*others, remedy], key=key)
@@ -81,16 +79,6 @@ def adapt(
             return _contrastable(converted, all_rows)
     used = f"the labels it uses: {', '.join(LABELS[label] for label in labels)}" if labels else "it uses entailments"
     raise DataError(f"{examples.source}: no row is left that the objective can use", [*all_rows, used])
-
-
-def _column_of_more(typed: str, columns: Iterable[str], form: Form, needed: Form) -> list[Use]:
-    """What names a column that is called as the one role which typed ones lack for rows of another form."""
-    given, every = ({*next(roles for one, roles in SHAPES if one == kind)} for kind in (form, needed))
-    called = [(role, column) for column in columns if (role := NAMES.get(column.lower())) in every - given]
-    if not typed or len(called) != 1 or len(every - given) > 1:
-        return []
-    [(role, column)] = called
-    return [Use("--columns", f"{typed},{join_items([f'{role}={column}'])}", f"name the column of the {role} too:")]
 
 
 def _with_labels(examples: Examples, labels: tuple[int, ...]) -> Examples:

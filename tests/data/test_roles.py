@@ -561,9 +561,6 @@ def test_scored_pairs_are_rows_for_an_objective_that_learns_from_scores() -> Non
     assert preview(rows)[2] == {"anchor": "a", "positive": "e", "score": "2.5"}
     with pytest.raises(DataError, match=r"holds sentences.*, where scored pairs .* are needed"):
         load("one", "two", name="b.txt", needs=("scored",))
-    typed = "anchor=sentence1,positive=sentence2"
-    hint = f"name the column of the score too: --columns {typed},score=score"
-    refused(DataError, *lines, hint=hint, needs=("scored",), columns=typed)
 
 
 HEADER = "query|positive|negative_1|negative_2|score|negative_score_1|negative_score_2"
