@@ -1,6 +1,5 @@
 """The similarity of pairs of sentences, and the nearest sentences of a corpus."""
 
-import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from contrastcli.data.tokens import CHARACTERS, OnProgress
 from contrastcli.errors import Hint
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import Floats, cosine, degrees
-from contrastcli.model.vectors import Joined, Stored, cached_vectors, check_own, dequantise, dtype_of, stored_vectors
+from contrastcli.model.vectors import Joined, Stored, cached_vectors, check_own, dequantise, stored_vectors
 from contrastcli.objectives.similarity import SHORTEST, unit
 from contrastcli.runs.results import Neighbour, Similarity
 from contrastcli.settings.sections import Blank
@@ -88,26 +87,12 @@ class Index:
 
 
 def _remedies(encoder: SentenceEncoder, corpus: Path, columns: str, blank: Blank, vectors: Sequence[Path]) -> list[str]:
-    """Commands for vectors that are not the corpus's: that which makes them, and before it that which orders them."""
-    # What others have written is not written over.
-    path = vectors[0]
-    names = (path.with_name(f"{path.stem}{end}.npy") for end in ("", *(f"-{n}" for n in range(2, 100))))
-    output = next((name for name in names if not name.exists()), "FILE.npy")
-    words = ["contrast", "encode", corpus, "-o", output, "--model", encoder.name]
+    """What helps where vectors are not the corpus's: the order of several files, and the command that makes them."""
+    words = ["contrast", "encode", corpus, "-o", "FILE.npy", "--model", encoder.name]
     words += ["--as", "document"] * bool(encoder.contract.prompts) + ["--dim", encoder.dim] * bool(encoder.dim)
-    words += ["--dtype", dtype] if (dtype := dtype_of(path)) != "float32" else []
     words += ["--columns", columns] * bool(columns) + ["--blank", blank] * (blank != "error")
-    then = shlex.join(["--vectors", str(output), "--model", encoder.name])
-    again = f"{shlex.join(map(str, words))}; then {then}"
-    if (in_order := sorted(vectors, key=_by_number)) == [*vectors]:
-        return [again]
-    parts = (word for part in in_order for word in ("--vectors", str(part)))
-    return [f"name parts in the order of their texts: {shlex.join(parts)}", again]
-
-
-def _by_number(path: Path) -> list[tuple[int, str]]:
-    """What puts the parts 2 and 10 of a file in that order."""
-    return [(int(word), "") if word.isdecimal() else (-1, word) for word in re.split(r"(\d+)", str(path))]
+    again = f"{shlex.join(map(str, words))}; then --vectors FILE.npy --model {shlex.quote(encoder.name)}"
+    return ["name parts in the order of their texts"] * (len(vectors) > 1) + [again]
 
 
 def _lengths(vectors: Stored | Joined, width: int) -> torch.Tensor:

@@ -1,6 +1,5 @@
 """Embeddings on disk: as numbers of several types, in three formats, block by block, and a cache for each model."""
 
-import contextlib
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
@@ -161,13 +160,6 @@ def stored_vectors(
     differs = f"{name} has not the model's own vectors, but near ones: cosine {least:.4f} at the least"
     by = "of another precision, or of another model of its kind"
     return stored, f"{differs}, {by}" if least < _EQUAL_COSINE and stored.dtype != np.uint8 else ""
-
-
-def dtype_of(path: Path) -> Dtype:
-    """The type of the numbers of a file that `contrast encode` wrote; the usual one where it cannot be read."""
-    with contextlib.suppress(DataError):
-        return _DTYPES.get(_mapped(path, "").dtype, "float32")
-    return "float32"
 
 
 def _mapped(path: Path, remedy: Hint) -> Stored:

