@@ -4,7 +4,6 @@
 LM-Cocktail (Xiao et al. 2023). Of several runs the mean takes part: a model soup (Wortsman et al. 2022, "Model soups").
 """
 
-import shlex
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,17 +15,8 @@ from contrastcli.model.contract import Contract
 from contrastcli.model.devices import choose_device
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
-from contrastcli.model.locate import ModelRef, resolve
+from contrastcli.model.locate import ModelRef
 from contrastcli.model.prompts import PROMPT_NAMES
-
-_MADE_BY = {
-    "the attention": "--attention",
-    "the pooling": "--pooling",
-    "after": "--head",
-    "what prompts add": "--prompts",
-    "the suffix": "--suffix",
-}
-"""The settings that change what has to be equal."""
 
 Weights = Mapping[str, Tensor]
 """The tensors of an encoder by name, those of layers after the pooling too; in float32, or whole numbers."""
@@ -76,13 +66,7 @@ def _load_alike(model: ModelRef, first: SentenceEncoder, run: ModelRef) -> Weigh
     for name in [*facts, *others]:
         if facts.get(name) != others.get(name):
             differs = f"{others.get(name, 'missing')} in {model.name}, and {facts.get(name, 'missing')} in {run.name}"
-            backbone = resolve(run.run.config().model.backbone if run.run else "BACKBONE")
-            command = shlex.join(["contrast", "merge", backbone.name, run.name, "-o", "DIR"])
-            hint = f"merge runs of one backbone, pooling and prompts: {command}"
-            if model.is_same(backbone):
-                setting = _MADE_BY.get(name.partition(".")[0])
-                without = f"without {setting}, or " if setting else ""
-                hint = f"{run.name} cannot be merged with its backbone: train again {without}with a lower --lr"
+            hint = "merge models of one backbone, trained without --head, --pooling, --prompts, --suffix or --attention"
             raise UsageError(f"models that differ cannot be merged: {name} is {differs}", hint)
     return other.state_dict()
 
