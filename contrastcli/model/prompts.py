@@ -1,6 +1,5 @@
 """Prompts: what stands before texts, by the names that models give it, and as model.prompts changes it."""
 
-import json
 import re
 from collections.abc import Callable, Mapping
 
@@ -14,7 +13,8 @@ MASK_PROMPT, MASK_SUFFIX = 'This sentence of "', '" means [MASK].'
 """What stands around a text where its vector is that of the mask token: PromptBERT (Jiang et al. 2022), Section 4."""
 
 _ROLE = r"\w+="
-_SEVERAL = r"\s*(\w+):\s*,\s*(\w+):\s*"
+_OTHERWISE = re.compile(r"\s*(\{.*\}|\w+:\s*,\s*\w+:)\s*")
+"""Two prompts as they are written elsewhere: an object of JSON, or one after the other."""
 
 
 def read_prompts(words: str) -> dict[str, str]:
@@ -22,13 +22,10 @@ def read_prompts(words: str) -> dict[str, str]:
 
     Raises UsageError where one is missing, or a role is unknown.
     """
-    if meant := _of_json(words):
-        raise UsageError(f"model.prompts is '{words}'", Use("--prompts", meant, "write"))
-    typed = dict(part.split("=", 1) for part in re.split(f",(?={_ROLE})", words)) if re.match(_ROLE, words) else {}
-    if not typed and (parts := re.fullmatch(_SEVERAL, words)):
-        meant = f"anchor={parts[1]}: ,positive={parts[2]}: "
+    if _OTHERWISE.fullmatch(words):
         what = f"model.prompts is '{words}', which would be one prompt of every text"
-        raise UsageError(what, Use("--prompts", meant, "write"))
+        raise UsageError(what, Use("--prompts", "anchor=query: ,positive=passage: ", "for two write"))
+    typed = dict(part.split("=", 1) for part in re.split(f",(?={_ROLE})", words)) if re.match(_ROLE, words) else {}
     if unknown := next((role for role in typed if role not in ("anchor", "positive", "negative")), None):
         what = f"model.prompts is '{words}', and there is no role '{unknown}'"
         raise UsageError(what, Use("--prompts", "anchor=query: ,positive=passage: "))
@@ -36,16 +33,6 @@ def read_prompts(words: str) -> dict[str, str]:
         what = f"model.prompts is '{words}', without a prompt for the {'positives' if 'anchor' in typed else 'anchors'}"
         raise UsageError(what, Use("--prompts", "anchor=query: ,positive=passage: ", "give both:"))
     return {"negative": typed["positive"]} | typed if typed else {}
-
-
-def _of_json(words: str) -> str:
-    """The value of model.prompts for a JSON object of names and prompts; "" for other words."""
-    try:
-        given = dict(json.loads(words))
-    except (TypeError, ValueError):
-        return ""
-    by_role = {"anchor": ("anchor", *PROMPT_NAMES["query"]), "positive": ("positive", *PROMPT_NAMES["document"])}
-    return ",".join(f"{role}={next((given[n] for n in names if n in given), '')}" for role, names in by_role.items())
 
 
 def prompted_kinds(prompt: Callable[[Kind | None], str]) -> str:
