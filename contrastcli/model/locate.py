@@ -3,7 +3,6 @@
 import hashlib
 import os
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -55,12 +54,8 @@ class ModelRef:
         if (folder := self._on_disk()) is not None:
             return folder
         if os.path.isfile(os.path.expanduser(self.name)):
-            above = next((str(one) for one in Path(self.name).parents if Run(one).exists()), "")
-            its_folder = f"name the run: {above}" if above else "name the model's folder, with its config.json"
-            hint: list[Remedy] = [Use("--data", self.name, "as data:"), its_folder]
+            hint: list[Remedy] = [Use("--data", self.name, "as data:"), "name the model's folder, with its config.json"]
             is_data = self.name.endswith((*FORMATS, *OTHER_SUFFIXES, ".gz"))
-            if self.name.endswith(".zip"):
-                hint[1:] = [f"unpack it and name the folder: {shlex.join(['unzip', self.name, '-d', self.name[:-4]])}"]
             raise DataError(f"'{self.name}' is a file, and a model is a folder", hint if is_data else hint[1:])
         try:
             return _from_hub(self.name)
@@ -144,20 +139,19 @@ def resolve(word: str | None, runs_dir: Path | None = None) -> ModelRef:
 
 
 def _alike(word: str, runs_dir: Path | None) -> str:
-    """The newest run, or the model on disk, whose name is similar to a word, or a part of a run's; else the runs."""
+    """The run, or the model on disk, whose name is similar to a word; else the runs."""
     if "," in word:
         return f"name several with blanks between: {word.replace(',', ' ')}, or "
-    place = Path(os.path.expanduser(word)).parent if "/" in word else runs_dir
+    path = Path(os.path.expanduser(word))
+    place = path.parent if "/" in word else runs_dir
     runs = {run.name: str(run.path) if "/" in word else run.name for run in list_runs(place)} if place else {}
-    named = {part: f"the run '{run}'" for name, run in reversed(runs.items()) for part in (name, *name.split("-"))}
+    named = {name: f"the run '{run}'" for name, run in runs.items()}
     with suppress(OSError, RuntimeError):
-        paths = Path(os.path.expanduser(word)).parent.iterdir()
-        models = (path for path in paths if is_word_vectors(str(path)) or (path / "config.json").is_file())
-        named |= {path.name: f"'{path}'" for path in models}
-    named = {part.lower(): what for part, what in named.items()}
-    if above := next((one for one in Path(os.path.expanduser(word)).parents if Run(one).exists()), None):
+        models = (one for one in path.parent.iterdir() if is_word_vectors(str(one)) or (one / "config.json").is_file())
+        named |= {one.name: f"'{one}'" for one in models}
+    if above := next((one for one in path.parents if Run(one).exists()), None):
         return f"name the run: {above}. Else "
-    close = get_close_matches(os.path.basename(word).lower(), named, 1, 0.8)
+    close = get_close_matches(path.name, named, 1, 0.8)
     some = ", ".join([*runs.values()][:_MOST_RUNS]) + " …" * (len(runs) > _MOST_RUNS)
     listed = f"name a run ({some}), or " if runs else ""
     return f"did you mean {named[close[0]]}? Else " if close else listed
