@@ -3,7 +3,6 @@
 And the scores that a teacher gives them, which are distilled: an embedder's cosines, or a cross-encoder's logits.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -73,10 +72,7 @@ def read_ranks(text: str, key: str) -> tuple[int, int]:
     first, dash, last = (part.strip() for part in text.partition("-"))
     if dash and first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last):
         return int(first), int(last)
-    numbers = sorted(int(one) for one in re.findall(r"\d+", text) if int(one))
-    example = f"{numbers[0]}-{numbers[1]}" if len(numbers) == 2 else "10-60"
-    hint = f"write the nearest and the farthest rank as {example}; the nearest text has 1"
-    raise UsageError(f"{key} is '{text}'", hint)
+    raise UsageError(f"{key} is '{text}'", "write the nearest and the farthest rank as 10-60; the nearest text has 1")
 
 
 @dataclass(frozen=True)
