@@ -26,7 +26,7 @@ from contrastcli.errors import DataError, UsageError, Use, error_text
 from contrastcli.files import json_bytes, read_json
 from contrastcli.model.backbone import attention_of, is_classifier, longest_of, read_config
 from contrastcli.model.pooling import Dense, Normalize, in_words, width_after
-from contrastcli.model.prompts import MASK_PROMPT, MASK_SUFFIX, PROMPT_NAMES, all_named, prompts_in_words, read_prompts
+from contrastcli.model.prompts import MASK_PROMPT, MASK_SUFFIX, PROMPT_NAMES, all_named, read_prompts
 from contrastcli.model.weights import DOWNLOAD, config_file, read_weights
 from contrastcli.settings.objective import Form
 from contrastcli.settings.sections import Attention, Kind, Model, Pooling
@@ -149,7 +149,7 @@ class Contract:
         cut = [f"first {self.truncate_dim} numbers"] * bool(self.truncate_dim)
         words = [" → ".join(["causal attention"] * (self.attention == "causal") + self.steps() + cut)]
         words += [f"trained at {', '.join(map(str, self.dims))} numbers too"] * bool(self.dims)
-        words += prompts_in_words(self.prompts)
+        words += [f"{name} prompt {text!r}" for name, text in self.prompts.items() if text]
         words += [f"then {self.suffix!r}"] * bool(self.suffix)
         words += ["prompts are not pooled"] * (not self.include_prompt)
         return "; ".join(words)

@@ -45,13 +45,3 @@ def all_named(prompts: Mapping[str, str], prompt: Callable[[Kind | None], str]) 
     """The prompts with those of each kind under its first name, which sentence-transformers takes for "" if missing."""
     kinds = {names[0]: prompt(kind) for kind, names in PROMPT_NAMES.items()}
     return {**prompts, **{name: text for name, text in kinds.items() if text}}
-
-
-def prompts_in_words(prompts: Mapping[str, str]) -> list[str]:
-    """The prompts by their names, and what texts get instead of one that comes after another name of its kind."""
-    unused = dict[str, str]()
-    for kind, names in PROMPT_NAMES.items():
-        first, *others = [name for name in names if name in prompts] or [""]
-        is_other = [name for name in others if prompts[name] != prompts[first]]
-        unused |= {name: f" (unused: a {kind} gets {prompts[first]!r})" for name in is_other}
-    return [f"{name} prompt {text!r}{unused.get(name, '')}" for name, text in prompts.items() if text]

@@ -96,14 +96,6 @@ def test_passages_are_documents_and_what_has_no_prompt_gets_the_default_one(embe
     assert [contract.prompt(kind) for kind in ("query", "document", None)] == ["a ", "p ", "a "]
 
 
-def test_a_prompt_that_comes_after_another_of_its_kind_is_said_to_be_unused(embedder: Path) -> None:
-    contract = replace(read_contract(embedder), prompts={"query": "Q: ", "passage": "P: ", "document": ""})
-    assert contract.prompt("document") == ""
-    assert "; query prompt 'Q: '; passage prompt 'P: ' (unused: a document gets '')" in str(contract)
-    for prompts in ({"query": "Q: ", "passage": "P: "}, {"passage": "P: ", "document": "P: "}):
-        assert "unused" not in str(replace(contract, prompts=prompts))
-
-
 def test_of_a_model_that_compares_otherwise_it_is_said_once_it_is_used(
     tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
