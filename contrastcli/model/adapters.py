@@ -30,7 +30,6 @@ from contrastcli.model.bert.cpu import Linear, dropout
 from contrastcli.model.locate import PICKLED, STARTER, resolve, revision
 from contrastcli.model.weights import BASE, DOWNLOAD
 from contrastcli.runs.directory import Run
-from contrastcli.settings.other_names import our_name
 from contrastcli.settings.sections import Attention, Model
 
 _ADAPTER = "adapter_model.safetensors"
@@ -296,8 +295,5 @@ def _targets(view: nn.Module, words: str) -> list[str]:
     for word in typed:
         if not any(f".{name}".endswith(f".{word}") for name in names):
             what = f"model.lora_targets is '{words}', and no linear layer of the backbone is named '{word}'"
-            meant = [our_name(one, "model.lora_targets") for one in typed]
-            known = all(any(f".{name}".endswith(f".{one}") for name in names) for one in meant)
-            given = ",".join(meant) if known else f"auto, or of {', '.join(ends)}"
-            raise UsageError(what, Use("--lora-targets", given, "use"))
+            raise UsageError(what, Use("--lora-targets", f"auto, or of {', '.join(ends)}", "use"))
     return typed
