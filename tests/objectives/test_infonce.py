@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 import torch
+from torch import Tensor
 
 from contrastcli.objectives.rows import Rows
 from support.batches import MARGINS, Objective, batch, check, distinct, numbers, on_the_circle, vectors
@@ -12,19 +13,31 @@ from support.by_loops import contrast_by_loops
 from support.rounding import assert_near
 
 infonce = Objective("simcse")
-both = pytest.mark.parametrize("name", ["simcse", "dcl"])
 
 
-@both
-@pytest.mark.parametrize(("kind", "margin"), MARGINS)
-@pytest.mark.parametrize("names", [("anchor", "positive"), ("anchor", "positive", "negative")])
+REPEATED = {  # Row 1's positive is row 0's anchor; row 3 is row 2 again; row 0's hard negative is its own positive.
+    "anchor": torch.tensor([0, 1, 2, 2, 1, 3]),
+    "positive": torch.tensor([4, 0, 6, 6, 7, 4]),
+    "negative": torch.tensor([4, 9, 10, 2, 11, 12]),
+}
+DISTINCT = {name: torch.arange(6) + 10 * n for n, name in enumerate(REPEATED)}
+PAIRS = {name: DISTINCT[name] for name in ("anchor", "positive")}
+
+
+@pytest.mark.parametrize("name", ["simcse", "dcl"])
+@pytest.mark.parametrize(
+    ("ids", "kind", "margin", "mask"),
+    [(ids, *how, False) for ids in (PAIRS, DISTINCT) for how in MARGINS]
+    + [(REPEATED, kind, 0.0, mask) for kind in ("cosine", "angle") for mask in (False, True)],
+)
 def test_a_contrast_is_its_formula_in_value_and_gradient(
-    name: str, kind: str, margin: float, names: tuple[str, ...]
+    name: str, ids: dict[str, Tensor], kind: str, margin: float, mask: bool
 ) -> None:
-    views = batch(*names, rows=5)
-    ids = distinct(views)
-    loss, parts = Objective(name, similarity=kind, margin=margin, tau=0.3)(views, Rows(ids))
-    by_loops = partial(contrast_by_loops, decoupled=name == "dcl")
+    """Duplicates are left out of the negatives only when asked."""
+    views = batch(*ids, rows=6)
+    objective = Objective(name, similarity=kind, margin=margin, tau=0.3)
+    loss, parts = objective(views, Rows(ids, mask_duplicates=mask))
+    by_loops = partial(contrast_by_loops, decoupled=name == "dcl", mask=mask)
     check(loss, lambda: by_loops(vectors(views), numbers(ids), kind, margin, 0.3), views)
     assert parts.keys() == {"contrast"} and parts["contrast"] == loss
 
@@ -44,23 +57,6 @@ def test_every_hard_negative_of_every_row_counts_and_missing_ones_do_not() -> No
         return math.exp(0.5) if name != "positive" and i == j else 1.0
 
     check(loss, lambda: contrast_by_loops(vectors(views), numbers(ids), "cosine", 0.0, 0.3, weigh=weigh), views)
-
-
-@both
-@pytest.mark.parametrize("kind", ["cosine", "angle"])
-@pytest.mark.parametrize("mask", [True, False])
-def test_duplicates_are_left_out_of_the_negatives_only_when_asked(name: str, kind: str, mask: bool) -> None:
-    views = batch("anchor", "positive", "negative", rows=6)
-    # Row 1's positive is row 0's anchor; row 3 is row 2 again; row 4 has the anchor of row 1, row 5 the positive of row
-    # 0; row 0's hard negative is its own positive.
-    ids = {
-        "anchor": torch.tensor([0, 1, 2, 2, 1, 3]),
-        "positive": torch.tensor([4, 0, 6, 6, 7, 4]),
-        "negative": torch.tensor([4, 9, 10, 2, 11, 12]),
-    }
-    loss, _ = Objective(name, similarity=kind, tau=0.2)(views, Rows(ids, mask_duplicates=mask))
-    by_loops = partial(contrast_by_loops, decoupled=name == "dcl")
-    check(loss, lambda: by_loops(vectors(views), numbers(ids), kind, 0.0, 0.2, mask=mask), views)
 
 
 def test_pairs_that_share_a_text_do_not_push_each_other_apart_in_any_direction() -> None:

@@ -69,21 +69,21 @@ def parts_by_loops(
     }
 
 
+REPEATED = [0, 1, 2, 2, 1]
+
+
 @pytest.mark.parametrize("names", [NAMES[:2], NAMES])
-@pytest.mark.parametrize(("kind", "margin"), MARGINS)
-def test_pcl_is_its_formula_in_value_and_gradient(kind: str, margin: float, names: tuple[str, ...]) -> None:
-    views = peers(*names, rows=3)
-    ids = {name: torch.arange(3) for name in ("anchor", "positive")}
-    loss, parts = pcl(views, Rows(ids), similarity=kind, margin=margin)
-    expected = parts_by_loops(vectors(views), numbers(ids), kind, margin, 0.3)
+@pytest.mark.parametrize(
+    ("kind", "margin", "texts", "mask"),
+    [*((*how, [0, 1, 2], False) for how in MARGINS), *(("cosine", 0.0, REPEATED, mask) for mask in (False, True))],
+)
+def test_pcl_is_its_formula_in_value_and_gradient(
+    kind: str, margin: float, texts: list[int], mask: bool, names: tuple[str, ...]
+) -> None:
+    """Duplicates are no negatives of either encoder when masked."""
+    views = peers(*names, rows=len(texts))
+    ids = {name: torch.tensor(texts) for name in ("anchor", "positive")}
+    loss, parts = pcl(views, Rows(ids, mask_duplicates=mask), similarity=kind, margin=margin)
+    expected = parts_by_loops(vectors(views), numbers(ids), kind, margin, 0.3, mask)
     assert {name: part.item() for name, part in parts.items()} == pytest.approx(expected, rel=1e-9)
-    check(loss, lambda: sum(parts_by_loops(vectors(views), numbers(ids), kind, margin, 0.3).values()), views)
-
-
-@pytest.mark.parametrize("mask", [True, False])
-def test_duplicates_are_no_negatives_of_either_encoder_when_masked(mask: bool) -> None:
-    views = peers(*NAMES, rows=5)
-    ids = {name: torch.tensor([0, 1, 2, 2, 1]) for name in ("anchor", "positive")}
-    _, parts = pcl(views, Rows(ids, mask_duplicates=mask))
-    expected = parts_by_loops(vectors(views), numbers(ids), "cosine", 0.0, 0.3, mask)
-    assert {name: part.item() for name, part in parts.items()} == pytest.approx(expected, rel=1e-9)
+    check(loss, lambda: sum(parts_by_loops(vectors(views), numbers(ids), kind, margin, 0.3, mask).values()), views)

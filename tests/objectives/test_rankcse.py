@@ -70,38 +70,30 @@ def distillation_by_loops(views: Views, ids: Ids, kind: str, how: Distillation, 
 
 
 @pytest.mark.parametrize("how", DISTANCES)
-@pytest.mark.parametrize(("kind", "margin"), MARGINS)
-def test_rankcse_is_its_formula_in_value_and_gradient(kind: str, margin: float, how: Distillation) -> None:
+@pytest.mark.parametrize(
+    ("kind", "margin", "ids", "mask"),
+    [*((*how, None, False) for how in MARGINS), ("cosine", 0.0, DUPLICATES, False), ("cosine", 0.0, DUPLICATES, True)],
+)
+def test_rankcse_is_its_formula_in_value_and_gradient(
+    kind: str, margin: float, ids: dict[str, Tensor] | None, mask: bool, how: Distillation
+) -> None:
+    """Duplicates are left out of the lists only when asked."""
     views = taught()
-    ids = distinct(views)
-    loss, parts = rankcse(views, Rows(ids), similarity=kind, margin=margin, distillation=how)
+    ids = ids or distinct(views)
+    rows = Rows(ids, mask_duplicates=mask)
+    loss, parts = rankcse(views, rows, similarity=kind, margin=margin, distillation=how)
+
+    def distance() -> float:
+        return distillation_by_loops(vectors(views), numbers(ids), kind, how, mask)
 
     def by_loops() -> float:
         now, texts = vectors(views), numbers(ids)
-        contrast = contrast_by_loops(now, texts, kind, margin, 0.3)
-        distance = distillation_by_loops(now, texts, kind, how)
-        return contrast + 0.7 * consistency_by_loops(now, texts, kind) + 1.3 * distance
+        contrast = contrast_by_loops(now, texts, kind, margin, 0.3, mask=mask)
+        return contrast + 0.7 * consistency_by_loops(now, texts, kind, mask) + 1.3 * distance()
 
     check(loss, by_loops, views)
-    expected = distillation_by_loops(vectors(views), numbers(ids), kind, how)
     assert parts.keys() == {"contrast", "consistency", "distillation"}
-    assert parts["distillation"].item() == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("how", DISTANCES)
-@pytest.mark.parametrize("mask", [True, False])
-def test_duplicates_are_left_out_of_the_lists_only_when_asked(mask: bool, how: Distillation) -> None:
-    views = taught()
-    rows = Rows(DUPLICATES, mask_duplicates=mask)
-    loss, _ = rankcse(views, rows, distillation=how)
-
-    def by_loops() -> float:
-        now, ids = vectors(views), numbers(DUPLICATES)
-        contrast = contrast_by_loops(now, ids, "cosine", 0.0, 0.3, mask=mask)
-        distance = distillation_by_loops(now, ids, "cosine", how, mask)
-        return contrast + 0.7 * consistency_by_loops(now, ids, "cosine", mask) + 1.3 * distance
-
-    check(loss, by_loops, views)
+    assert parts["distillation"].item() == pytest.approx(distance())
 
 
 def test_without_a_valid_column_a_list_is_no_distance_away() -> None:

@@ -26,25 +26,24 @@ def measured(name: str, anchors: Tensor, positives: Tensor, margin: float) -> tu
     return loss.detach(), by_anchor, by_positive
 
 
-@every_loss
-@pytest.mark.parametrize("share", [0.0, 1.0])
-@pytest.mark.parametrize("width", [2, 6])
-def test_a_triplet_loss_is_its_formula_in_value_and_gradient(name: str, share: float, width: int) -> None:
-    views = batch("anchor", "positive", rows=6, width=width)
-    ids, margin = distinct(views), share * WIDE[name]
-    loss, parts = LOSSES[name](views, Rows(ids), margin=margin)
-    assert loss > 0
-    check(loss, lambda: triplet_by_loops(vectors(views), numbers(ids), name, margin), views)
-    assert parts.keys() == {"triplet"} and parts["triplet"] == loss
+REPEATED = {"anchor": torch.tensor([0, 0, 2, 3, 4]), "positive": torch.tensor([5, 6, 3, 8, 0])}
 
 
 @every_loss
-@pytest.mark.parametrize("mask", [True, False])
-def test_an_equal_text_is_no_hardest_anchor_when_duplicates_are_masked(name: str, mask: bool) -> None:
-    views = batch("anchor", "positive", rows=5)
-    ids = {"anchor": torch.tensor([0, 0, 2, 3, 4]), "positive": torch.tensor([5, 6, 3, 8, 0])}
-    loss, _ = LOSSES[name](views, Rows(ids, mask_duplicates=mask), margin=WIDE[name])
-    check(loss, lambda: triplet_by_loops(vectors(views), numbers(ids), name, WIDE[name], mask), views)
+@pytest.mark.parametrize(
+    ("width", "share", "ids", "mask"),
+    [(2, 0.0, None, False), (6, 0.0, None, False), (2, 1.0, None, False), (6, 1.0, None, False)]
+    + [(2, 1.0, REPEATED, mask) for mask in (False, True)],
+)
+def test_a_triplet_loss_is_its_formula_in_value_and_gradient(
+    name: str, width: int, share: float, ids: dict[str, Tensor] | None, mask: bool
+) -> None:
+    """An equal text is no hardest anchor when duplicates are masked."""
+    views = batch("anchor", "positive", rows=5, width=width)
+    ids, margin = ids or distinct(views), share * WIDE[name]
+    loss, parts = LOSSES[name](views, Rows(ids, mask_duplicates=mask), margin=margin)
+    assert loss > 0 and parts.keys() == {"triplet"} and parts["triplet"] == loss
+    check(loss, lambda: triplet_by_loops(vectors(views), numbers(ids), name, margin, mask), views)
 
 
 @pytest.mark.parametrize(("name", "margin", "words"), [("mpt", 9.0, "2 cosine"), ("met", 27.0, "2 distance")])
