@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 import traceback
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,10 +24,9 @@ PROGRESS = "CONTRAST_PROGRESS"
 _REMOTE = "CONTRAST_REMOTE"
 """The variable that names contrast on the machine of --host, where its shell does not find it."""
 
-_typed_runs_dir, _typed_flags = "", ""
+_typed_runs_dir = ""
 
 _OF_RUNS = "train|sweep|runs|watch|stop|compare|eval|encode|query|export|merge|mine|data|suggest|papers|tui"
-_TRAINING = re.compile(r"\bcontrast train (?=--(?!no-ui|preset starter --no-ui))")
 _COMMAND = re.compile(rf"\bcontrast (?=(?:{_OF_RUNS})(?![\w.-]))")
 
 CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -134,19 +133,14 @@ def _to_stderr(text: str) -> None:
 
 
 def to_copy(text: str) -> str:
-    """A text whose commands have the runs directory and the flags of this one, so that they can be copied."""
-    if _typed_flags:
-        text = _TRAINING.sub(lambda match: f"{match[0]}{_typed_flags} ", text)
-        # Several seeds are trained here.
-        text = re.sub("--detach (?=[^;]* --seeds )", "", text)
+    """A text whose commands have the runs directory of this one, so that they can be copied."""
     return _COMMAND.sub(lambda match: f"contrast --runs-dir {_typed_runs_dir} ", text) if _typed_runs_dir else text
 
 
-def remember_typed(runs_dir: str | None, flags: Mapping[str, bool] | None = None) -> None:
-    """Have the commands that the user is told name this runs directory, and those that train the flags."""
-    global _typed_runs_dir, _typed_flags
+def remember_typed(runs_dir: str | None) -> None:
+    """Have the commands that the user is told name this runs directory."""
+    global _typed_runs_dir
     _typed_runs_dir = shlex.quote(runs_dir) if runs_dir else ""
-    _typed_flags = " ".join(flag for flag, is_typed in (flags or {}).items() if is_typed)
 
 
 def narrate_all(notes: Iterable[str]) -> None:

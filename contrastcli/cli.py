@@ -58,8 +58,6 @@ def _open_app(directory: Path, run: Run | None, *, mouse: bool = True) -> None:
 @click.pass_obj
 def train(directory: Path, job: Job, no_ui: bool, detach: bool, after: Run | None) -> int:
     """Train a sentence encoder."""
-    flags = {"--no-ui": no_ui, "--dry-run": job.dry_run, "--detach": detach}
-    boundary.remember_typed(click.get_current_context().find_root().params["runs_dir"], flags)
     check_training(job, directory, detach, after)
     if job.seeds is not None:
         return run_sweep(job, (), directory)

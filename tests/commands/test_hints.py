@@ -12,7 +12,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from contrastcli import boundary
 from contrastcli.errors import RunError
 from contrastcli.files import writing_to
 from contrastcli.runs.directory import Run
@@ -274,10 +273,3 @@ def test_a_full_disk_is_named_with_what_other_runs_keep_on_it(
         assert prune == ["runs", "prune", "simple"] and "freed" in contrast(*prune).err
         assert commands_in(contrast("train", "--resume", "big")) == [elsewhere], "nothing is left to be freed"
     assert contrast(*(word.replace("DIR", "other") for word in elsewhere), "--no-ui").code == 0
-
-
-def test_a_command_has_the_typed_detach_unless_it_has_seeds_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boundary, "_typed_runs_dir", "")
-    monkeypatch.setattr(boundary, "_typed_flags", "--detach")
-    told = boundary.to_copy("contrast train --resume a; or contrast train --config b --seeds 3")
-    assert told == "contrast train --detach --resume a; or contrast train --config b --seeds 3"

@@ -103,7 +103,7 @@ def test_a_resume_whose_rows_or_model_have_changed_says_what_to_do_with_all_that
     run, resume = Run(Path("runs/own")), ("train", "--resume", "own", "--max-steps", "3", "--no-ui")
     before = run.config_path.read_bytes()
     for file, hint in (
-        ("rows.jsonl", "contrast train --no-ui --config runs/own/config.toml --max-steps 3"),
+        ("rows.jsonl", "contrast train --config runs/own/config.toml --max-steps 3"),
         ("dev.jsonl", "runs/own/config.toml"),
     ):
         rows = Path(file).read_text()
@@ -199,7 +199,7 @@ def test_data_that_have_moved_are_named_for_a_resume_and_must_be_the_same(
     monkeypatch.chdir("elsewhere")
     resume = ["train", "--resume", "../runs/one", "--max-steps", "3", "--no-ui"]
     answer = contrast(*resume)
-    named = f"name where they are now: contrast train --no-ui --resume ../runs/one --data {place}/labelled.jsonl"
+    named = f"name where they are now: contrast train --resume ../runs/one --data {place}/labelled.jsonl"
     refused(answer, 3, "there is no file or folder labelled.jsonl")
     assert answer.err.endswith(f"hint: {named}\n"), "and no other remedy"
     resume += ["--data", f"{place}/labelled.jsonl"]
@@ -207,7 +207,7 @@ def test_data_that_have_moved_are_named_for_a_resume_and_must_be_the_same(
         contrast(*resume),
         3,
         "there is no file or folder dev.jsonl",
-        "contrast train --no-ui --resume ../runs/one --dev PATH",
+        "contrast train --resume ../runs/one --dev PATH",
     )
     refused(contrast(*resume, "--dev", "none"), 2, "a resumed run cannot change dev.data")
     refused(contrast(*resume, "--dev", "starter"), 3, "the rows of starter are not those that the run began with")

@@ -132,7 +132,7 @@ def test_settings_that_were_edited_are_a_fault_and_keep_a_run_from_resuming(cont
     edit(run.config_path, lambda text: re.sub("(?m)^(lr|log_every) = .*", r"\1 = 1", text))
     named(contrast(*VERIFY), 3, "config.toml was edited: the run began with train.lr = ")
     again = contrast("train", "--resume", "simple", "--max-steps", "6", "--no-ui")
-    refused(again, 3, "config.toml was edited", "contrast train --no-ui --config runs/simple/config.toml --max-steps 6")
+    refused(again, 3, "config.toml was edited", "contrast train --config runs/simple/config.toml --max-steps 6")
 
 
 def test_a_run_whose_backbone_was_moved_goes_on_with_the_path_that_is_edited(contrast: Contrast, run: Run) -> None:

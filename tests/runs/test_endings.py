@@ -85,7 +85,7 @@ def test_the_command_line_outlives_its_terminal_and_stops_cleanly_on_a_signal(ti
     assert process.returncode == 75
     assert told(run, Done)[-1].status == run.status().state == "stopped"
     assert int(run.checkpoints()["last"]) == told(run, Done)[-1].step > 1
-    assert f"contrast --runs-dir {tmp_path} train --no-ui --resume one" in narration
+    assert f"contrast --runs-dir {tmp_path} train --resume one" in narration
 
 
 @pytest.mark.parametrize(

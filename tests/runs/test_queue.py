@@ -98,7 +98,7 @@ def test_one_that_is_preempted_is_queued_again_by_the_hint(contrast: Contrast, m
     recorded(Path("runs"), "running", "first")
     monkeypatch.setattr(process, "wait_for_end", lambda *_: signal.raise_signal(signal.SIGTERM))
     answer = contrast(*train("--data", "tiny/labelled.jsonl", "--name", "second", "--after", "first", "--no-ui"))
-    failed(answer, 75, "preempted", "contrast train --no-ui --resume second --after first")
+    failed(answer, 75, "preempted", "contrast train --resume second --after first")
 
 
 def test_two_runs_that_are_queued_at_once_train_one_after_the_other(
