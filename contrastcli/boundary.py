@@ -89,20 +89,14 @@ def run_on_host(host: str | None) -> None:
     """
     if host is None:
         return
-    scheme = "ssh://" if host.startswith("ssh://") else ""
-    address, _, folder = host.removeprefix(scheme).partition("/" if scheme else ":")
-    # ssh would take a leading - for an option of its own.
-    if not address or address.startswith("-"):
+    address, _, folder = host.partition(":")
+    # ssh would take a leading - for an option of its own, and ssh://HOST would be a machine of the name ssh.
+    if not address or address.startswith("-") or folder.startswith("//"):
         raise UsageError(f"'{host}' names no machine", "write HOST, user@HOST or user@HOST:DIR")
-    # The folder of such an address is absolute, unless it is in a home folder.
-    root = "/" if scheme and folder and not folder.startswith("~") else ""
-    address, folder = scheme + address, root + folder
     words = [word for before, word in pairwise(sys.argv) if before != "--host" and not word.startswith("--host")]
     command = f"{os.environ.get(_REMOTE) or 'contrast'} {shlex.join(words)}"
     if folder := re.sub("^~(/|$)", "", folder):
-        # In quotes, another user's home folder would be a name.
-        home, rest = re.findall(r"^(~[\w.-]+(?:/|$))?(.*)", folder, re.S)[0]
-        command = f"cd {home}{shlex.quote(rest) if rest else ''} && {command}"
+        command = f"cd {shlex.quote(folder)} && {command}"
     try:
         os.execvp("ssh", ["ssh", "-t" if on_a_terminal() else "-n", "--", address, command])
     except FileNotFoundError:
