@@ -301,25 +301,20 @@ def writing_to(path: Path, *elsewhere: Remedy) -> Iterator[None]:
         named = len(parts) > 1 and not any(part.startswith(".") for part in parts)
         what = f"cannot write {cause.filename if named else path}: {error_text(cause)}"
         kind = NoRoom if cause.errno in _NO_ROOM else RunError
-        raise kind(what, [_remedy(cause.errno, Path(cause.filename) if named else path, path), *elsewhere]) from error
+        raise kind(what, [_remedy(cause.errno, Path(cause.filename) if named else path), *elsewhere]) from error
 
 
-def _remedy(number: int | None, target: Path, path: Path) -> str:
-    """What helps where `target` cannot be written, which is `path` or below it."""
+def _remedy(number: int | None, target: Path) -> str:
+    """What helps where `target` cannot be written."""
     if number not in (*_NO_ROOM, errno.EACCES, errno.EPERM):
         return _REMEDIES.get(number, "check the path and its disk")
     places = [place for place in (target, *target.parents) if place.exists()]
     if number in _NO_ROOM:
         disk = next(filter(os.path.ismount, (places[0].absolute(), *places[0].absolute().parents)))
         return f"make room on the disk of {disk}, where {shutil.disk_usage(disk).free / 1e6:,.0f} MB are free"
-    closed = next((place for place in places if not os.access(place, os.W_OK)), Path("/"))
-    # What is the system's stays closed, also to root.
-    if len(closed.absolute().parts) < 3:
-        return "name a folder of your own"
-    if closed.stat().st_uid != getattr(os, "getuid", lambda: 0)():
-        return f"have the owner of {closed} do it, or name a folder of your own"
-    within = path.is_dir() and path.absolute() in (closed.absolute(), *closed.absolute().parents)
-    return f"chmod -R u+w {shlex.quote(str(path))}" if within else f"chmod u+w {shlex.quote(str(closed))}"
+    closed = next((place for place in places if not os.access(place, os.W_OK)), None)
+    is_own = closed and closed.stat().st_uid == getattr(os, "getuid", lambda: 0)()
+    return f"chmod u+w {shlex.quote(str(closed))}" if is_own else "name a folder of your own"
 
 
 def system_error(error: BaseException) -> OSError | None:
