@@ -1,6 +1,5 @@
 """`contrast encode`: the sentences of a file to vectors on disk."""
 
-import os
 import re
 import shlex
 import sys
@@ -12,12 +11,12 @@ import numpy as np
 
 from contrastcli.boundary import narrate, narrate_all
 from contrastcli.data.examples import Examples
-from contrastcli.data.formats import format_of, read_stream
+from contrastcli.data.formats import read_stream
 from contrastcli.data.sources import load_sentences, sentences_of
 from contrastcli.data.texts import Texts
 from contrastcli.data.tokens import OnProgress
 from contrastcli.data.writing import check_unread
-from contrastcli.errors import DataError, UsageError, Use
+from contrastcli.errors import UsageError, Use
 from contrastcli.files import cache_key, check_output, replaced, resumed, writing_to
 from contrastcli.model.devices import is_int8_slower_than_bf16, limit_prepared_products
 from contrastcli.model.encoder import SentenceEncoder
@@ -58,17 +57,17 @@ def encode_file(
     check_output(output, "vectors", (*HEADERS, ".parquet"))
     check_unread(output, source)
     number, parts = _parse_shard(shard)
-    if " " in source and not format_of(Path(source)) and not os.path.exists(source):
-        typed = ["contrast", *sys.argv[1:]]
-        typed[typed.index(source)] = "-"
-        raise DataError(f"there is no file {source}", f"echo {shlex.quote(source)} | {shlex.join(typed)}")
     ref = resolve(model, runs_dir)
-    rows = load_sentences(source, columns, blank) if source != "-" else _read_stdin(columns, blank)
+    if source == "-":
+        lines = read_stream(sys.stdin.buffer, ".txt", "stdin", memory=STDIN_BYTES)
+        rows = sentences_of(lines, "stdin", columns, blank)
+    else:
+        rows = load_sentences(source, columns, blank)
     texts = rows.views["anchor"]
     # Hardly any chunk of texts has the shapes of another.
     limit_prepared_products(16)
     encoder = load_model(ref, precision=precision, dim=dim, normalize=normalize)
-    narrate_all([*rows.notes, *_remarks(output, number, parts, encoder, kind, dtype if normalize else "")])
+    narrate_all([*rows.notes, *_remarks(output, number, parts, encoder, kind)])
     part = range(len(texts) * (number - 1) // parts, len(texts) * number // parts)
     with console.progress() as advance:
         _write(output, encoder, rows, part, kind, dtype, partial(advance, "encoding"))
@@ -82,10 +81,8 @@ def encode_file(
     narrate(f"wrote {output}: {len(part):,} vectors of {encoder.width}{f', {where} of {len(texts):,}' * (parts > 1)}")
 
 
-def _remarks(
-    output: Path, number: int, parts: int, encoder: SentenceEncoder, kind: Kind | None, unit: str
-) -> Iterator[str]:
-    """Notes on a file that is replaced, prompts that are not read, and a kind or `unit` length that change nothing."""
+def _remarks(output: Path, number: int, parts: int, encoder: SentenceEncoder, kind: Kind | None) -> Iterator[str]:
+    """Notes on a file that is replaced, prompts that are not read, and a kind that changes nothing."""
     if output.exists():
         own = shlex.quote(str(output.with_stem(f"{output.stem}-{number}")))
         alone = f"will hold part {number}/{parts} alone; a file for each part: -o {own}"
@@ -94,13 +91,6 @@ def _remarks(
         yield f"{encoder.name} has no prompts, and --as {kind} changes nothing"
     if kind is None and (kinds := prompted_kinds(encoder.contract.prompt)):
         yield f"{encoder.name} has prompts for {kinds}, and none is read: a corpus is --as document"
-    if unit in ("int8", "binary"):
-        yield f"--dtype {unit} keeps no length, and --normalize changes nothing"
-
-
-def _read_stdin(columns: str, blank: Blank) -> Examples:
-    lines = read_stream(sys.stdin.buffer, ".txt", "stdin", memory=STDIN_BYTES)
-    return sentences_of(lines, "stdin", columns, blank)
 
 
 def _parse_shard(shard: str) -> tuple[int, int]:

@@ -73,8 +73,6 @@ def test_vectors_are_of_unit_length_where_that_is_asked_for(contrast: Contrast, 
     # The same vectors again are not those of the other kind.
     assert contrast(*words, "-o", "v.npy", "--normalize").code == 0
     assert np.array_equal(np.load("v.npy"), unit)
-    note = "note: --dtype int8 keeps no length, and --normalize changes nothing"
-    assert note in contrast(*words, "-o", "v.npy", "--normalize", "--dtype", "int8").err
 
 
 def test_texts_that_fill_the_model_are_counted(contrast: Contrast) -> None:
