@@ -1,7 +1,6 @@
 """`contrast data`: what is in training rows, what is unusual in them, and a file without that."""
 
 import math
-import os
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -154,7 +153,8 @@ def inspect(
     if list_columns:
         return _list_columns(sets[0][0], columns)
     if len(sets) > 1:
-        raise _several(source, [name for name, _ in sets])
+        hint = f"look at one after the other: contrast data {shlex.quote(sets[0][0])}, or put their files in a folder"
+        raise UsageError(f"{source} are several sets", hint)
     if clean:
         check_rows_output(clean, source, dev)
     frame = open_frame(source, "train")
@@ -176,14 +176,6 @@ def inspect(
         raise DataError(f"{source}: {len(frame) - len(reasons)} rows would remain", Use("--keep", "KIND", "keep some:"))
     _write(clean, seen, reasons)
     return msgspec.structs.replace(result, output=str(clean), kept=len(frame) - len(reasons))
-
-
-def _several(source: str, names: Sequence[str]) -> UsageError:
-    """The error for several sets, with what makes one of those that are files."""
-    hint = f"look at one after the other: contrast data {shlex.quote(names[0])}"
-    if all(map(os.path.isfile, names)):
-        hint += f", or at all as one: mkdir sets && cp {shlex.join(names)} sets && contrast data sets"
-    return UsageError(f"{source} are several sets", hint)
 
 
 def _check_lists(frame: Frame, columns: str, clean: Path) -> None:

@@ -3,7 +3,6 @@
 import csv
 import json
 import math
-import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -302,10 +301,7 @@ def test_without_the_package_languages_are_not_told(contrast: Contrast, monkeypa
 def test_what_cannot_be_done_is_refused(contrast: Contrast) -> None:
     write("rows.csv", ROWS)
     Path("more.csv").write_bytes(Path("rows.csv").read_bytes())
-    answer = contrast("data", "rows.csv,more.csv")
-    refused(answer, 2, "several sets", "contrast data rows.csv")
-    subprocess.run(answer.err.partition("as one: ")[2].rpartition(" && ")[0], shell=True, check=True)
-    assert contrast("data", "sets").code == 0
+    refused(contrast("data", "rows.csv,more.csv"), 2, "several sets", "contrast data rows.csv")
     refused(contrast("data", "rows.csv", "--keep", "neer"), 2, "'neer'", "near")
     for words, row in {"9": 9, "2-9": 5}.items():
         refused(contrast("data", "rows.csv", "--drop", words), 2, f"there is no row {row}", "1 to 4")
