@@ -44,7 +44,7 @@ def answer(
 
     With `-` in place of sentences come the answers to those on stdin, in blocks. Raises UsageError and DataError.
     """
-    _check(texts, corpus, vectors, model)
+    _check(texts, corpus, vectors)
     stdin = cast(BufferedIOBase, sys.stdin.buffer)
     # Here, so that torch is loaded only when a model is needed.
     from contrastcli.model import search
@@ -67,21 +67,15 @@ def answer(
         yield as_json_lines(nearest) if json else answers.neighbours(nearest)
 
 
-def _check(texts: Sequence[str], corpus: Path | None, vectors: Sequence[Path], model: str | None) -> None:
+def _check(texts: Sequence[str], corpus: Path | None, vectors: Sequence[Path]) -> None:
     """Raises UsageError for texts and files that do not go together."""
     if vectors and not corpus:
         raise UsageError("--vectors are those of a corpus", Use("--corpus", "FILE", "name it too:"))
     if "-" in texts and len(texts) > 1:
-        alone = shlex.join(["contrast", "query", "-", *(["--model", model] if model else [])])
-        raise UsageError("- is the pairs of stdin, and stands alone", f"with a TAB between the two of a line: {alone}")
+        raise UsageError("- is the pairs of stdin, and stands alone", "with a TAB between the two of a line")
     if not (len(texts) == 1 if corpus else len(texts) == 2 or tuple(texts) == ("-",)):
-        words = ["contrast", "query", *(["--model", model] if model else [])]
-        quoted = shlex.join([*words, " ".join(texts), "--corpus", str(corpus)])
-        nearest_in = f"search a file: {shlex.join([*words, texts[0], '--corpus', 'FILE'])}"
-        two = f"compare two: {shlex.join([*words, texts[0], 'ANOTHER TEXT'])}"
-        if len(texts) > 2:
-            two = f"put each of the two in quotes: {shlex.join([*words, texts[0], ' '.join(texts[1:])])}"
-        hint = [f"put the text in quotes: {quoted}"] if corpus else [two, nearest_in]
+        searched = f"contrast query {shlex.quote(' '.join(texts))} --corpus FILE"
+        hint = f"put each sentence in quotes, or search a file: {searched}"
         raise UsageError("query takes two sentences, or one and --corpus FILE, or -", hint)
     if not all(text.strip() for text in texts):
         raise UsageError("a sentence is blank", "give each sentence as one word of the command line, in quotes")

@@ -36,7 +36,6 @@ def commands_in(answer: Answer) -> list[list[str]]:
         ("train --config grid.toml", "sweep --config grid.toml"),
         ("train --config grid.toml --lr 1e-4", "sweep --config grid.toml --lr 1e-4"),
         ("sweep --resume nothing", "sweep --preset starter --grid tau=0.05,0.06"),
-        ("query one --model starter", "query --model starter one 'ANOTHER TEXT'"),
         ("watch", "train --preset starter --no-ui"),
         ("query a b", "train --preset starter --no-ui"),
         ("papers table simace figure-1", "papers show simace figure-1"),
