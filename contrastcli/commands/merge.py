@@ -68,10 +68,6 @@ def merge(
     models = {(ref.run or ref).name: ref for ref in refs}
     if len(models) < len(refs):
         raise UsageError("one model is named twice", "name a base, and runs that began from it")
-    if (run := refs[0].run) and len(refs) == 2 and resolve(run.config().model.backbone).is_same(refs[1]):
-        command = shlex.join(["contrast", "merge", runs[0], base, "-o", str(dest)])
-        what = f"{run.name} began from {refs[1].name}, which is the base"
-        raise UsageError(what, command if alpha is None else f"{command} --alpha {alpha:g}")
     own, general, keep = _read_data(refs[1:], **how)
     mixture = load_mixture(refs[0], refs[1:])
     if own is None and alpha is None:
