@@ -58,7 +58,7 @@ def _open_app(directory: Path, run: Run | None, *, mouse: bool = True) -> None:
 @click.pass_obj
 def train(directory: Path, job: Job, no_ui: bool, detach: bool, after: Run | None) -> int:
     """Train a sentence encoder."""
-    check_training(job, directory, detach, after)
+    check_training(job, detach, after)
     if job.seeds is not None:
         return run_sweep(job, (), directory)
     run, config = run_and_config(job, directory)

@@ -182,21 +182,19 @@ def make_sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
     return sweeps.make(presets.stack(preset), job.typed, points, job.seeds or preset.seeds, job.name, directory)
 
 
-def check_training(job: Job, directory: Path, detach: bool, after: Run | None) -> None:
-    """Raises UsageError for options of `train` that exclude each other, DataError for a run that is not there."""
+def check_training(job: Job, detach: bool, after: Run | None) -> None:
+    """Raises UsageError for options of `train` that exclude each other."""
     if after is not None and (job.seeds is not None or "WORLD_SIZE" in os.environ):
         raise UsageError("--after queues one run of one process", "leave out --seeds and torchrun")
     if job.seeds is not None and job.resume is not None:
-        path = shlex.quote(str(runs.find_run(job.resume, directory).config_path))
-        new = f"contrast train --config {path} --seeds {job.seeds}"
-        raise UsageError("--seeds trains new runs", f"leave out --seeds, or with the settings of that run: {new}")
+        raise UsageError("--seeds trains new runs", "leave out --seeds, or --resume")
     if job.seeds is not None and detach:
         hint = "leave out --detach: a lost terminal stops no sweep; to continue one: contrast sweep --resume last"
         raise UsageError("--seeds trains one run after another, here", hint)
     stated = {"--preset": job.preset, "--config": job.file, "--name": job.name}
     if job.resume is not None and (given := [option for option, value in stated.items() if value is not None]):
-        start = f", or to start it where there is none: --resume-or-start {job.name}" if job.name == job.resume else ""
-        raise UsageError("a resumed run has settings and a name already", f"leave out {' and '.join(given)}{start}")
+        hint = f"leave out {' and '.join(given)}, or to start it where there is none: --resume-or-start NAME"
+        raise UsageError("a resumed run has settings and a name already", hint)
     if job.resume_or_start is not None and (job.resume, job.name, job.seeds) != (None, None, None):
         raise UsageError("--resume-or-start names one run", "leave out --resume, --name and --seeds")
     if detach and job.json:
