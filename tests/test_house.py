@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -222,20 +222,6 @@ def is_drawn(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(re.search("[─-⣿]", node.value))
 
 
-def small(folder: Path, texts: Mapping[str, str]) -> Path:
-    """A package of these files."""
-    for name, text in texts.items():
-        path = folder / "contrastcli" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return folder / "contrastcli"
-
-
-def alone(folder: Path, text: str) -> Path:
-    """A package of one file."""
-    return small(folder, {"runs/text.py": text})
-
-
 @pytest.mark.skipif(not shutil.which("git"), reason="what is part of the project is known to git")
 def test_nothing_else_lies_in_the_root() -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=PACKAGE.parent, capture_output=True, text=True)
@@ -257,67 +243,49 @@ def test_no_files_import_each_other_but_the_app_and_its_screens() -> None:
     assert [c for c in circles(PACKAGE) if not all(n == "tui.app" or n.endswith("screen") for n in c)] == []
 
 
-@pytest.mark.parametrize(
-    ("file", "line"),
-    [
-        ("model/pooling.py", "\n\ndef late():\n    from contrastcli.training import loop\n"),
-        ("runs/events.py", "\nfrom contrastcli.data import formats\n"),
-        ("runs/events.py", "\nfrom contrastcli import __version__\n"),
-    ],
-)
-def test_an_import_up_or_aside_is_found(tmp_path: Path, file: str, line: str) -> None:
-    down = {"training/loop.py": "from contrastcli.data import formats\n", "data/formats.py": "", "__init__.py": ""}
-    refused = upward(small(tmp_path, {**down, file: line}))
-    assert len(refused) == 1 and refused[0].startswith(file.replace("/", ".").removesuffix(".py"))
-
-
-def test_a_circle_of_files_is_found(tmp_path: Path) -> None:
-    late = "def late():\n    from contrastcli.runs import status\n"
-    texts = {"runs/events.py": late, "runs/status.py": "from contrastcli.runs import events\n", "files.py": ""}
-    assert circles(small(tmp_path, texts)) == [{"runs.events", "runs.status"}]
-
-
 def test_nothing_is_too_large() -> None:
     assert too_large(PACKAGE) == set()
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("runs.text", "# A line.\n" * 451),
-        ("runs.text.long", "\n\ndef long() -> None:\n" + "    print()\n" * 50),
-        ("runs.text.Long", "\n\nclass Long:\n" + "    a = 1\n" * 200),
-    ],
-)
-def test_what_is_too_long_is_found(tmp_path: Path, name: str, text: str) -> None:
-    assert too_large(alone(tmp_path, text)) == {name}
-
-
-def test_a_folder_with_too_many_files_is_found(tmp_path: Path) -> None:
-    package = alone(tmp_path, "")
-    for number in range(18):
-        (package / "runs" / f"more_{number}.py").touch()
-    assert too_large(package) == {"runs"}
 
 
 def test_no_text_for_people_and_no_drawing_is_searched() -> None:
     assert searches(PACKAGE) == SEARCHED.keys()
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        'return "full" in str(error)',
-        'return error.what.startswith("no ")',
-        'return re.findall("--[a-z]+", error.hint)',
-        "return done.stderr.splitlines()[-2:]",
-        'return error_text(error).partition(": ")',
-        'return row.index("│")',
-        'return "│" in row',
-    ],
+BAD = {
+    "__init__.py": "",
+    "data/formats.py": "from contrastcli.model import pooling\n",
+    "files.py": "",
+    "model/pooling.py": "def late():\n    from contrastcli.training import loop\n",
+    "runs/events.py": "from contrastcli.data import formats\n",
+    "runs/status.py": "from contrastcli.runs import long\n",
+    "runs/long.py": "def late():\n    from contrastcli.runs import status\n" + "# A line.\n" * 449,
+    "runs/large.py": "def f() -> None:\n" + "    print()\n" * 50 + "\n\nclass C:\n" + "    a = 1\n" * 200,
+    "training/loop.py": "import contrastcli\n",
+    **{f"show/file_{n}.py": "" for n in range(19)},
+}
+"""Files of a package that does all that a house must not."""
+
+SOUGHT = (
+    'return "full" in str(error)',
+    'return error.what.startswith("no ")',
+    'return re.findall("--[a-z]+", error.hint)',
+    "return done.stderr.splitlines()[-2:]",
+    'return error_text(error).partition(": ")',
+    'return row.index("│")',
+    'return "│" in row',
 )
-def test_a_search_is_found(tmp_path: Path, line: str) -> None:
-    assert searches(alone(tmp_path, f"def guess(error: OSError, done, row):\n    {line}\n")) == {"runs.text.guess"}
+
+
+def test_what_a_house_must_not_do_is_found(tmp_path: Path) -> None:
+    files = BAD | {f"tui/s{n}.py": f"def s(error: OSError, done, row):\n    {x}\n" for n, x in enumerate(SOUGHT)}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    refused = ["data.formats", "model.pooling", "runs.events", "training.loop"]
+    assert [line.partition(":")[0] for line in upward(tmp_path)] == refused
+    assert circles(tmp_path) == [{"runs.long", "runs.status"}]
+    assert too_large(tmp_path) == {"runs.long", "runs.large.f", "runs.large.C", "show"}
+    assert searches(tmp_path) == {f"tui.s{n}.s" for n in range(len(SOUGHT))}
 
 
 def loaded(code: str, *words: str) -> set[str]:
