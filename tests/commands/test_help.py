@@ -5,7 +5,6 @@ import shlex
 import tomllib
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
 from textwrap import dedent
 from typing import Any
 
@@ -99,12 +98,6 @@ def test_the_examples_of_help_parse(contrast: Contrast, words: tuple[str, ...]) 
             assert example[example.index("--preset") + 1] in {*presets.names(), *presets.sweep_names()}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_source_of_a_topic_is_wrapped_for_who_edits_it(name: str) -> None:
-    lines = (files("contrastcli") / "help" / f"{name}.txt").read_text().splitlines()
-    assert [line for line in lines if len(line) > 100 and not line.startswith("  ")] == []
-
-
 def error_codes(kind: type[errors.ContrastError] = errors.ContrastError) -> set[int]:
     """The codes of an error and of all that derive from it."""
     return {kind.code}.union(*(error_codes(child) for child in kind.__subclasses__()))
@@ -150,28 +143,6 @@ def test_the_commands_in_a_topic_parse(name: str, contrast: Contrast) -> None:
         if "--objective soft-triplet" in line:
             continue  # tests/settings/test_entry_point.py trains it
         assert contrast(*shlex.split(line)) == (0, "", ""), line
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("data", "anchor anchor, premise, sentence1, sent0,"),
-        ("data", "labelled anchor + positive + label"),
-        ("exit-codes", "130 interrupted before anything was saved"),
-        ("exit-codes", "--resume-or-start begins a run and continues it"),
-        ("models", "cls the last layer's vector of the first token, CLS"),
-        ("objectives", "simace Like simcse on angles: a positive must be nearer than the others by a margin"),
-        ("own-objective", "What a package may import from contrastcli.api: about, AuxiliarySpec, Average, Bounds,"),
-        ("presets", "simace-bert-base SimACE on BERT-base, unsupervised"),
-        ("runs", "one of queued, starting, running, silent, killed, stopped, finished, failed, diverged."),
-        ("runs", "SIGHUP, as of a lost connection, ends no training"),
-        ("suites", "human scores. STS12, STS13, STS14, STS15, STS16, STS-B, SICK-R"),
-        ("sweeps", "simace-seeds SimCSE, ArcCon and SimACE on BERT-base over five seeds"),
-        ("app", "1 Setup"),
-    ],
-)
-def test_a_topic_says_what_a_user_looks_up(name: str, said: str, contrast: Contrast) -> None:
-    assert said in words(contrast, name)
 
 
 def test_the_python_of_a_topic_runs(run: Run, contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,38 +198,6 @@ def test_the_help_of_a_command_is_that_of_its_option(command: tuple[str, ...], c
 def test_a_topic_with_the_name_of_a_command_says_where_its_options_are(contrast: Contrast) -> None:
     assert contrast("help", "data").out.endswith("The options of the command: contrast data --help\n")
     assert "options of the command" not in contrast("help", "models").out
-
-
-@pytest.mark.parametrize(
-    ("asked", "what", "hint"),
-    [
-        (("dota",), "there is no help on 'dota'", "did you mean 'data'?"),
-        (("exitcodes",), "there is no help on 'exitcodes'", "did you mean 'exit-codes'?"),
-        (("quary",), "there is no help on 'quary'", "did you mean 'query'?"),
-        (("runs", "prunes"), "there is no command 'prunes'", "did you mean 'prune'?"),
-    ],
-)
-def test_an_unknown_topic_names_the_nearest(asked: tuple[str, ...], what: str, hint: str, contrast: Contrast) -> None:
-    refused(contrast("help", *asked), 2, what, hint)
-
-
-@pytest.mark.parametrize(
-    ("name", "ours"),
-    [
-        ("mnrl", "simcse', which trains on sentences, triplets"),
-        ("BatchHardTripletLoss", "met', which trains on sentences, pairs"),
-        ("PairSupCon", "pairsupcon'"),
-    ],
-)
-def test_an_objective_of_other_software_is_answered_with_ours(name: str, ours: str, contrast: Contrast) -> None:
-    hint = f"did you mean '{ours}"
-    refused(contrast("train", "--objective", name), 2, f"there is no objective '{name}' (--objective)", hint)
-
-
-def test_a_setting_of_other_software_is_answered_with_ours(contrast: Contrast) -> None:
-    refused(contrast("train", "--set", "train.learning_rate=1"), 2, "learning_rate", "did you mean 'train.lr'?")
-    hint = "did you mean 'train.warmup', a share of the steps?"
-    refused(contrast("train", "--set", "train.warmup_steps=1"), 2, "warmup_steps", hint)
 
 
 def other_names() -> dict[str, Any]:
