@@ -159,9 +159,7 @@ def test_what_no_export_has_written_is_never_replaced(contrast: Contrast, run: R
         before = contents([Path("mine")])
         for words in ((), ("--overwrite",)):
             answer = contrast("export", "simple", "mine", *words)
-            refused(
-                answer, 2, f"mine holds {name}, which no export has written", "choose another folder, such as mine-2"
-            )
+            refused(answer, 2, f"mine holds {name}, which no export has written", "choose another folder")
             assert "--overwrite" not in answer.err
             refused(contrast("export", "simple", other, *words), 2, f"{other} is a file")
         assert contents([Path("mine")]) == before

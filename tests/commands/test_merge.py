@@ -290,7 +290,7 @@ def test_what_cannot_be_meant_is_refused(contrast: Contrast, monkeypatch: pytest
     refuses(contrast(*words, BASE), "named twice", "")
     refuses(contrast(*words, "--columns", "anchor=a", "--alpha", 1), "--columns says", "--dev FILE")
     refuses(contrast(*words, "--general", "starter", "--alpha", 1), "--general is", "--dev FILE")
-    refused(contrast("merge", BASE, run, "-o", "run", "--alpha", 1), 2, "run holds a model", "run-2")
+    refused(contrast("merge", BASE, run, "-o", "run", "--alpha", 1), 2, "run holds a model", "another folder")
     assert contrast(*words, "--alpha", 0.5).code == 0
     refused(contrast(*words, "--alpha", 0.7), 2, "merged exists", "--overwrite")
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK or Path(path) != Path("closed").absolute())

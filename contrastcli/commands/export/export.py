@@ -133,7 +133,7 @@ def _writing(dest: Path) -> Iterator[None]:
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOENT):
                 raise
             what = f"{dest} was changed while the model was exported"
-            raise RunError(what, _elsewhere(dest, Use("--overwrite"))) from None
+            raise RunError(what, [Use("--overwrite"), "choose another folder"]) from None
 
 
 def _replaces(dest: Path, overwrite: bool) -> bool:
@@ -141,7 +141,7 @@ def _replaces(dest: Path, overwrite: bool) -> bool:
     if not dest.exists():
         return False
     if not dest.is_dir():
-        raise UsageError(f"{dest} is a file", _elsewhere(dest))
+        raise UsageError(f"{dest} is a file", "choose another folder")
     inode = dest.stat().st_ino
     paths = [path for path in sorted(dest.rglob("*")) if not stat.S_ISDIR(path.lstat().st_mode)]
     names = [path.relative_to(dest).as_posix() for path in paths]
@@ -150,20 +150,13 @@ def _replaces(dest: Path, overwrite: bool) -> bool:
     if dest.stat().st_ino != inode:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(dest))
     if other := next((name for name in names if not EXPORTED.fullmatch(name)), ""):
-        raise UsageError(f"{dest} holds {other}, which no export has written", _elsewhere(dest))
+        raise UsageError(f"{dest} holds {other}, which no export has written", "choose another folder")
     # Model folders of other programs, and a run's own checkpoints, have files of the same names.
     if paths and TAGS not in card:
-        raise UsageError(f"{dest} holds a model that no export has written", _elsewhere(dest))
+        raise UsageError(f"{dest} holds a model that no export has written", "choose another folder")
     if paths and not overwrite:
-        raise UsageError(f"{dest} exists", _elsewhere(dest, Use("--overwrite")), key="overwrite")
+        raise UsageError(f"{dest} exists", [Use("--overwrite"), "choose another folder"], key="overwrite")
     return True
-
-
-def _elsewhere(dest: Path, *others: Remedy) -> list[Remedy]:
-    number = 2
-    while (free := dest.resolve().with_name(f"{dest.resolve().name}-{number}")).exists():
-        number += 1
-    return [*others, f"choose another folder, such as {dest.with_name(free.name) if dest.name else free}"]
 
 
 def _put(draft: Path, dest: Path, replaces: bool) -> None:
