@@ -80,7 +80,7 @@ def mine_file(
         vectors = [mining.embed(encoder, texts, queries, partial(advance, "encoding")) for encoder in encoders]
         search = partial(mining.mine, vectors[0], pool, rule, vectors[1] if guard else None)
         chosen = _judge_all(search(), len(pairs), rule.count, partial(advance, "mining"))
-        rows = _complete(chosen.negatives, source, int(among.max()) + 1, rule)
+        rows = _complete(chosen.negatives, source)
         mined = [*(one.take(rows) for one in pairs.views.values()), *map(texts.take, chosen.negatives[rows].T)]
         scores = score(mined[0], mined[1:], partial(advance, "scoring")) if score else []
     hardest = np.argsort(-chosen.cosines[2], kind="stable")[:show]
@@ -102,14 +102,13 @@ def mine_file(
     return made
 
 
-def _complete(negatives: Indices, source: str, candidates: int, rule: mining.Rule) -> Indices:
+def _complete(negatives: Indices, source: str) -> Indices:
     """The rows that have enough negatives. Raises DataError where none has."""
     rows = np.flatnonzero(negatives[:, -1] >= 0)
     if rows.size:
         return rows
     most = int((negatives >= 0).sum(axis=1).max())
-    ranks = [Use("--ranks", f"1-{candidates} -n 1")] if rule.first > 1 else []
-    fewer = [Use("-n", str(most))] if most else ranks
+    fewer = [Use("-n", str(most))] if most else []
     raise DataError(f"no row of {source} has enough negatives by this rule: at most {most}", [*fewer, _MORE])
 
 
