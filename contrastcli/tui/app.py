@@ -201,7 +201,7 @@ class ContrastApp(App[None]):
 
     def on_load(self) -> None:
         broken = [f"{one.what}\n{one.hint}" for one in catalogue.outside_objectives()[1].values()]
-        for problem in [*customise(self, self.commands), *broken]:
+        for problem in [*customise(self, self.command_names), *broken]:
             self.warn(problem)
         if self.remembered.theme in self.available_themes:
             self.theme = self.remembered.theme
@@ -221,10 +221,10 @@ class ContrastApp(App[None]):
         self.remembered.keep(self.directory, self.project)
         state.save(self.remembered)
 
-    def commands(self) -> list[set[tuple[str, str]]]:
-        """Of each screen with the app, the ids of the bindings, by which app.toml names them, and their keys."""
-        nodes = [(self, make_screen(mode)) for mode in SCREENS]
-        return [{(one.id, key) for node in both for key, one in node._bindings if one.id} for both in nodes]
+    def command_names(self) -> set[str]:
+        """The ids of all bindings of the app and its screens, by which app.toml names them."""
+        nodes = [self, *map(make_screen, SCREENS)]
+        return {one.id for node in nodes for _, one in node._bindings if one.id}
 
     async def action_mode(self, mode: str) -> None:
         """Go to a screen; to Live, where no run was chosen, with the newest that trains, else the newest."""

@@ -1,7 +1,6 @@
 """The user's own themes and keys: app.toml, next to the file of the user's settings."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import fields, replace
 from typing import Any
 
@@ -9,9 +8,6 @@ import msgspec
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.color import ColorParseError
-from textual.css.errors import StylesheetError
-from textual.css.stylesheet import Stylesheet
-from textual.css.tokenizer import TokenError
 from textual.theme import Theme
 
 from contrastcli.errors import ContrastError, nearest
@@ -38,10 +34,10 @@ def named(scope: str, bindings: Iterable[BindingType]) -> list[BindingType]:
     return made
 
 
-def customise(app: App[None], commands: Callable[[], Sequence[Set[tuple[str, str]]]]) -> Iterator[str]:
+def customise(app: App[None], command_names: Callable[[], Set[str]]) -> Iterator[str]:
     """Add the user's themes to an app and set its keys; yields what is wrong, each with a remedy.
 
-    `commands` returns the ids of all bindings of each screen with their keys, which takes the code of every screen.
+    `command_names` returns the ids of all bindings, which takes the code of every screen.
     """
     path = user_file().with_name("app.toml")
     if not path.is_file():
@@ -57,42 +53,18 @@ def customise(app: App[None], commands: Callable[[], Sequence[Set[tuple[str, str
         except (ColorParseError, ValueError, OverflowError) as error:
             yield f"the theme {name} of {path}: {error}\nwrite colours as #1f77b4 or by a name of CSS"
     app.set_keymap(custom.keys)
-    screens = commands() if custom.keys else ()
-    known = {name for screen in screens for name, _ in screen}
+    known = command_names() if custom.keys else set()
     for name in custom.keys:
         if name not in known:
             yield f"[keys] of {path}: there is no {name}\n{nearest(name, known)}"
-    for key, names in sorted(_clashes(screens, app._keymap).items()):
-        yield f"[keys] of {path}: {key} is the key of {', '.join(sorted(names))}\ngive each of them one of its own"
-
-
-def _clashes(screens: Sequence[Set[tuple[str, str]]], changed: Mapping[str, str]) -> Mapping[str, Set[str]]:
-    """By its key the commands that have the same on one screen, since it was changed for one of them."""
-    clashes = defaultdict[str, set[str]](set)
-    for screen in screens:
-        keys = {(key, name) for name, usual in screen for key in changed.get(name, usual).split(",")}
-        for key, _ in keys:
-            names = {name for one, name in keys if one == key}
-            clashes[key] |= names if len(names) > 1 and names & changed.keys() else set()
-    return {key: names for key, names in clashes.items() if names}
 
 
 def _theme(name: str, table: dict[str, Any]) -> Theme:
     """A theme of Textual. Raises ColorParseError, and ValueError or OverflowError for another wrong field."""
-    known = [field.name for field in fields(Theme)]
+    known = [field.name for field in fields(Theme) if field.name != "variables"]
     for field in table:
         if field not in known:
             raise msgspec.ValidationError(f"there is no {field}; {nearest(field, known)}")
     theme = msgspec.convert({**table, "name": name}, Theme)
-    known_variables = theme.to_color_system().generate()
-    sheet = Stylesheet(variables=known_variables)
-    for variable, value in theme.variables.items():
-        # Another one does nothing.
-        if variable not in known_variables:
-            continue
-        try:
-            sheet.add_source(f"Widget {{ {'text-style' if '-style' in variable else 'color'}: ${variable}; }}")
-            sheet.parse()
-        except (StylesheetError, TokenError):
-            raise msgspec.ValidationError(f"variables.{variable} cannot be '{value}'") from None
+    theme.to_color_system().generate()
     return theme

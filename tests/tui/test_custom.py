@@ -21,7 +21,6 @@ MINE = """
 [themes.mine]
 primary = "#ff8800"
 dark = false
-variables = {of-another-textual = "#ff8800"}
 
 [keys]
 "app.leave" = "Q"
@@ -85,19 +84,11 @@ async def test_the_file_in_the_help_is_taken_without_a_word(tmp_path: Path) -> N
     assert "run.delete" in example and said == [] and runs == [True, False]
 
 
-async def test_a_key_of_two_commands_is_said_once_in_words(tmp_path: Path) -> None:
-    _, said, _ = await shown_with("[keys]\n'app.leave' = 'z'\n'app.help' = '?,z'\n'live.pause-view' = 'y'", tmp_path)
-    both = ["y is the key of app.copy, live.pause-view", "z is the key of app.help, app.leave, live.zoom"]
-    assert [text.partition(": ")[2] for text in said] == [f"{one}\ngive each of them one of its own" for one in both]
-
-
 @pytest.mark.parametrize(
     ("text", "what"),
     [
         ("[themes.mine]\nprimary = 'orangy'", "the theme mine"),
         ("[themes.mine]\nprimry = '#ff8800'", "there is no primry; did you mean 'primary'?"),
-        ("[themes.mine]\nprimary = 'red'\nvariables = {foreground = 'orangy'}", "foreground cannot be 'orangy'"),
-        ("[themes.mine]\nprimary = 'red'\nluminosity_spread = nan", "the theme mine"),
         ("[themes.mine]\nprimary = 'red'\nluminosity_spread = -5e300", "the theme mine"),
         ("[themes.mine]\naccent = '#ff8800'", "missing required field `primary`"),
         ("[keys]\n'app.leave' = 3", "Expected `str`, got `int`"),
@@ -108,11 +99,11 @@ async def test_a_key_of_two_commands_is_said_once_in_words(tmp_path: Path) -> No
 def test_a_mistake_in_the_file_is_named_with_a_remedy(text: str, what: str, tmp_path: Path) -> None:
     write(text)
     app = ContrastApp(tmp_path)
-    said = list(customise(app, app.commands))
+    said = list(customise(app, app.command_names))
     assert len(said) == 1 and what in said[0] and "\n" in said[0]
 
 
 def test_every_command_has_a_name_for_the_users_keys(tmp_path: Path) -> None:
-    names = {name for screen in ContrastApp(tmp_path).commands() for name, _ in screen}
+    names = ContrastApp(tmp_path).command_names()
     assert {"setup.start", "run.export", "live.pause-view", "evaluate.suites", "query.second-model"} <= names
     assert all(" " not in name for name in names)
