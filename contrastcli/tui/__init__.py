@@ -3,7 +3,7 @@
 app.py          the five screens on a runs directory, the keys of all of them, also to read outside, and the palette
 screen.py       what the five screens have in common
 run_screen.py   what can be done with a run, on the screens Live and Runs
-keys.py         keys one after the other, and pasted text that is no command
+keys.py         keys one after the other
 custom.py       the user's own themes and keys
 state.py        what is remembered from one session to the next
 processes.py    `contrast …` in child processes

@@ -183,7 +183,7 @@ class ContrastApp(App[None]):
         is_here = run and run.path.parent.resolve() == directory.resolve()
         self.run_shown = Run(directory / run.name) if run and is_here else run  # as Runs lists it
         self.deleted: set[Run] = set()  # which Live need not miss
-        self.keys = KeyQueue(self, gap=0.03)
+        self.keys = KeyQueue(self)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), _WITHOUT_CONTROLS]

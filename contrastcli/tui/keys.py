@@ -1,12 +1,10 @@
 """Keys one after the other: each has its effect before the next one.
 
-So what is typed ahead reaches the field that its first key opens, also of a screen that is still being opened. Letters
-that arrive together are text, from a paste or a stalled connection, and no commands.
+So what is typed ahead reaches the field that its first key opens, also of a screen that is still being opened.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from string import digits, punctuation
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,10 +14,7 @@ from textual.app import App, ScreenStackError
 from textual.events import Key
 from textual.keys import Keys, _character_to_key
 from textual.message_pump import MessagePump
-from textual.widgets import Input
 
-_OPENS_FIELD = {"mode", "filter", "find", "edit", "open_list", "note", "baseline"}
-"""Actions of keys that act inside a text too: what follows them may be meant for the field that they open."""
 _OPENS_DIALOG = {"note", "baseline", "leave", "stop", "delete", "export", "merge"}
 """Actions that may open a dialog later than they return: each in a worker of its name."""
 _LONGEST_SECONDS = 5.0  # from a key to the next
@@ -27,15 +22,12 @@ _POLL_SECONDS = 0.01
 
 
 class KeyQueue:
-    """Keys that wait; `gap` is the time in seconds from one to the next within which they arrive together."""
+    """Keys that wait."""
 
-    def __init__(self, app: App[Any], gap: float) -> None:
-        self._app, self.gap = app, gap
+    def __init__(self, app: App[Any]) -> None:
+        self._app = app
         self._waiting: asyncio.Queue[Key] = asyncio.Queue()
-        self._next: Key | None = None
-        self._before: Key | None = None
         self.last: Key | None = None  # that was pressed
-        self._in_text = False
         sequences = cast(dict[str, Any], ANSI_SEQUENCES_KEYS)
         for character in digits:
             # For Textual Esc and a digit that arrive together are a letter such as ™, which one terminal writes so.
@@ -56,21 +48,17 @@ class KeyQueue:
     async def run(self, handle: Callable[[Key], Awaitable[None]]) -> None:
         """Give each key to the app, until cancelled."""
         while True:
-            key, self._next = self._next or await self._waiting.get(), None
+            key = await self._waiting.get()
             try:
                 async with asyncio.timeout(_LONGEST_SECONDS):
                     await self._until(lambda: self._is_ready(key))  # noqa: B023
-                may_be_command = _is_text_key(key) and not isinstance(self._app.focused, Input)
-                self._in_text = may_be_command and await self._is_text(key)
                 action = self._action(key)
-                if not self._in_text or action in _OPENS_FIELD:
-                    await handle(key)
-                    async with asyncio.timeout(_LONGEST_SECONDS):
-                        await self._settle(action)
+                await handle(key)
+                async with asyncio.timeout(_LONGEST_SECONDS):
+                    await self._settle(action)
             except TimeoutError:
                 # What was typed ahead may mean something else by now.
-                self._next, self._waiting = None, asyncio.Queue()
-            self._before = key
+                self._waiting = asyncio.Queue()
 
     def _is_ready(self, key: Key) -> bool:
         """Whether the screen is there that a key is meant for; Esc and the app's own keys wait for none."""
@@ -82,14 +70,6 @@ class KeyQueue:
         is_of_app = active is not None and active.node is self._app
         # Most dialogs have no such property.
         return is_of_app or key.key == "escape" or getattr(screen, "is_ready", True)
-
-    async def _is_text(self, key: Key) -> bool:
-        """Whether another letter arrives together with it; one that is held down repeats itself."""
-        with suppress(asyncio.TimeoutError):
-            self._next = await asyncio.wait_for(self._waiting.get(), self.gap)
-        others = [other for other in (self._before, self._next) if other and _is_text_key(other)]
-        near = [other for other in others if abs(other.time - key.time) < self.gap]
-        return any(other.key != key.key for other in near) or (self._in_text and self._before in near)
 
     def _action(self, key: Key) -> str:
         """The name of what a key does here; empty where it does nothing."""
@@ -109,10 +89,6 @@ class KeyQueue:
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():
             await asyncio.sleep(_POLL_SECONDS)
-
-
-def _is_text_key(key: Key) -> bool:
-    return key.is_printable or key.key == "enter"
 
 
 async def _processed(node: MessagePump) -> None:

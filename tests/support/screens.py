@@ -29,9 +29,7 @@ _RENEW = os.environ.get("CONTRAST_GOLDEN") == "write"  # read before a fixture c
 
 @asynccontextmanager
 async def show(app: App[None], size: tuple[int, int] = WIDE) -> AsyncIterator[Pilot[None]]:
-    """Run the app without a terminal during the body. Keys that a test presses together are commands."""
-    if isinstance(app, ContrastApp):
-        app.keys.gap = 0.0
+    """Run the app without a terminal during the body."""
     async with app.run_test(size=size, notifications=True) as pilot:
         yield pilot
         working = [worker.wait() for worker in app.workers]

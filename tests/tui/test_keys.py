@@ -1,9 +1,8 @@
-"""Keys that arrive together, as from a paste or after a stalled connection: what they do, and what they do not."""
+"""Keys that are typed ahead, and keys that arrive together: what they do, and what they do not."""
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,7 @@ from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from contrastcli.runs.directory import Run
 from contrastcli.tui.app import ContrastApp, has_ended
-from contrastcli.tui.dialogs import Question
 from contrastcli.tui.fields import model_field
 from contrastcli.tui.live import screen as live
 from contrastcli.tui.runs import listing
@@ -27,53 +24,15 @@ from support.recorded import recorded
 from support.screens import press, screen_text, show, until
 
 
-@asynccontextmanager
-async def opened(place: Path, run: Run | None = None) -> AsyncIterator[Pilot[None]]:
-    """Show the app on a runs directory, with the gap between keys that it has for its users."""
-    app = ContrastApp(place, run)
-    gap = app.keys.gap
-    async with show(app) as pilot:
-        app.keys.gap = gap
-        yield pilot
-
-
-def send(pilot: Pilot[None], text: str) -> None:
-    """Let the terminal send all of this at once."""
-    type_ahead(pilot, text, 0.0)
-
-
-async def test_pasted_words_do_not_start_train_or_leave(tmp_path: Path, commands: Commands) -> None:
-    async with opened(tmp_path) as pilot:
-        await until(pilot, lambda: "no dry run" in screen_text(pilot.app))
-        send(pilot, "squares\nq")
-        await pilot.pause(0.5)
-        assert pilot.app.is_running and "Setup" in screen_text(pilot.app)
-        await pilot.press("q")
-        await until(pilot, lambda: pilot.app.return_code == 0)
-    assert not any("--detach" in words for words in commands.calls), "s did not start a training"
-
-
 async def test_what_is_typed_ahead_reaches_the_field_that_its_first_key_opens(
     tmp_path: Path, commands: Commands
 ) -> None:
     recorded(tmp_path, "stopped")
     recorded(tmp_path, "finished")
-    async with opened(tmp_path) as pilot:
-        send(pilot, "3/stopped q")
+    async with show(ContrastApp(tmp_path)) as pilot:
+        type_ahead(pilot, "3/stopped q")
         await until(pilot, lambda: "stopped q" in [field.value for field in pilot.app.screen.query(Input)])
         assert pilot.app.is_running
-
-
-async def test_text_does_not_answer_a_question(tmp_path: Path, commands: Commands) -> None:
-    run = recorded(tmp_path, "stopped")
-    async with opened(tmp_path) as pilot:
-        await press(pilot, "3", shows="stopped")
-        await pilot.press("D")
-        await until(pilot, lambda: isinstance(pilot.app.screen, Question))
-        send(pilot, "odd")
-        await pilot.pause(0.5)
-        assert isinstance(pilot.app.screen, Question)
-    assert run.exists()
 
 
 async def test_what_is_typed_behind_q_answers_what_it_asks(
@@ -81,38 +40,19 @@ async def test_what_is_typed_behind_q_answers_what_it_asks(
 ) -> None:
     held = Held(has_ended)
     monkeypatch.setattr("contrastcli.tui.app.has_ended", held)
-    async with opened(tmp_path, recorded(tmp_path, "running")) as pilot:
+    async with show(ContrastApp(tmp_path, recorded(tmp_path, "running"))) as pilot:
         await press(pilot, "1", shows="no dry run")
-        type_ahead(pilot, "qs", 0.15)
+        type_ahead(pilot, "qs")
         await held.let_go()
         await until(pilot, lambda: any("stop" in words for words in commands.calls))
     assert not any("--detach" in words for words in commands.calls), "s did not start a training"
 
 
-@pytest.mark.usefixtures("without_setup")
-@pytest.mark.parametrize(("packet", "shown"), [("oo", "by state"), (" ↓", "A  starter-stopped")])
-async def test_a_key_that_is_held_down_or_space_and_an_arrow_in_one_packet_are_two_keys(
-    tmp_path: Path, packet: str, shown: str
-) -> None:
-    for kind in ("stopped", "finished"):
-        recorded(tmp_path, kind)
-    async with opened(tmp_path) as pilot:
-        await press(pilot, "3", shows="newest first")
-        send(pilot, packet)
-        await until(pilot, lambda: shown in screen_text(pilot.app))
-
-
-def type_ahead(pilot: Pilot[None], text: str, seconds: float) -> None:
-    """Let keys be there that were typed so many seconds after each other."""
-    names = {"/": "slash", "\n": "enter", " ": "space", "↓": "down"}
-    began = Key("", None).time
-    for number, character in enumerate(text):
-        key = Key(names.get(character, character), None if character == "↓" else character)
-        key.time = began + number * seconds
-        pilot.app.post_message(key)
-
-
-SPEEDS = pytest.mark.parametrize("seconds", [0.005, pytest.param(0.031, marks=pytest.mark.slow), 0.15])
+def type_ahead(pilot: Pilot[None], text: str) -> None:
+    """Let the terminal send all of this at once."""
+    names = {"/": "slash", " ": "space", "↓": "down"}
+    for character in text:
+        pilot.app.post_message(Key(names.get(character, character), None if character == "↓" else character))
 
 
 class Held:
@@ -133,7 +73,6 @@ class Held:
         self._go.set()
 
 
-@SPEEDS
 @pytest.mark.parametrize(
     ("slow", "typed", "text"),
     [
@@ -150,7 +89,6 @@ async def test_what_is_typed_while_a_screen_opens_goes_to_the_field_that_it_open
     tmp_path: Path,
     commands: Commands,
     monkeypatch: pytest.MonkeyPatch,
-    seconds: float,
     slow: tuple[Any, str],
     typed: str,
     text: str,
@@ -158,24 +96,23 @@ async def test_what_is_typed_while_a_screen_opens_goes_to_the_field_that_it_open
     run = recorded(tmp_path, "stopped")
     held = Held(getattr(*slow))
     monkeypatch.setattr(*slow, lambda *args: held(*args))
-    async with opened(tmp_path, run if slow[0] is live else None) as pilot:
-        type_ahead(pilot, typed, seconds)
+    async with show(ContrastApp(tmp_path, run if slow[0] is live else None)) as pilot:
+        type_ahead(pilot, typed)
         await held.let_go()
         await until(pilot, lambda: any(field.value.endswith(text) for field in pilot.app.screen.query(Input)))
         assert pilot.app.is_running and run.exists()
     assert not any({"--detach", "note", "--resume"} & {*words} for words in commands.calls)
 
 
-@SPEEDS
 async def test_keys_typed_while_runs_opens_act_on_the_run_that_they_are_at(
-    tmp_path: Path, commands: Commands, monkeypatch: pytest.MonkeyPatch, seconds: float
+    tmp_path: Path, commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for kind in ("stopped", "finished"):
         recorded(tmp_path, kind)
     held = Held(listing.read_entries)
     monkeypatch.setattr(runs_screen, "read_entries", lambda *args: held(*args))
-    async with opened(tmp_path) as pilot:
-        type_ahead(pilot, "3↓ ↓", seconds)
+    async with show(ContrastApp(tmp_path)) as pilot:
+        type_ahead(pilot, "3↓ ↓")
         await held.let_go()
         await until(pilot, lambda: any("A  starter-finished" in line for line in screen_text(pilot.app).splitlines()))
         assert not any("A  starter-stopped" in line for line in screen_text(pilot.app).splitlines())
@@ -187,7 +124,7 @@ async def test_keys_typed_while_runs_opens_act_on_the_run_that_they_are_at(
 async def test_esc_and_a_key_in_one_packet_leave_the_field_and_are_a_command(
     tmp_path: Path, commands: Commands, packet: str, shown: str
 ) -> None:
-    async with opened(tmp_path) as pilot:
+    async with show(ContrastApp(tmp_path)) as pilot:
         await pilot.press("5", "s")
         await until(pilot, lambda: isinstance(pilot.app.focused, Input))
         text = pilot.app.focused.value if isinstance(pilot.app.focused, Input) else ""
