@@ -11,7 +11,7 @@ import pytest
 import contrastcli
 from contrastcli.commands.export.card import about
 from contrastcli.commands.export.export import export_model
-from contrastcli.errors import ContrastError, RunError, UsageError
+from contrastcli.errors import ContrastError, UsageError
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, load_model, save_encoder
 from contrastcli.model.locate import resolve
@@ -21,7 +21,6 @@ from contrastcli.settings.sections import Pooling
 from contrastcli.settings.setting import spell
 from support.command import Contrast, refused, sentences
 from support.contracts import dense, under, write_embedder
-from support.disks import full_disk
 from support.kills import contents
 from support.rounding import assert_near
 from support.tiny import Tiny
@@ -225,36 +224,6 @@ def test_an_export_does_not_replace_what_came_while_it_worked(
     with pytest.raises(UsageError, match=r"dest holds notes\.txt"):
         export_model(source, dest, overwrite=True)
     assert (dest / "notes.txt").read_text() == "mine" and load_encoder(dest).width == 32
-
-
-def test_an_export_that_fails_or_cannot_take_its_place_leaves_everything_as_it_was(
-    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, dest = model(tiny, tmp_path / "source"), tmp_path / "dest"
-    export_model(resolve(str(source)), dest)
-    before, names = contents([dest]), sorted(tmp_path.iterdir())
-
-    def fill(encoder: SentenceEncoder, folder: Path) -> None:
-        save_encoder(encoder, folder)
-        full_disk()
-
-    write_by(monkeypatch, fill)
-    for place in (dest, tmp_path / "other"):
-        with pytest.raises(RunError, match="No space left on device"):
-            export_model(resolve(str(source)), place, overwrite=True)
-    assert contents([dest]) == before and sorted(tmp_path.iterdir()) == names
-
-    def refuse(path: Path, target: Path) -> Path:
-        if (path / "modules.json").is_file() and path != dest and not path.match("*.former.*"):
-            full_disk()
-        return rename(path, target)
-
-    rename = Path.rename
-    write_by(monkeypatch, save_encoder)
-    monkeypatch.setattr(Path, "rename", refuse)
-    with pytest.raises(RunError, match="No space left on device"):
-        export_model(resolve(str(source)), dest, overwrite=True)
-    assert contents([dest]) == before and sorted(tmp_path.iterdir()) == names
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean-no-cls", "last", "last-mean", "mask"])

@@ -4,22 +4,16 @@ import csv
 import io
 import itertools
 import json
-import os
 import re
 import shlex
-import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Saved, Started
 from contrastcli.settings import papers
-from support.command import COMMAND, Contrast, failed, refused
+from support.command import Contrast, failed, refused
 from support.sts_files import write_stsb
-from support.tiny import told
 
 TINY = {
     "model.backbone": "tiny/backbone",
@@ -128,23 +122,6 @@ def test_a_figure_is_drawn_from_the_runs_that_a_table_had_trained(contrast: Cont
     assert made["simace", "table-8"] == made["simace", "figure-4"] == (2, 2)
     assert made["simace", "table-1"] == (0, 0) and len(listed) == 43
     assert next(one["runs"] for one in listed if one["item"] == "figure-4") == launched
-
-
-@pytest.mark.slow
-def test_a_killed_table_continues_where_it_was(contrast: Contrast, launched: list[str]) -> None:
-    words = ("simace", "figure-9", *SMALL, "--rows", "SimACE", "--scale", "0.00016", "--set", "train.save_every=5")
-    child = subprocess.Popen([*COMMAND, "papers", "run", *words], stderr=subprocess.DEVNULL)
-    while not (found := runs.list_runs(Path("runs"))) or not told(found[0], Saved):
-        assert child.poll() is None
-    trainer = told(found[0], Started)[-1].pid
-    for pid in (child.pid, trainer):
-        os.kill(pid, signal.SIGKILL)
-    child.wait()
-    run = found[0]
-    assert contrast("papers", "run", "simace", "figure-9").code == 0
-    starts = told(run, Started)
-    assert run.status().state == "finished" and starts[-1].resumed_from and launched == [run.name]
-    assert "alignment against uniformity" in contrast("papers", "figure", "simace", "figure-9").out
 
 
 @pytest.mark.usefixtures("hub_cache")

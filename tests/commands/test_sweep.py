@@ -16,7 +16,7 @@ from contrastcli.errors import nearest
 from contrastcli.runs import directory as runs
 from contrastcli.runs import process, sweeps
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Done, Started
+from contrastcli.runs.events import Started
 from contrastcli.runs.measured import Step
 from contrastcli.runs.status import SILENT_AFTER
 from contrastcli.runs.sweeps import Sweep
@@ -250,29 +250,6 @@ def two(tiny: Tiny, tmp_path: Path) -> Sweep:
     sweep = make_sweep(tmp_path, values, "train.lr=1e-3,2e-3")
     sweeps.save(sweep, tmp_path)
     return sweep
-
-
-@pytest.mark.slow
-def test_an_interrupt_stops_and_saves_the_cell_and_the_sweep_resumes_later(two: Sweep, tmp_path: Path) -> None:
-    first, second = (cell.run for cell in two.cells(tmp_path))
-    process = begin(tmp_path)
-    wait_until(lambda: len(told(first, Step)) > 3)
-    os.kill(process.pid, signal.SIGINT)
-    code, narration = finish(process)
-    assert code == 0 and narration.endswith("sweep --resume s\n")
-    assert told(first, Done)[-1].status == "stopped" and first.checkpoint("last").is_dir()
-    assert not second.path.exists()
-
-    stopped = told(first, Done)[-1].step
-    code, narration = finish(begin(tmp_path))
-    assert code == 0
-    assert told(first, Started)[-1].resumed_from == stopped < 60
-    assert [run.status().state for run in (first, second)] == ["finished", "finished"]
-    assert narration.count("resumed") == 1  # nothing from before is repeated
-
-    before = [run.events_path.read_bytes() for run in (first, second)]
-    assert finish(begin(tmp_path))[0] == 0
-    assert [run.events_path.read_bytes() for run in (first, second)] == before
 
 
 @pytest.mark.slow
