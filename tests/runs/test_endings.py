@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from contrastcli.commands import train as start
-from contrastcli.errors import ContrastError, DataError, DivergedError, InterruptedEarly, Preempted
+from contrastcli.errors import ContrastError, DivergedError, InterruptedEarly, Preempted
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Note, Progress, Started
 from contrastcli.runs.measured import Evaluated, Step
@@ -314,16 +314,3 @@ def test_a_broken_weight_diverges_at_the_first_step(tiny: Tiny, place: Path, tmp
         train(run)
     assert run.checkpoints() == {}
     assert told(run, Evaluated)[0].score is None
-
-
-def test_a_run_is_not_resumed_with_other_rows(tiny: Tiny, place: Path, tmp_path: Path) -> None:
-    data = tmp_path / "rows.jsonl"
-    lines = tiny.data["labelled"].read_text().splitlines(keepends=True)
-    data.write_text("".join(lines))
-    run = tiny.run(place, data__train=str(data))
-    train(run, on_step(5, run.stop_path.touch))
-    data.write_text("".join(lines[2:] + lines[:2]))
-    with pytest.raises(DataError, match="not those that the run began with"):
-        train(run)
-    data.write_text("".join(lines))
-    assert train(run).status == "finished"
