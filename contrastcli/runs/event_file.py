@@ -93,10 +93,7 @@ def current_from_end(events: Iterable[Event]) -> Iterator[Event]:
 
 def read(path: Path) -> list[Event]:
     """All events of a run, without those that a resume voids. Raises DataError where they are no file."""
-    if not path.exists():
-        return []
-    events = [event for line in every_line(path) if line.endswith(b"\n") and (event := decode(line)) is not None]
-    return [*current_from_end(reversed(events))][::-1]
+    return [*read_from_end(path, lambda: [b'"event"'])][::-1]
 
 
 def every_line(path: Path) -> Iterator[bytes]:
