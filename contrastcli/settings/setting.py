@@ -114,7 +114,7 @@ class Setting:
     help: str
     symbol: str
     choices: Collection[str]
-    """The values that it may have, or the names of a table that may grow; empty for any value of the type."""
+    """The values that it may have; empty for any value of the type."""
     bounds: tuple[str, ...]
     """In words: `at least 1`."""
     flag: str

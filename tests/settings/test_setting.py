@@ -28,8 +28,6 @@ RESUMABLE |= {"dev.data", "dev.corpus", "dev.general"}
 
 MARGIN = SETTINGS["objective.margin"]
 
-COLOURS = {"red": 1, "green": 2}
-
 
 class Example(Section, frozen=True, kw_only=True):
     """One setting that says all of itself, and one that says nothing."""
@@ -38,7 +36,6 @@ class Example(Section, frozen=True, kw_only=True):
         int, about("how fast", "v", gt=0, unit="km/h", role="data", essential=True, resumable=True, flag="--fast")
     ] = 3
     plain: float = 1.0
-    colour: Annotated[str, about("one of a table", choices=COLOURS.keys())] = "red"
 
 
 def other(setting: Setting) -> Value:
@@ -56,7 +53,7 @@ def other(setting: Setting) -> Value:
 
 
 def test_a_setting_is_all_that_its_field_says() -> None:
-    speed, plain, _ = describe("train", Example).values()
+    speed, plain = describe("train", Example).values()
     assert (speed.help, speed.symbol, speed.unit, speed.flag) == ("how fast", "v", "km/h", "--fast")
     assert (speed.role, speed.essential, speed.resumable) == ("data", True, True)
     assert speed.expected == "a whole number above 0"
@@ -77,14 +74,6 @@ def test_a_list_or_a_table_of_a_file_is_what_is_typed_with_commas() -> None:
     prompts = {"anchor": "query: ", "positive": "passage: "}
     assert SETTINGS["model.prompts"].check(prompts) == "anchor=query: ,positive=passage: "
     assert SETTINGS["data.train"].check({"a.csv": 2, "b.csv": 1}) == "a.csv=2,b.csv=1"
-
-
-def test_choices_may_be_the_names_of_a_table_that_grows() -> None:
-    colour = describe("train", Example)["colour"]
-    with pytest.raises(UsageError, match=r"^train.colour is 'blue'"):
-        colour.check("blue")
-    COLOURS["blue"] = 3
-    assert colour.check("blue") == "blue" and colour.expected == "one of red, green, blue"
 
 
 def test_every_setting_that_may_be_0_to_no_effect_says_so_in_its_help() -> None:
