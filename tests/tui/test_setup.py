@@ -504,30 +504,6 @@ async def test_the_data_is_read_again_for_what_changes_it_alone_and_a_stale_read
         assert commands.calls[-1][-4:] == ("--batch-size", "80", "--dry-run", "--json")
 
 
-async def test_the_summary_is_read_again_once_after_a_start_whose_speed_tells_the_time(commands: Commands) -> None:
-    async with setting_up() as (pilot, _):
-        await pilot.press("s")
-        await until(pilot, lambda: pilot.app.current_mode == "live")
-        timed = Finished(json.dumps({"settings": {}, **PREVIEW, "seconds": 60, "like": "starter-running"}))
-        commands.answer = lambda directory, words: timed
-        for _ in range(2):
-            await press(pilot, "1", shows="about 1m 00s, at the speed of starter-running")
-            await pilot.press("2")
-    assert len(commands.calls) == 3, "two dry runs, and the start"
-
-
-async def test_the_summary_has_the_notes_on_the_settings_as_they_are(commands: Commands) -> None:
-    notes = ["train.lr is 0.5 (--lr)", *PREVIEW["notes"]]
-    async with setting_up() as (pilot, _):
-        await write(pilot, "train.lr", "0.5")
-        assert says(pilot, "train.lr is 0.5, outside", "720 of 2,160") and len(commands.calls) == 1
-        commands.answer = lambda directory, words: Finished(json.dumps({"settings": {}, **PREVIEW, "notes": notes}))
-        await write(pilot, "train.batch_size", "8")
-        await until(pilot, lambda: len(commands.calls) == 2 and "ready" in screen_text(pilot.app))
-        await write(pilot, "train.lr", "0.6")
-        assert says(pilot, "train.lr is 0.6, outside", "720 of 2,160") and not says(pilot, "train.lr is 0.5")
-
-
 async def test_what_another_screen_adds_to_the_draft_is_kept_and_goes_with_a_run(commands: Commands) -> None:
     run, added = recorded(runs.runs_dir(None), "finished", train__lr=1e-3), ("starter", {"dev.probes": "a | b"})
     async with setting_up() as (pilot, screen):
@@ -573,8 +549,7 @@ async def test_arrows_go_through_the_fields_and_the_footer_keeps_within_eight_ke
 
 def test_what_the_dry_run_prints_is_what_the_screen_reads(contrast: Contrast) -> None:
     """Here the command line itself is asked."""
-    draft = Draft("starter", {"train.epochs": "2", "train.lr": "0.5"})
+    draft = Draft("starter", {"train.epochs": "2"})
     answer = contrast("train", *draft.words, "--dry-run", "--json")
     preview = msgspec.json.decode(answer.out, type=Preview)
-    assert [text.replace("typed", "--lr") for text in draft.config.notes] == [*preview.notes[:1]]
     assert (preview.steps, preview.sentences_per_step) == (46, 128)

@@ -4,7 +4,6 @@ import asyncio
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import replace
 from rich.table import Table
 from rich.text import Text
 from textual import work
@@ -37,23 +36,18 @@ class DryRunPanel(Vertical):
         self.border_title = "Summary"
         self.last = Finished("")
         """The dry run or start that has ended last."""
-        self.is_stale = False
-        """Whether a run was started since: its speed tells the time."""
         self._basis: object = None  # of the summary or its error
         self._preview: Preview | None = None
-        """Without the notes on settings, which are those of the draft."""
 
     def show(self, draft: Draft) -> None:
         """Summarise a draft; what is shown or being read is not read again."""
-        if (self.is_stale and self.screen.is_current) or self._basis_in(draft) != self._basis:
-            self.last, self._basis, self.is_stale = Finished(""), None, False
-            if draft.can_run:
-                self.run(draft)
-            else:
-                self.workers.cancel_node(self)
-        elif preview := self._preview:
-            noted = replace(preview, notes=(*draft.config.notes, *preview.notes))
-            self._show(_table(planned(noted)), _table([pair for row in preview.rows for pair in row.items()]))
+        if self._basis_in(draft) == self._basis:
+            return
+        self.last, self._basis = Finished(""), None
+        if draft.can_run:
+            self.run(draft)
+        else:
+            self.workers.cancel_node(self)
 
     @work(exclusive=True)
     async def run(self, draft: Draft) -> None:
@@ -61,11 +55,11 @@ class DryRunPanel(Vertical):
         self.take(Finished(""), draft)
         self._show(READING)
         await asyncio.sleep(PAUSE_SECONDS)
-        words, own = ("train", *draft.words, "--dry-run", "--json"), len(draft.config.notes)
+        words = ("train", *draft.words, "--dry-run", "--json")
         done = await processes.run_command(self._directory, *words, on_progress=self._show)
         if not done.error:
-            preview = msgspec.json.decode(done.stdout, type=Preview)
-            self._preview = replace(preview, notes=preview.notes[own:])
+            self._preview = preview = msgspec.json.decode(done.stdout, type=Preview)
+            self._show(_table(planned(preview)), _table([pair for row in preview.rows for pair in row.items()]))
         self.take(done, draft)
 
     def take(self, done: Finished, draft: Draft) -> None:
@@ -78,7 +72,8 @@ class DryRunPanel(Vertical):
     def _basis_in(self, draft: Draft) -> object:
         """What the summary is made from; of an error also the setting at fault, or all where none is."""
         key = self.last.record.key
-        return draft.planned, self.last.error and (draft.typed.get(key) if key else draft.words)
+        error_basis = self.last.error and (draft.typed.get(key) if key else draft.words)
+        return draft.planned, draft.config.notes, error_basis
 
     @property
     def state(self) -> str:

@@ -79,7 +79,7 @@ class SetupScreen(ModeScreen):
 
     def on_screen_resume(self) -> None:
         """Take over what another screen has added to the draft."""
-        if self.is_ready and (self._dry_run.is_stale or _kept(self.draft) != self.contrast.project.draft):
+        if self.is_ready and _kept(self.draft) != self.contrast.project.draft:
             self._open()
 
     def clipboard_text(self) -> str:
@@ -232,7 +232,6 @@ class SetupScreen(ModeScreen):
             await self.contrast.open_run(run)
         else:
             self.app.notify(f"started {run.name}; 3 lists it", markup=False)
-        self._dry_run.is_stale = True
         return run
 
     @on(DryRunPanel.Changed)
