@@ -153,18 +153,6 @@ async def test_a_second_model_answers_next_to_the_first_while_it_is_shown(place:
     assert sorted(model.name for model in models()) == ["one-run", "starter"]
 
 
-async def test_another_default_of_both_models_is_told_once(place: Path, models: Models) -> None:
-    app = ContrastApp(place)
-    app.project.second_model, app.project.show_second_model = "", True
-    async with show(app) as pilot:
-        await pilot.press("5")
-        await until(pilot, lambda: len(models()) == 2)
-        recorded(place, "finished", "two-run")
-        await pilot.press("4", "5")
-        await until(pilot, lambda: len(models()) == 4)
-        assert [one.message for one in app._notifications] == ["the default model is two-run by now"]
-
-
 async def test_a_text_of_more_tokens_than_the_model_reads_is_said_to_be_cut(place: Path, models: Models) -> None:
     async with show(ContrastApp(place), NARROW) as pilot:
         await pilot.press("5")

@@ -86,11 +86,7 @@ class ModelField(ChoiceField):
     @work(exclusive=True)
     async def poll(self) -> None:
         """Read which model is the default by now, and which checkpoint is meant."""
-        before, self._default = self._default, await asyncio.to_thread(default_model, self._directory)
-        # Of several fields that mean the default the first says so.
-        following = (field for field in self.screen.query(ModelField) if not field.value)
-        if before and before != self._default and next(following, None) is self:
-            self.app.notify(f"the default model is {Path(self._default).name or 'none'} by now", markup=False)
+        self._default = await asyncio.to_thread(default_model, self._directory)
         self.blank = f"{Path(self._default).name} (default)" if self._default else "none yet"
         self.note = await asyncio.to_thread(checkpoint_in_words, self._directory, self.model)
         self.show(self.value)
