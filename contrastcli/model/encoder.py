@@ -180,16 +180,12 @@ class SentenceEncoder(nn.Module):
     def _prepare(self) -> Copy | None:
         """A copy of the backbone that encodes faster than itself: for texts without padding, or in bfloat16."""
         backbone, precision = self.backbone, self.precision
-        packs = self.device.type == "cpu" and has_products(precision)
-        is_possible = packs and not backbone.adapter and (precision != "int8" or backbone.takes_int8)
+        is_possible = self.device.type == "cpu" and has_products(precision) and not backbone.adapter
+        is_possible &= precision != "int8" or backbone.takes_int8
         bert = backbone.bert if is_possible and isinstance(backbone, BertBackbone) else None
         if bert is None and precision != "bf16":
             if precision == "int8":
-                what = "int8 is for BERT, RoBERTa, DistilBERT and MPNet models"
-                if self.device.type != "cpu":
-                    what = f"int8 is for a CPU, and this is {self.device.type}"
-                elif not packs:
-                    what = "int8 needs a CPU with VNNI or AMX: without them its products saturate"
+                what = "int8 needs a CPU with VNNI or AMX, and a BERT, RoBERTa, DistilBERT or MPNet model"
                 raise UsageError(what, Use("--precision", "bf16 or fp32", "use"))
             return None
         source = (precision, [(weight.data_ptr(), weight._version) for weight in backbone.parameters()])
