@@ -188,10 +188,8 @@ def freeze(backbone: Backbone, words: str) -> None:
     count = 0 if words == "embeddings" else int(words)
     layers = next((module for module in backbone.modules() if isinstance(module, nn.ModuleList)), nn.ModuleList())
     if count >= len(layers):
-        its = "1 layer" if len(layers) == 1 else f"{len(layers)} layers"
-        its += ", used several times" * (len(layers) == 1 < backbone.layers)
+        what = f"model.freeze is {words}, and the backbone has {len(layers)} layer{'s' * (len(layers) != 1)}"
         most = ["none", "embeddings"][len(layers)] if len(layers) < 2 else f"{len(layers) - 1}"
-        what = f"model.freeze is {words}, and the backbone has {its}"
         raise UsageError(what, Use("--freeze", most, "at most"))
     in_layers = set(layers.parameters())
     for parameter in backbone.parameters():
