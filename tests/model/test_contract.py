@@ -7,21 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from contrastcli.data.relevance import Retrieval
 from contrastcli.errors import UsageError, Use
 from contrastcli.model.contract import adapted, read_contract
-from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, load_model, save_encoder
 from contrastcli.model.locate import resolve
 from contrastcli.model.pooling import Dense, Normalize
 from contrastcli.model.prompts import read_prompts
 from contrastcli.settings.sections import Model
 from contrastcli.training.dev import DevSet
-from support.contracts import PROMPTS, SCALE, under, write_embedder
+from support.contracts import PROMPTS, SCALE, by_hand, under, write_embedder
 from support.rounding import assert_near
 from support.tiny import Tiny
 
@@ -31,17 +28,6 @@ TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", "ba " * 100]
 @pytest.fixture
 def embedder(tiny: Tiny, tmp_path: Path) -> Path:
     return write_embedder(tiny.backbone, tmp_path / "embedder")
-
-
-def by_hand(encoder: SentenceEncoder, text: str, skipped: int = 0) -> NDArray[np.float64]:
-    """The mean of a text's token vectors, but for the first ones, through the layers one by one."""
-    ids = torch.tensor(encoder.tokenizer.encode([text], encoder.max_length))
-    with torch.no_grad():
-        vector: Any = encoder.backbone.eval()(ids, None).last[0, skipped:].double().mean(dim=0)
-        for layer in encoder.after:
-            vector = vector / vector.norm() if isinstance(layer, Normalize) else layer.double()(vector)
-            layer.float()
-    return np.asarray(vector)
 
 
 def test_any_chain_of_layers_comes_back_and_is_computed(embedder: Path, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 import tokenizers
 import torch
 import transformers
-from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import nn
 
@@ -24,7 +23,7 @@ from contrastcli.model.pooling import Dense, Normalize
 from contrastcli.runs import checksums
 from contrastcli.runs.directory import Run
 from contrastcli.settings.sections import Pooling
-from support.contracts import dense, under
+from support.contracts import by_hand, dense, under
 from support.rounding import assert_near
 from support.tiny import Tiny
 
@@ -45,28 +44,6 @@ def folder(tiny: Tiny, tmp_path: Path) -> Path:
     """A saved model with mean pooling, a dense layer, unit length and a prompt."""
     save_encoder(full(tiny), tmp_path / "model")
     return tmp_path / "model"
-
-
-def by_hand(encoder: SentenceEncoder, text: str) -> NDArray[np.float64]:
-    """One text alone, from its hidden states token by token."""
-    ids = torch.tensor(encoder.tokenizer.encode([encoder.contract.prompt() + text], encoder.max_length))
-    with torch.no_grad():
-        layers = [layer[0].double().numpy() for layer in encoder.backbone.eval()(ids, None)]
-    first, penultimate, last = ([*layer] for layer in layers)
-    tokens = {
-        "cls": last[:1],
-        "mean": last,
-        "mean-no-cls": last[1:],
-        "first-last": first + last,
-        "last-mean": penultimate + last,
-        "last": last[-1:],
-        "mask": [last[place] for place in (ids[0] == encoder.tokenizer.mask_id).nonzero().flatten()],
-    }[encoder.contract.pooling]
-    vector: NDArray[np.float64] = sum(tokens) / len(tokens)
-    if len(encoder.after):
-        weight, bias = (p.detach().double().numpy() for p in encoder.after.parameters())
-        vector = np.tanh([sum(row * vector) + b for row, b in zip(weight, bias, strict=True)])
-    return vector / sum(vector**2) ** 0.5 if encoder.contract.normalizes else vector
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)

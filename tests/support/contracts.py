@@ -5,7 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from contrastcli.model.encoder import SentenceEncoder
@@ -52,3 +54,24 @@ def write_embedder(backbone: Path, folder: Path) -> Path:
     save_encoder(under(encoder, Normalize(), wide, norm(40), narrow, Normalize(), prompts=PROMPTS), folder)
     (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 12, "do_lower_case": False}))
     return folder
+
+
+def by_hand(encoder: SentenceEncoder, text: str, skipped: int = 0) -> NDArray[np.float64]:
+    """One text alone: its token vectors but for the first ones, pooled, through the layers one by one."""
+    ids = torch.tensor(encoder.tokenizer.encode([encoder.contract.prompt() + text], encoder.max_length))
+    with torch.no_grad():
+        first, penultimate, last = (layer[0, skipped:].double() for layer in encoder.backbone.eval()(ids, None))
+        tokens = {
+            "cls": last[:1],
+            "mean": last,
+            "mean-no-cls": last[1:],
+            "first-last": torch.cat([first, last]),
+            "last-mean": torch.cat([penultimate, last]),
+            "last": last[-1:],
+            "mask": last[ids[0, skipped:] == encoder.tokenizer.mask_id],
+        }[encoder.contract.pooling]
+        vector = tokens.mean(dim=0)
+        for layer in encoder.after:
+            vector = vector / vector.norm() if isinstance(layer, Normalize) else layer.double()(vector)
+            layer.float()
+    return np.asarray(vector)
