@@ -74,7 +74,7 @@ _NO_TEXT: Mapping[bytes, tuple[str, str]] = {
 
 QUOTED = re.compile(r'"(?:[^"]|"")*+"')
 """A field of a .csv in quotes."""
-_LINE_FEEDS = r"awk 1 RS='\r'"
+_LINE_FEEDS = "end its lines with line feeds, as editors and spreadsheet programs can"
 
 Lines = Iterator[tuple[int, str]]
 """Lines with their line ends, counted from 1."""
@@ -118,7 +118,7 @@ class Decoder:
             if len(raw) > longest:
                 what = f"{self.name}, line {number}: longer than {longest:,} bytes"
                 hint = "put each sentence or row on a line, and many positives of one anchor in rows of their own"
-                raise DataError(what, _with_line_feeds(self.name) if b"\r" in raw else hint)
+                raise DataError(what, _LINE_FEEDS if b"\r" in raw else hint)
             text = self._decode(raw, number)
             if "\0" in text:
                 what = f"{self.name}, line {number}: holds a NUL byte"
@@ -178,7 +178,11 @@ class Decoder:
         found = _NOT_ASCII.search(raw.decode(codec, "replace"))
         convert = f"iconv -f {codec.replace('_', '-')} -t utf-8"
         text = f"it may be {codec}, where line {number} has '{found[0].strip()}'" if found else "give it in UTF-8"
-        return f"{text}: {_beside(convert, self.name, 'utf8')}"
+        if self.name == "stdin":
+            return f"{text}: … | {convert} | contrast …"
+        plain = Path(self.name.removesuffix(".gz"))
+        target = shlex.quote(str(plain.with_stem(f"{plain.stem}-utf8")))
+        return f"{text}: {as_command(convert, self.name, target)}, and use {target}"
 
 
 def check_text(start: bytes, name: str) -> None:
@@ -211,20 +215,6 @@ def taken_out(cell: dict[str, object] | list[object], column: str, name: str) ->
     return f"take the texts out of it: {as_command(f'jq -c {shlex.quote(rows + made)}', name, 'texts.jsonl')}"
 
 
-def _beside(program: str, name: str, mark: str) -> str:
-    """A hint with that command for a file in the same folder, or for what is piped."""
-    if name == "stdin":
-        return f"… | {program} | contrast …"
-    plain = Path(name.removesuffix(".gz"))
-    target = shlex.quote(str(plain.with_stem(f"{plain.stem}-{mark}")))
-    return f"{as_command(program, name, target)}, and use {target}"
-
-
-def _with_line_feeds(name: str) -> str:
-    """A hint with the command for a file whose lines end with a carriage return alone, as some programs for Macs do."""
-    return f"end its lines with line feeds: {_beside(_LINE_FEEDS, name, 'lines')}"
-
-
 def as_number(cell: Any) -> float:
     """The number that a cell of a table is or holds as text; NaN where there is none."""
     try:
@@ -234,16 +224,10 @@ def as_number(cell: Any) -> float:
 
 
 def with_header(cells: Sequence[str], name: str) -> str:
-    """A hint that writes names of columns above the first line of a table, if its cells are rather those of a row."""
-    plain = name.lower().removesuffix(".gz")
-    if not plain.endswith((".csv", ".tsv", ".tab", ".txt")) or not any(map(_is_cell, cells)):
-        return ""
-    separator = "\\t" if plain.endswith((".tsv", ".tab")) else ","
-    names = separator.join(("anchor", "positive", "…")) if len(cells) > 1 else "text"
-    program = f"sed {shlex.quote(f'1i {names}')}"
-    is_packed = name.endswith(".gz")
-    above = _beside(program, name, "edited") if is_packed else f"sed -i{program[3:]} {shlex.quote(name)}"
-    return f"if the first line is a row, write one above it: {above}; names are {NAMED}, or any other"
+    """A hint for a table without names of its columns, whose first cells are rather those of a row; else ""."""
+    is_table = name.lower().removesuffix(".gz").endswith((".csv", ".tsv", ".tab", ".txt"))
+    named = f"if the first line is a row, write one above it with a name for each column: {NAMED}, or any other"
+    return named if is_table and any(map(_is_cell, cells)) else ""
 
 
 def _is_cell(name: str) -> bool:
@@ -277,7 +261,7 @@ def with_first(lines: Lines, suffix: str, name: str) -> tuple[str, Lines]:
     if not number:
         raise DataError(f"{name} is empty", "give a file with sentences or pairs")
     if "\r" in QUOTED.sub("", first).rstrip("\r\n") and suffix in (".csv", ".tsv", ".txt"):
-        raise DataError(f"{name}, line {number}: a carriage return without a line feed", _with_line_feeds(name))
+        raise DataError(f"{name}, line {number}: a carriage return without a line feed", _LINE_FEEDS)
     return first, chain([(number, first)], lines)
 
 
