@@ -219,13 +219,11 @@ def test_a_value_of_a_file_that_conflicts_with_a_typed_one_is_valid_again_with_a
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("contrast.toml").write_text("[model]\ndims = '64'\n[train]\nlr = 1e-4\n")
+    Path("contrast.toml").write_text("[model]\ndims = '64'\n")
     draft = typed("", model__head="train-only")
-    assert "model.dims" in draft.error and draft.config.train.lr == 1e-4
+    assert "model.dims" in draft.error and not draft.can_run
     draft.type("model.head", "keep")
     assert draft.can_run and draft.config.model.dims == "64"
-    Path("contrast.toml").write_text("[model]\nhead = 'train-only'\n")
-    assert typed("", model__head="keep", model__dims="64").words == ["--head", "keep", "--dims", "64"]
 
 
 def test_a_variable_of_no_setting_is_named_and_the_form_still_works(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,13 +286,6 @@ def test_what_the_command_line_refuses_stands_at_its_field_in_the_words_of_the_f
     fields = with_error(draft.fields, ErrorRecord("rows.csv is odd", [Use("--labels", "0=…")], key))
     assert [(key, one.wrong) for key, one in fields.items() if one.wrong] == [(key, words)]
     assert with_error(draft.fields, ErrorRecord("the disk is full", ["make room"])) == draft.fields
-
-
-@pytest.mark.parametrize(("rate", "taken"), [(4e-5, 2e-5), (10.0, 3e-5)])
-def test_a_run_that_diverged_is_set_up_with_half_its_rate_if_that_is_a_usual_one(rate: float, taken: float) -> None:
-    run = recorded(runs.runs_dir(None), "diverged")
-    run.write_config(run.config().with_values({"train.lr": rate}))
-    assert next_draft(("", {}), run).config.train.lr == taken
 
 
 def test_a_run_is_set_up_with_what_was_left_out_of_it_and_the_last_probes() -> None:

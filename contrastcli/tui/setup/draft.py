@@ -256,11 +256,12 @@ class Draft:
 
 
 def _resolve_valid(layers: Sequence[Layer], typed: dict[str, Value]) -> tuple[Config, str, dict[str, str]]:
-    """The settings without what is wrong, the first error of a file or variable, and what is wrong of `typed`, by key.
+    """The settings without what is wrong, the error of a file or variable, and what is wrong of `typed`, by key.
 
-    A value that makes no sense or has no effect is taken out of `typed`. Raises UsageError if the defaults are wrong.
+    With such an error, no file or variable counts. A value that makes no sense or has no effect is taken out of `typed`.
+    Raises UsageError if the defaults are wrong.
     """
-    first, wrong = "", dict[str, str]()
+    below_error, wrong = "", dict[str, str]()
     while True:
         try:
             resolved = config.resolve([*layers, Layer.of(typed, _TYPED)])
@@ -268,24 +269,16 @@ def _resolve_valid(layers: Sequence[Layer], typed: dict[str, Value]) -> tuple[Co
             if error.source == _TYPED:
                 wrong[error.key] = in_words(error.remedies, label)
                 del typed[error.key]
-            elif not layers:
+            elif not any(layer.users for layer in layers):
                 raise
             else:
-                first, rest = first or _in_form(error), [_without(layer, error) for layer in layers]
-                # An objective's broken package is the fault of no value.
-                layers = rest if rest != layers else []
+                below_error, layers = _in_form(error), [layer for layer in layers if not layer.users]
             continue
         without_effect = typed.keys() & {f"objective.{name}" for name in resolved.objective.inactive()}
         if not without_effect:
-            return resolved, first, wrong
+            return resolved, below_error, wrong
         for key in without_effect:
             del typed[key]
-
-
-def _without(layer: Layer, error: UsageError) -> Layer:
-    """A layer without the value that is at fault, if it is its own."""
-    is_at_fault = layer.sources.get(error.key) == error.source
-    return replace(layer, values={k: v for k, v in layer.values.items() if k != error.key}) if is_at_fault else layer
 
 
 def with_error(fields: Mapping[str, Field], error: ErrorRecord) -> Mapping[str, Field]:
@@ -298,8 +291,8 @@ def next_draft(last: tuple[str, dict[str, str]], run: Run | None) -> Draft:
     """The last draft, or the settings of a run to train again, as changes of the preset that is closest, or of nothing.
 
     The pairs that were left out of the run's negatives are left out again, and the last probes are for the next
-    training, whichever it is. If the run has diverged, half the learning rate, or the default where that is no usual
-    one. Raises ContrastError where its settings cannot be read.
+    training, whichever it is. If the run has diverged, half the learning rate. Raises ContrastError where its settings
+    cannot be read.
     """
     if run is None:
         return Draft(*last)
@@ -308,8 +301,7 @@ def next_draft(last: tuple[str, dict[str, str]], run: Run | None) -> Draft:
     if not config.data.false_negatives and run.false_negatives_path.exists():
         typed["data.false_negatives"] = str(run.false_negatives_path.resolve())
     if run.status().state == "diverged":
-        rate, half = sections.settings_of(config.spec)["train.lr"], config.train.lr / 2
-        typed["train.lr"] = rate.default if rate.doubt(half) else half
+        typed["train.lr"] = config.train.lr / 2
 
     def distance(name: str) -> int:
         values = presets.find(name).config.flat() if name else Draft("", {}).config.flat()
