@@ -278,10 +278,8 @@ def check_free(run: Run) -> None:
         raise RunError(f"{run.path} exists{', and is in progress' * live}", [other, *hints])
     with writing_to(run.path):
         if run.path.is_file() or any(run.path.glob("*")):
-            remove = shlex.join(["rm", "-r", str(run.path)])
-            raise RunError(
-                f"{run.path} exists and is no run", [other, f"if nothing in it is needed, remove it: {remove}"]
-            )
+            free = f"if nothing in it is needed, remove it: {shlex.join(['rm', '-r', str(run.path)])}"
+            raise RunError(f"{run.path} exists and is no run", [other, free])
 
 
 def make_runs_dir(directory: Path) -> None:
