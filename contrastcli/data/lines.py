@@ -50,11 +50,6 @@ _TURKISH = re.compile(rb"[\xd0\xdd\xde\xf0\xfd\xfe](?![\x80-\xbf])")
 _ICELANDIC, _GERMAN = (re.compile(f"[{letters}]".encode("cp1252")) for letters in ("ÁÉÍÓÚÆáéíóúæ", "Ääß"))
 """Letters that Icelandic has beside those, and German beside a name that has them."""
 
-_AS_JSON = (
-    "python -c 'import pandas, sys; pandas.read_parquet(sys.argv[1])"
-    """.to_json(sys.stdout, orient="records", lines=True)'"""
-)
-
 _TO_CSV = "save it as .csv from the spreadsheet program"
 _TO_PARQUET = """(sys.argv[1]).to_parquet("rows.parquet")' FILE"""
 _NO_TEXT: Mapping[bytes, tuple[str, str]] = {
@@ -182,7 +177,7 @@ class Decoder:
             return f"{text}: … | {convert} | contrast …"
         plain = Path(self.name.removesuffix(".gz"))
         target = shlex.quote(str(plain.with_stem(f"{plain.stem}-utf8")))
-        return f"{text}: {as_command(convert, self.name, target)}, and use {target}"
+        return f"{text}: {_as_command(convert, self.name, target)}, and use {target}"
 
 
 def check_text(start: bytes, name: str) -> None:
@@ -192,11 +187,10 @@ def check_text(start: bytes, name: str) -> None:
             raise DataError(f"{name} is {what}", remedy.replace("FILE", shlex.quote(name)))
 
 
-def as_command(program: str, name: str, target: str) -> str:
-    """The shell's command by which a program reads a file of text or rows, and writes another."""
-    unpack = "gzip -dcf" if name.endswith(".gz") else _AS_JSON if name.endswith((".parquet", ".pq")) else ""
+def _as_command(program: str, name: str, target: str) -> str:
+    """The shell's command by which a program reads a file of text, and writes another."""
     source = shlex.quote(name)
-    return f"{unpack} {source} | {program} > {target}" if unpack else f"{program} {source} > {target}"
+    return f"gzip -dcf {source} | {program} > {target}" if name.endswith(".gz") else f"{program} {source} > {target}"
 
 
 def taken_out(cell: dict[str, object] | list[object], column: str, name: str) -> str:
@@ -204,7 +198,7 @@ def taken_out(cell: dict[str, object] | list[object], column: str, name: str) ->
     inner = cell[0] if isinstance(cell, list) else cell
     found = {key: value for key, value in inner.items() if isinstance(value, str)} if isinstance(inner, dict) else {}
     who = next((key for key in ("role", "from") if key in found), "")
-    if not found or (isinstance(cell, list) and not who):
+    if not found or (isinstance(cell, list) and not who) or name.endswith((".parquet", ".pq")):
         return ""
     key = max(found, key=lambda key: (key in ("content", "value", "text"), len(found[key])))
     made = f'.["{column}"] = .["{column}"]["{key}"]'
@@ -212,7 +206,7 @@ def taken_out(cell: dict[str, object] | list[object], column: str, name: str) ->
         turns = f'.["{column}"] | map(select(.{who} != "system"))'
         made = f'{{anchor: {turns}[0]["{key}"], positive: {turns}[1]["{key}"]}}'
     rows = "(.data? // .)[] | " if name.lower().removesuffix(".gz").endswith(".json") else ""
-    return f"take the texts out of it: {as_command(f'jq -c {shlex.quote(rows + made)}', name, 'texts.jsonl')}"
+    return f"take the texts out of it: {_as_command(f'jq -c {shlex.quote(rows + made)}', name, 'texts.jsonl')}"
 
 
 def as_number(cell: Any) -> float:

@@ -463,22 +463,11 @@ def test_fractions_are_scores_whatever_their_column_is_called(cells: tuple[str, 
     assert shape(open_frame(path, "train"), "", "a.tsv")[0] == form
 
 
-COMMANDS = {
-    "l.jsonl.gz": ('{"set": {"text": "a b"}}\n', "gzip -dcf l.jsonl.gz | jq -c '"),
-    "l.parquet": ('{"set": {"text": "a b"}}\n', """lines=True)' l.parquet | jq -c '"""),
-}
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_command_of_a_hint_reads_a_file_whatever_holds_it(name: str) -> None:
-    text, command = COMMANDS[name]
-    file = Path(name)
-    file.write_bytes(gzip.compress(text.encode()) if file.suffix == ".gz" else text.encode())
-    if file.suffix == ".parquet":
-        Dataset.from_list([json.loads(text)]).to_parquet(file)
+def test_the_command_of_a_hint_reads_a_compressed_file() -> None:
+    Path("l.jsonl.gz").write_bytes(gzip.compress(b'{"set": {"text": "a b"}}\n'))
     with pytest.raises(DataError) as caught:
-        load_examples(Data(train=name), ANY, ())
-    assert command in caught.value.hint
+        load_examples(Data(train="l.jsonl.gz"), ANY, ())
+    assert "gzip -dcf l.jsonl.gz | jq -c '" in caught.value.hint
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="there is no jq")
