@@ -1,8 +1,9 @@
 """A table of a paper, made again: the run or model behind each number, and ours next to the printed ones."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ from contrastcli.settings.setting import Value
 
 RunsBySettings = Mapping[tuple[Identity, Value], Run]
 """Runs by their settings and seed."""
+SetsBySuite = Mapping[str, Set[str]]
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,7 @@ class TableMadeAgain(NamedTuple):
 def compare(item: Item, made: Trials, data_dir: str = "") -> list[TableMadeAgain]:
     """The tables of an item, of those systems that are given, and of sets in a folder."""
     done = {system: [trial for trial in some if trial.trained] for system, some in made.items()}
+    common = _in_common(chain(*done.values()), item.suites)
     compared = []
     for table in item.tables:
         lines, comparable = {}, table.mark != "not comparable"
@@ -178,7 +181,7 @@ def compare(item: Item, made: Trials, data_dir: str = "") -> list[TableMadeAgain
             if table.suite == "data":
                 ours = _sizes(table, method, data_dir)
             elif system in done:
-                ours = {column: _ours(item, table, column, system, done) for column in table.columns}
+                ours = {column: _ours(item, table, column, system, done, common) for column in table.columns}
             else:
                 continue
             lines[system] = {column: Measurement(*ours[column], printed.get(column), comparable) for column in ours}
@@ -195,14 +198,23 @@ def _sizes(table: Table, task: str, data_dir: str) -> dict[str, tuple[Spread | N
     return {column: (Spread.of([ours[column]]) if column in ours else None, False) for column in table.columns}
 
 
-def _ours(item: Item, table: Table, column: str, system: System, done: Trials) -> tuple[Spread | None, bool]:
+def _in_common(measured: Iterable[Trial], suites: Sequence[str]) -> dict[str, set[str]]:
+    """By suite the sets of which averages are: those that all models have for which it was measured to its end."""
+    each = [trial.suites() for trial in measured]
+    whole = {suite: [{*one[suite]} for one in each if _is_whole(one, suite)] for suite in suites}
+    return {suite: set.intersection(*names) for suite, names in whole.items() if names}
+
+
+def _ours(
+    item: Item, table: Table, column: str, system: System, done: Trials, common: SetsBySuite
+) -> tuple[Spread | None, bool]:
     """A number over the seeds of a system, and whether it is partial."""
     if table.suite != "significance":
-        values, partial = _values(table, column, done[system])
+        values, partial = _values(table, column, done[system], common)
         return (Spread.of(values) if values else None), partial
     averages = Table("", "", "", "sts", "one seed", ["average"], [])
     other = System(system.backbone, item.against[system.method])
-    pair = [_values(averages, "average", done.get(one, ())) for one in (system, other)]
+    pair = [_values(averages, "average", done.get(one, ()), common) for one in (system, other)]
     if any(len(values) < 2 for values, _ in pair):
         return None, False
     from contrastcli.evaluation.significance import welch
@@ -211,23 +223,25 @@ def _ours(item: Item, table: Table, column: str, system: System, done: Trials) -
     return (None if p is None else Spread.of([p])), any(partial for _, partial in pair)
 
 
-def _values(table: Table, column: str, done: Sequence[Trial]) -> tuple[list[float], bool]:
+def _values(table: Table, column: str, done: Sequence[Trial], common: SetsBySuite) -> tuple[list[float], bool]:
     """A number by each seed that has it, and whether any is of fewer sets or other rows than the paper's."""
     if table.suite == "time":
         return [time[column] for trial in done if (time := trial.time())], False
-    each = [_measured(table, column, trial.suites().get(table.suite, {})) for trial in done]
+    each = [_measured(table, column, trial.suites(), common) for trial in done]
     return [value for value, _ in each if value is not None], any(partial for _, partial in each)
 
 
-def _measured(table: Table, column: str, entries: Mapping[str, Any]) -> tuple[float | None, bool]:
-    """A number of one seed, and whether it is partial."""
-    suite = SUITES[table.suite]
+def _measured(table: Table, column: str, suites: Mapping[str, Any], common: SetsBySuite) -> tuple[float | None, bool]:
+    """A number of one seed, and whether it is partial; none for the average of a suite that is not done."""
+    suite, entries = SUITES[table.suite], suites.get(table.suite, {})
     path = suite.headline if table.measure == "all" else f"{table.measure}.spearman"
     names = [column]
     if suite.name == "mteb":
         names = [name for name, one in entries.items() if column in ("average", value_at(one, "type"))]
     elif average := next((a for a in suite.averages if a.key == column), None):
         names = [name for name in table.columns if name != column] or list(average.tasks or suite.tasks)
+        shared = common.get(suite.name, set()) if _is_whole(suites, suite.name) else set()
+        entries = {name: entries[name] for name in shared}
     values = {name: value_at(entries.get(name), path) for name in names}
     values = {name: value for name, value in values.items() if value is not None}
     partial = suite.name != "mteb" and len(values) < len(names)

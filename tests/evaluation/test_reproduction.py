@@ -52,12 +52,31 @@ def test_a_number_is_the_mean_over_seeds_and_an_average_that_over_the_columns_of
     assert lines[row]["average"].ours == Spread.of([67]) and lines[row]["STS16"].ours == Spread.of([69])
 
 
-@pytest.mark.parametrize("scores", [sts(70, *STS[1:]), sts(70, partial=True)], ids=["a set missing", "other rows"])
+def without(scores: Mapping[str, Any], *tasks: str) -> dict[str, Any]:
+    """Scores of STS without some sets, whose data are not there."""
+    entries = {task: one for task, one in scores["sts"].items() if task not in tasks}
+    return {"sts": entries | {"missing": {task: {"what": "", "hint": ""} for task in tasks}}}
+
+
+@pytest.mark.parametrize("scores", [without(sts(70), "STS12"), sts(70, partial=True)], ids=["a set", "other rows"])
 def test_what_is_of_fewer_sets_or_other_rows_is_not_compared(tmp_path: Path, scores: Mapping[str, Any]) -> None:
     row = System("BERT-base", "SimCSE")
     ((_, lines),) = compare(papers.find_item("simace", "table-2"), {row: made(tmp_path, row, [scores])})
     average = lines[row]["average"]
     assert average.ours and average.partial and average.difference is None and average.within is None
+
+
+def test_averages_of_all_rows_and_seeds_are_of_the_same_sets(tmp_path: Path) -> None:
+    first, second = System("BERT-base", "SimCSE"), System("BERT-base", "SimACE")
+    each = {first: [sts(60), without(sts(70), "SICK-R")], second: [without(sts(80), "STS12"), sts(90, *STS[1:])]}
+    rows = {row: made(tmp_path, row, scores) for row, scores in each.items()}
+    ((_, lines),) = compare(papers.find_item("simace", "table-2"), rows)
+    averages = {row: by_column["average"] for row, by_column in lines.items()}
+    # STS13 to STS-B, which all have; what an interrupted evaluation has is no average.
+    assert averages[first].ours == Spread.of([63, 73]) and averages[second].ours == Spread.of([83])
+    assert all(one.partial for one in averages.values())
+    ((_, lines),) = compare(papers.find_item("simace", "table-9"), rows)
+    assert lines[first]["p"].ours is None, "one seed is no sample"
 
 
 def test_numbers_that_nobody_elses_compare_with_have_no_difference(tmp_path: Path) -> None:

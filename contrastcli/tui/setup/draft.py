@@ -258,7 +258,7 @@ class Draft:
 def _resolve_valid(layers: Sequence[Layer], typed: dict[str, Value]) -> tuple[Config, str, dict[str, str]]:
     """The settings without what is wrong, the error of a file or variable, and what is wrong of `typed`, by key.
 
-    With such an error, no file or variable counts. A value that makes no sense or has no effect is taken out of `typed`.
+    With such an error no file or variable counts. A value that makes no sense or has no effect is taken out of `typed`.
     Raises UsageError if the defaults are wrong.
     """
     below_error, wrong = "", dict[str, str]()
