@@ -149,7 +149,9 @@ def _numbers(tables: Mapping[str, Sequence[SuiteTable]]) -> Iterator[tuple[str, 
     for model, of_suites in tables.items():
         for t in of_suites:
             for task, *cells in t.rows:
-                named = zip(t.header[1:], cells, strict=True)
+                # A program that reads it takes no thousands apart.
+                plain = (text.replace(",", "") if isinstance(text, Numeral) else text for text in cells)
+                named = zip(t.header[1:], plain, strict=True)
                 yield from ((model, t.suite, task, title, text) for title, text in named if text not in ("", MISSING))
 
 

@@ -240,6 +240,9 @@ def test_scores_are_written_for_sheets_and_documents(contrast: Contrast, run: Ru
     assert [row[:4] for row in rows[:2]] == [
         ["tiny/backbone", "own", "tiny/dev.jsonl", column] for column in ("Spearman", "Pearson")
     ]
+    Path("many.jsonl").write_text(100 * Path("tiny/dev.jsonl").read_text())
+    of_many = contrast("eval", "simple", "--data", "many.jsonl", "--format", "csv").out.splitlines()
+    assert of_many[-1] == "runs/simple,own,many.jsonl,Pairs,3000", "a program reads it as a number"
     latex = contrast(*words, "latex").out.splitlines()
     outside = [line for line in latex if line and not line.startswith(("\\", "%")) and not line.endswith(r"\\")]
     assert outside == [] and "% tiny/backbone" in latex and r"Task & Spearman & Pearson & Pairs \\" in latex
