@@ -97,9 +97,9 @@ def numbers(item: Item, request: Request, made: Trials, form: Format) -> str:
     compared = compare(item, made, request.data_dir)
     if form == "json":
         told = {"item": item.name, "request": request, "notes": list(_notes(item, request))}
-        return as_json(told | {"numbers": list(_records(compared))})
+        return as_json(told | {"numbers": list(_records(compared, request))})
     if form == "csv":
-        records = list(_records(compared))
+        records = list(_records(compared, request))
         return as_csv(list(records[0]) if records else [], (record.values() for record in records))
     grids = {one.printed.what: [["", "", "", *one.printed.columns], *_lines(one, request)] for one in compared}
     ends = {cell[-1:] for grid in grids.values() for row in grid for cell in row}
@@ -147,12 +147,13 @@ def _difference(one: Measurement, form: str) -> Numeral:
     return Numeral(MISSING if one.difference is None else f"{one.difference:+{form}}{'=' if one.within else ''}")
 
 
-def _records(compared: Iterable[TableMadeAgain]) -> Iterator[dict[str, object]]:
+def _records(compared: Iterable[TableMadeAgain], request: Request) -> Iterator[dict[str, object]]:
     for made in compared:
         for (backbone, method), by_column in made.lines.items():
             for column, one in by_column.items():
                 ours, theirs = one.ours, one.printed
                 names = {"suite": made.printed.suite, "backbone": backbone, "row": method, "column": column}
+                names["ours_backbone"] = str(request.settings.get(papers.BACKBONE, backbone))
                 mean = {"ours": ours and ours.mean, "sd": ours and ours.sd, "seeds": ours.n if ours else 0}
                 book = {"printed": theirs and theirs.value, "printed_sd": theirs and theirs.deviation}
                 test = {"partial": one.partial, "difference": one.difference, "within": one.within}
