@@ -5,6 +5,7 @@
 
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -200,7 +201,7 @@ def find_item(paper: str, key: str) -> Item:
 def systems(item: Item, request: Request) -> list[System]:
     """The systems that are asked for. Where one backbone stands for all, only the first of each method.
 
-    Raises UsageError for a method or backbone that the item does not have.
+    Raises UsageError for a method or backbone that the item does not have, and for a setting by which its rows differ.
     """
     chosen = list(item.systems)
     for number, (what, words) in enumerate((("backbone", request.backbones), ("row", request.rows))):
@@ -211,6 +212,11 @@ def systems(item: Item, request: Request) -> list[System]:
         chosen = [system for system in chosen if not words or system[number] in words]
     if BACKBONE in request.settings:
         chosen = list({system.method: system for system in reversed(chosen)}.values())[::-1]
+    for key, value in request.settings.items():
+        by_row = {system.method: made[key] for system in chosen if key in (made := published.stated(system.method))}
+        if len({*map(tuple, by_row.values())}) > 1:
+            hint = f"--set {shlex.quote(f'{next(iter(by_row))}:{key}={value}')}"
+            raise UsageError(f"the rows of {item.name} differ by {key}", f"set it in one of them: {hint}", key=key)
     return chosen
 
 
