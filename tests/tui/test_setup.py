@@ -249,6 +249,8 @@ def test_the_curve_and_its_gradient_are_those_of_the_margin_and_the_temperature(
     assert at(60, "value", margin="30")[1] == pytest.approx(0.5 / 0.06)
     assert at(30, "gradient", tau="0.5")[0] == pytest.approx(1 / 0.5)
     assert at(30, "by_cosine", tau="0.5")[0] == pytest.approx(2 / 0.5)  # 1 / sin 30°
+    without_tau = similarity_picture(Draft("starter", {"objective.name": "pearson"}), "value")
+    assert without_tau.title == "similarity of positives" and without_tau.series[0].y[0] == pytest.approx(1)
 
 
 async def test_where_there_is_no_curve_one_line_says_why_and_what_brings_it(commands: Commands) -> None:

@@ -53,8 +53,8 @@ class SimilarityCurves(Vertical):
 
 def similarity_picture(draft: Draft, view: str) -> Picture:
     """The chosen similarity and the plain cosine with the same temperature."""
-    title, _ = VIEWS[view]
     flat, margin_field = draft.config.flat(), draft.fields["objective.margin"]
+    title = VIEWS[view][0] if "objective.tau" in flat else VIEWS[view][0].replace(" ÷ τ", "")
     similarity, tau = draft.config.objective.arguments()["similarity"], float(flat.get("objective.tau", 1.0))
     margin = 0.0 if margin_field.off else float(flat["objective.margin"])
     curves = curve(similarity, margin, tau), curve(SIMILARITIES["cosine"], 0.0, tau)
