@@ -119,7 +119,7 @@ def from_rows(rows: Examples, distractors: Texts | None, metric: str) -> Retriev
     triplets = [(queries[row[0]], documents[row[1]], documents[text]) for row in kept for text in row[2:] if text]
     judged = _table(sorted((*pair, grade) for pair, grade in grades.items()))
     made = Retrieval(anchors, list(documents), judged, _table(triplets), rows.source, metric)
-    told = f"the dev metric is {made}, {len(drawn):,} out of {len(pool):,} others"
+    told = f"the dev metric is {made}" + (f", {len(drawn):,} out of {len(pool):,} others" if len(pool) else "")
     return replace(made, notes=(*rows.notes, *notes) if distractors is None else (*notes, told))
 
 

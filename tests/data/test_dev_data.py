@@ -181,6 +181,9 @@ def test_equal_texts_are_one_document_and_an_anchor_is_none_of_its_own() -> None
     views = {"anchor": ["a", "a", "b", "c", "d"], "positive": ["b", "b", "a", "x", "d"]}
     dev = from_rows(Examples("pairs", texts(**views), None, "rows"), Texts.of(["x", "y", "y", "b"]), "map")
     assert dev.queries == ["a", "b", "c"]  # the row of d says nothing
+    assert dev.notes[-1] == "the dev metric is MAP of 3 anchors among 5 texts, 2 out of 2 others"
+    alone = Examples("pairs", texts(anchor=["a", "b"], positive=["b", "a"]), None, "rows")
+    assert from_rows(alone, Texts.of(["b"]), "map").notes[-1] == "the dev metric is MAP of 2 anchors among 2 texts"
     assert sorted(dev.documents) == ["a", "b", "d", "x", "y"]
     assert relevant(dev) == {("a", "b"), ("b", "a"), ("c", "x")}
     assert relevant(dev, grade=0) == {("a", "a"), ("b", "b")}
