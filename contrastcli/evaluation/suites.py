@@ -166,7 +166,7 @@ CLUSTERING = Suite(
 GEOMETRY = Suite(
     name="geometry",
     about="alignment, angles",
-    description="Alignment and uniformity (Wang and Isola 2020; SimACE, Eq. 10 and 11), and the angles of pairs.",
+    description="Alignment (SimACE's Eq. 11 without its log), uniformity (Eq. 10) and the angles of pairs.",
     columns={
         "Alignment": "alignment",
         "Uniformity": "uniformity",
