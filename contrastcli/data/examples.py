@@ -297,13 +297,17 @@ def _with_classes(
         remedies = Use("--blank", "drop", "leave them out with"), alone
         raise roles.bad_rows(frame, bad, f"the label in the column '{label}' is blank", remedies, "data.blank")
     # "1.0" is what pandas makes of 1 next to a blank cell, and "-" what datasets has for none.
-    codes = ("" if word == "-" else word.removesuffix(".0") if word[:-2].isdecimal() else word for word in words)
+    codes = ["" if word == "-" else word.removesuffix(".0") if word[:-2].isdecimal() else word for word in words]
     classes = [names.get(code, code) for code in codes]
     if (count := len({*classes} - {""})) < 2:
         raise DataError(f"{rows.source}: the labels in the column '{label}' are no two classes", alone)
     has_class = np.array([*map(bool, classes)])
     note = f"the positive of each sentence is its class, of {count:,} in '{label}'; to {alone.words(alone.option)}"
-    kept = rows.take(has_class, (*dropped(has_class, "without a gold label"), note))
+    bare = sorted(filter(str.isdecimal, {*codes} - names.keys()), key=int)
+    unnamed = [
+        f"classes that are numbers without a name: {len(bare):,}; --labels {one}=NAME,… names them" for one in bare[:1]
+    ]
+    kept = rows.take(has_class, (*dropped(has_class, "without a gold label"), note, *unnamed))
     views = kept.views | {"positive": Texts.of(filter(None, classes))}
     return replace(kept, form="pairs", views=views, read_as="classes")
 
