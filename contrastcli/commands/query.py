@@ -72,7 +72,7 @@ def _check(texts: Sequence[str], corpus: Path | None, vectors: Sequence[Path]) -
     if vectors and not corpus:
         raise UsageError("--vectors are those of a corpus", Use("--corpus", "FILE", "name it too:"))
     if "-" in texts and len(texts) > 1:
-        raise UsageError("- is the pairs of stdin, and stands alone", "with a TAB between the two of a line")
+        raise UsageError("- is the pairs of stdin", "give - alone, with a TAB between the two of a line")
     if not (len(texts) == 1 if corpus else len(texts) == 2 or tuple(texts) == ("-",)):
         searched = f"contrast query {shlex.quote(' '.join(texts))} --corpus FILE"
         hint = f"put each sentence in quotes, or search a file: {searched}"
