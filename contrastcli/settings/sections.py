@@ -260,7 +260,8 @@ class Train(Section, frozen=True, kw_only=True):
     ] = 3e-5
     head_lr: Annotated[float, about("learning rate of heads", ge=0, le=10, zero="the encoder's")] = 0.0
     epochs: Annotated[
-        int, about_data("passes over the data; below 1: max_steps", ge=1, le=100_000, essential=True, resumable=True)
+        int,
+        about_data("whole passes over the data; for less, max_steps", ge=1, le=100_000, essential=True, resumable=True),
     ] = 1
     max_steps: Annotated[
         int, about_data("most steps to train", ge=0, unit="steps", essential=True, resumable=True, zero="by epochs")
