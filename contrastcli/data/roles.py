@@ -179,8 +179,8 @@ def _has_fractions(cells: Column[object]) -> bool:
 def _parse_columns(columns: str, frame: Frame, source: str) -> dict[str, str]:
     roles: dict[str, str] = {}
     names = [name.strip() for name in split_items(columns)]
-    typed = names if {*names} <= frame.columns.keys() else frame.columns
-    of_pairs = names[1:] or "=" in columns
+    typed = names if {*names} <= frame.columns.keys() else [*frame.columns][:2]
+    of_pairs = names[1:] or "=" in columns or _role_of(columns)
     example = join_items(map("=".join, zip(LISTED[:3] if of_pairs else ("text",), typed, strict=False)))
     for key, column in _parse_items(COLUMNS, columns, example).items():
         role = _role_of(key)
