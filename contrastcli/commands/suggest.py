@@ -14,6 +14,7 @@ from msgspec import structs
 
 from contrastcli.boundary import narrate_all, to_copy
 from contrastcli.commands.train import read_lengths, train_briefly
+from contrastcli.data import folders
 from contrastcli.data.batching import Corpus
 from contrastcli.data.convert import adapt, convert
 from contrastcli.data.examples import Examples
@@ -123,6 +124,7 @@ def _facts(examples: Examples, train: Train, model: ModelRef, is_chosen: bool) -
         memory=torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else psutil.virtual_memory().total,
         has_stsb=examples.form == "sentences" and _has_stsb(),
         max_steps=train.max_steps,
+        own_dev=examples.source if folders.has_dev(examples.source) else "",
         # Cosines may be above 1 by rounding.
         has_logits=examples.candidate_scores is not None and bool((abs(examples.candidate_scores) > 1.01).any()),
     )

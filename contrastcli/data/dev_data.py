@@ -39,15 +39,17 @@ _OWN_NAMES = "call its columns sentence1, sentence2 and score in its first line:
 
 
 def resolve_dev(dev: Dev, train: Examples) -> tuple[Dev, tuple[str, ...]]:
-    """The settings with a name for "auto", and a note on that: a share of the rows, or STS-B.
+    """The settings with a name for "auto", and a note on that: a folder's own dev set, a share of the rows, or STS-B.
 
     NLI is measured by STS-B in the papers, and sentences do not say which of them are similar.
     """
     if dev.data != "auto":
         return dev, ()
     form = train.form if train.form == "sentences" else train.read_as or train.form
-    name = "stsb" if form in ("sentences", "labelled") else f"{SPLIT}5%"
-    return structs.replace(dev, data=name), (f"dev.data is auto, which for {FORMS[form]} is {name}",)
+    rows, name = FORMS[form], "stsb" if form in ("sentences", "labelled") else f"{SPLIT}5%"
+    if folders.has_dev(train.source):
+        rows, name = "a folder with dev judgements", train.source
+    return structs.replace(dev, data=name), (f"dev.data is auto, which for {rows} is {name}",)
 
 
 def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples, DevData | None]:

@@ -154,6 +154,11 @@ def has_test(folder: Path) -> bool:
     return any(split_of(file) in ("test", "validation") for file in _files(folder, "qrels"))
 
 
+def has_dev(name: str) -> bool:
+    """Whether a folder has judgements by which a model is chosen."""
+    return any(split_of(file) == "validation" for file in _files(Path(os.path.expanduser(name)), "qrels"))
+
+
 def _of_one_split(folder: Path, files: Sequence[Path], splits: Sequence[str]) -> list[Path]:
     """Those of the first of the splits that is there. Raises DataError where none is, or is known of several."""
     found = {split_of(file) for file in files}

@@ -46,7 +46,7 @@ class Facts:
     and, of labelled pairs, as triplets and as pairs. `backbone` is what it is called, `is_chosen` whether the user
     named it, `is_embedder` whether it is more than a raw encoder. `memory` is that of the device in bytes. `has_stsb`
     is whether STS-B's dev set can be read, `max_steps` the user's own most steps, 0 for none. `has_logits` is whether a
-    teacher's scores are no cosines.
+    teacher's scores are no cosines. `own_dev` is the folder of the rows, if it has queries to choose a model by.
     """
 
     form: Form
@@ -67,6 +67,7 @@ class Facts:
     has_stsb: bool
     max_steps: int
     has_logits: bool = False
+    own_dev: str = ""
 
 
 class Suggestion(msgspec.Struct, frozen=True):
@@ -165,6 +166,8 @@ def _max_length(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
 
 
 def _dev(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
+    if facts.own_dev:
+        return facts.own_dev, "its own judgements to choose a model by"
     if facts.form == "sentences":
         name = "stsb" if facts.has_stsb else "starter"
         return name, "sentences do not say which of them are similar: pairs with scores do"
@@ -178,11 +181,14 @@ def _dev(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
     return f"split:{share}%", f"{reason}; a tenth is the most" if share == _MOST_HELD_OUT else reason
 
 
+def _is_own(facts: Facts, chosen: Chosen) -> bool:
+    """Whether the dev data are of the user's own kind, not general ones."""
+    return str(chosen["dev.data"]).startswith("split:") or bool(facts.own_dev)
+
+
 def _metric(facts: Facts, chosen: Chosen) -> str:
     """What auto measures."""
-    if not str(chosen["dev.data"]).startswith("split:") or _trained(facts, chosen) in _ORDERED:
-        return "spearman"
-    return "ndcg@10"
+    return "ndcg@10" if _is_own(facts, chosen) and _trained(facts, chosen) not in _ORDERED else "spearman"
 
 
 def _held_anchors(facts: Facts, share: int, chosen: Chosen) -> int:
@@ -200,7 +206,7 @@ def _dev_metric(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
 
 
 def _dev_general(facts: Facts, chosen: Chosen) -> tuple[Value, str]:
-    if str(chosen["dev.data"]).startswith("split:"):
+    if _is_own(facts, chosen):
         return "auto", "the starter's pairs beside them show what is forgotten"
     return "auto", "none: the dev set is general itself"
 

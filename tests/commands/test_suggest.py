@@ -112,6 +112,22 @@ def test_the_longest_of_many_texts_is_the_longest_of_all(contrast: Contrast) -> 
     assert re.search(r"the\s+longest\s+6\d\b", answer.out), answer.out
 
 
+def test_a_folder_of_judgements_is_measured_by_its_dev_split_here_and_in_training(contrast: Contrast) -> None:
+    rows = [*map(json.loads, Path("tiny/pairs.jsonl").read_text().splitlines())]
+    texts = {"queries": "anchor", "corpus": "positive"}
+    for name, role in texts.items():
+        lines = (json.dumps({"_id": f"{name}{n}", "text": row[role]}) for n, row in enumerate(rows))
+        Path("set/qrels").mkdir(parents=True, exist_ok=True)
+        Path(f"set/{name}.jsonl").write_text("\n".join(lines))
+    for split, numbers in {"train": range(20, len(rows)), "dev": range(9)}.items():
+        judged = "".join(f"queries{n}\tcorpus{n}\t1\n" for n in numbers)
+        Path(f"set/qrels/{split}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
+    of_dev = f"set: nDCG@10 of 9 anchors among {len(rows)} texts"
+    words = command(contrast("suggest", "set", *BACKBONE, "--no-trial"))
+    assert planned(contrast, words)["dev"] == of_dev and words[words.index("--dev") + 1] == "set"
+    assert planned(contrast, ["contrast", "train", "--data", "set", *BACKBONE, "--no-ui"])["dev"] == of_dev
+
+
 def test_a_few_rows_are_no_reason_to_fail(contrast: Contrast) -> None:
     Path("two.tsv").write_text("anchor\tpositive\nba da\tga ka\nma na\tpa ra\n")
     answer = contrast("suggest", "two.tsv", *BACKBONE)

@@ -127,6 +127,13 @@ def test_sentences_are_measured_on_stsb_where_it_can_be_read() -> None:
     assert suggested(replace(SENTENCES, has_stsb=True))["dev.data"] == "stsb"
 
 
+def test_a_folder_with_its_own_dev_judgements_is_measured_by_them() -> None:
+    facts = replace(PAIRS, own_dev="./fiqa")
+    assert suggested(facts)["dev.data"] == "./fiqa" and reason(facts, "dev.metric").startswith("nDCG@10")
+    assert reason(facts, "train.batch_size").startswith("10,000 rows left"), "none is held out"
+    assert "starter's pairs beside them" in reason(facts, "dev.general")
+
+
 def test_every_rule_is_of_a_setting_and_has_a_source_and_a_short_reason() -> None:
     for facts in (PAIRS, SENTENCES, LARGE, SCORED, FEW, DECODER):
         for one in suggestions.suggest(facts):
