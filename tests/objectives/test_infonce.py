@@ -15,7 +15,8 @@ from support.rounding import assert_near
 infonce = Objective("simcse")
 
 
-REPEATED = {  # Row 1's positive is row 0's anchor; row 3 is row 2 again; row 0's hard negative is its own positive.
+# Row 1's positive is row 0's anchor; row 3 is row 2 again; row 0's hard negative is its own positive.
+REPEATED = {
     "anchor": torch.tensor([0, 1, 2, 2, 1, 3]),
     "positive": torch.tensor([4, 0, 6, 6, 7, 4]),
     "negative": torch.tensor([4, 9, 10, 2, 11, 12]),
