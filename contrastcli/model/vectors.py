@@ -16,7 +16,7 @@ from contrastcli.data.examples import as_id
 from contrastcli.data.texts import Column, Texts
 from contrastcli.data.tokens import OnProgress
 from contrastcli.errors import DataError, Hint, Use
-from contrastcli.files import cache_key, cached, check_regular, decoding
+from contrastcli.files import cache_key, cached, check_regular
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import unit_rows
 from contrastcli.settings.sections import Dtype, Kind
@@ -166,8 +166,10 @@ def _mapped(path: Path, remedy: Hint) -> Stored:
     if not path.exists():
         raise DataError(f"there is no file {path}", remedy)
     check_regular(path)
-    with decoding(path, remedy):
+    try:
         return np.lib.format.open_memmap(path, mode="r")
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is no whole .npy of vectors: {error}", remedy) from None
 
 
 def check_own(stored: Stored, encoder: SentenceEncoder, texts: Sequence[str], name: str, remedy: Hint) -> float:
