@@ -121,7 +121,7 @@ def of_runs(runs: Mapping[str, Events]) -> list[Picture]:
         drawn.append(Picture(f"angles-{which}", title, "lines", "step", _ANGLE, _series(points)))
     for which in ("positive", "negative"):
         counts = {name: [event[f"{which}_histogram"] for event in events[-_LAST:]] for name, events in angles.items()}
-        drawn.append(_histograms(which, f"in the last {_LAST} logged batches", counts))
+        drawn.append(_histograms(which, f"in the last logged batches, at most {_LAST}", counts))
     dev = {name: [event for event in events if isinstance(event, Evaluated)] for name, events in runs.items()}
     path = {name: [(event.uniformity, event.alignment) for event in events] for name, events in dev.items()}
     drawn.append(_plane("plane", "over training, from the open mark to the full one", "path", _series(path)))
