@@ -60,10 +60,15 @@ def save(picture: Picture, folder: Path) -> list[Path]:
             paths.append(folder / f"{picture.name}.{kind}")
             atomic_write(paths[-1], stream.getvalue())
         # A histogram has an edge more, a bar no place.
-        points = [(one.name, one.x[n] if one.x else None, y) for one in picture.series for n, y in enumerate(one.y)]
+        coloured = (picture.colours,) if picture.colours else ()
+        points = [
+            (one.name, one.x[n] if one.x else None, y, *(one.value for _ in coloured))
+            for one in picture.series
+            for n, y in enumerate(one.y)
+        ]
         paths.append(folder / f"{picture.name}.csv")
         x, y = ("", picture.x_label) if picture.kind == "bars" else (picture.x_label, picture.y_label)
-        numbers = as_csv(["series", x or "x", y or "y"], points)
+        numbers = as_csv(["series", x or "x", y or "y", *coloured], points)
         atomic_write(paths[-1], f"{numbers}\n".encode())
     return paths
 

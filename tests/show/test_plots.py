@@ -133,8 +133,10 @@ matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="it is a
 def test_a_picture_becomes_a_png_and_an_svg_as_wide_as_a_column_and_numbers(one: Picture, tmp_path: Path) -> None:
     png, svg, numbers = save(one, tmp_path / "new" / "folder")
     assert [path.name for path in (png, svg, numbers)] == [f"{one.name}.{kind}" for kind in ("png", "svg", "csv")]
-    _, *rows = csv.reader(numbers.read_text().splitlines())
-    assert [(name, float(y)) for name, _, y in rows] == [(s.name, y) for s in one.series for y in s.y]
+    rows = [*csv.DictReader(numbers.read_text().splitlines())]
+    y = "across" if one.kind == "bars" else "up"
+    assert [(row["series"], float(row[y])) for row in rows] == [(s.name, y) for s in one.series for y in s.y]
+    assert [row.get("STS") for row in rows] == (["76.25", "70", ""] if one == PLACES else [None] * len(rows))
     header = png.read_bytes()[:24]
     assert header[:8] == b"\x89PNG\r\n\x1a\n" and int.from_bytes(header[16:20]) == 600 * WIDTH
     drawing = svg.read_text()
