@@ -165,15 +165,16 @@ def run_readings(view: LiveView) -> list[Reading]:
         return Reading(name, "–" if value is None else form(value), unit, _spark(view, kind, series))
 
     dims = history.histograms.newest.shorter if history.histograms.newest else ()
-    mean = view.value("evaluated", "mean_norm")
-    width = f"of {history.evaluated.width}, mean {mean:.2f}" if history.evaluated and mean is not None else ""
-    whole = "{:,.0f}".format
+    evaluated, rank, mean = history.evaluated, view.value("evaluated", "rank"), view.value("evaluated", "mean_norm")
+    spread = ("–", "")
+    if evaluated and rank is not None and mean is not None:
+        spread = (f"{rank:.0f}/{evaluated.width}", f"mean {mean:.2f}")
     return [
         row("learning rate", "step", "lr", number),
         row("gradient norm", "step", "grad_norm", number),
         row("batch accuracy", "angles", "satisfied", lambda share: f"{100 * share:.0f}", "%"),
-        row("sentences", "step", "sentences_per_s", whole, "/s"),
-        row("dimensions", "evaluated", "rank", whole)._replace(unit=width, drawn=""),
+        row("sentences", "step", "sentences_per_s", "{:,.0f}".format, "/s"),
+        Reading("dimensions", *spread),
         *(row(f"dev at {k}", "evaluated", f"score@{k}", number) for k in dims),
         *(row(f"hardest at {k}", "angles", f"hardest@{k}", "{:.1f}".format, "°") for k in dims),
         Reading("epoch", f"{view.step / max(1, started.steps_per_epoch):.2f}"),
