@@ -63,7 +63,7 @@ class ModeScreen(Screen[None]):
         yield KeyBar()
 
     def _tab(self, number: int, mode: str) -> str:
-        style = "bold reverse $text" if mode == self.mode else "$text-muted"
+        style = "bold reverse $text" if mode == self.mode else "$foreground-muted"
         return f"[{style} @click=app.mode('{mode}')] {number} {SCREENS[mode]} [/]"
 
     def on_mount(self) -> None:

@@ -25,7 +25,7 @@ from contrastcli.runs.verdict import Change
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.live import header
 from contrastcli.tui.live import screen as live
-from contrastcli.tui.live.panels import Panel
+from contrastcli.tui.live.panels import Panel, ReadingsPanel
 from contrastcli.tui.widgets import KeyBar
 from support.recorded import Kind, angles, append, evaluated, recorded, started, stepped, training
 from support.screens import NARROW, SIZES, WIDE, Page, check_golden, choose, footer, press, says, settled, show, until
@@ -270,6 +270,16 @@ def ground(panel: Panel, x: int) -> ColorTriplet:
     found = {style.bgcolor for style in styles if style and style.bgcolor} - {panel.rich_style.bgcolor}
     (colour,) = (one.get_truecolor() for one in found if one)
     return colour
+
+
+async def test_names_and_units_of_numbers_are_dimmer_than_the_numbers(tmp_path: Path) -> None:
+    async with show(opened(recorded(tmp_path, "finished"))) as page:
+        await until(page, lambda: says(page, "learning rate"))
+        panel = page.app.screen.query_one("#numbers", ReadingsPanel)
+        row = next(line for line in map(panel.render_line, range(panel.size.height)) if "/s" in line.text)
+        shades = [one.style.color.get_truecolor().green for one in row if one.style and one.style.color]
+        name, value, unit = shades[:3]
+        assert name == unit < value
 
 
 async def test_the_waterfall_shows_pairs_by_angle_over_all_steps_and_w_those_of_one_batch(tmp_path: Path) -> None:

@@ -229,9 +229,9 @@ class ReadingsPanel(PlainText, can_focus=True):
         self.set_class(not numbers, "-waiting")
         rows = Content("\n").join(
             styled(
-                (f" {n.name:<15}", "$text-muted"),
+                (f" {n.name:<15}", "$foreground-muted"),
                 f"{n.value:>8} ",
-                (f"{n.unit:<3}", "$text-muted"),
+                (f"{n.unit:<3}", "$foreground-muted"),
                 (n.drawn, "$text-primary"),
             )
             for n in numbers

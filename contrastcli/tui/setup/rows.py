@@ -181,8 +181,8 @@ def _lines(found: Found, row: Odd) -> Iterator[Content]:
     for heading, texts in ((why, row.texts), (row.other_where, row.other_texts)):
         if heading:
             yield styled((heading, "bold"))
-            yield from (styled((f"{role}  ", "$text-muted"), text) for role, text in texts.items())
+            yield from (styled((f"{role}  ", "$foreground-muted"), text) for role, text in texts.items())
     if row.neighbours:
         yield styled(("the nearest positives of other anchors", "bold"))
         for near in row.neighbours:
-            yield styled((f"{near.cosine:.4f}  row {near.row:,}  ", "$text-muted"), near.text)
+            yield styled((f"{near.cosine:.4f}  row {near.row:,}  ", "$foreground-muted"), near.text)
