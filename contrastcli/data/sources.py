@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from msgspec import structs
@@ -125,8 +126,11 @@ def _choices(frame: Frame) -> list[Use]:
 
 
 def load_documents(name: str, columns: str = "", blank: Blank = "error") -> Examples:
-    """What a search ranks: sentences, or the texts of pairs and triplets but their anchors. Raises DataError."""
-    return documents_of(from_frame(_open_texts(name, columns), columns, "", name, blank=blank, texts_only=True))
+    """What a search ranks: sentences, or the positives of pairs and triplets. Raises DataError."""
+    rows = from_frame(_open_texts(name, columns), columns, "", name, blank=blank, texts_only=True)
+    # A negative would be found under the id of a row that it is wrong for.
+    views = {view: texts for view, texts in rows.views.items() if view in ("anchor", "positive")}
+    return documents_of(replace(rows, views=views))
 
 
 def _open_texts(name: str, columns: str) -> Frame:
