@@ -170,7 +170,7 @@ def from_frame(
     hard = [used.pop(role) for role in list(used) if role.startswith("negative")]
     # One that each row has is a text as others are; of several, or without a teacher's score, a row may have fewer.
     cells = [frame.columns[name] for name in hard]
-    if len(cells) == 1 and not are_lists(cells[0]) and (taught or not roles.are_blank(cells[0]).any()):
+    if len(cells) == 1 and not are_lists(cells[0]) and (score or not roles.are_blank(cells[0]).any()):
         used["negative"] = hard.pop()
     frame = one_each(frame, [*used.values(), *([label] if label and form == "classes" else [])], score)
     frame = roles.complete_rows(frame, [*used.values()], blank)
@@ -262,14 +262,19 @@ def _with_scores(rows: Examples, frame: Frame, columns: Sequence[str], blank: Bl
         frame = several(frame, taught, "negative_score")
         taught = [*frame.columns]
     scores += [roles.scores(frame, column, blank) for column in taught]
+    is_taught = rows.form == "scored-triplets"
+    if is_taught and not taught:
+        note = f"{columns[0]} is read as the difference of the positive's and the negative's score"
+        rows = replace(rows, notes=(*rows.notes, note))
+        scores.append([0.0] * len(frame))
     candidates = [texts for view, texts in rows.views.items() if view != "anchor"]
-    if taught and (len(scores) != len(candidates) or any((texts.sizes == 0).any() for texts in candidates)):
-        what = f"{rows.source}: not every negative has a score, in {', '.join(columns[1:])}"
+    if is_taught and (len(scores) != len(candidates) or any((texts.sizes == 0).any() for texts in candidates)):
+        what = f"{rows.source}: not every negative has a score, in {', '.join(columns)}"
         raise DataError(what, "give each row as many negatives as scores of them", key=roles.COLUMNS)
     table = np.column_stack(scores)
     has_scores = np.isfinite(table).all(axis=1)
     rows, table = rows.take(has_scores, dropped(has_scores, "without a number as score")), table[has_scores]
-    if taught:
+    if is_taught:
         return replace(rows, candidate_scores=table.astype(np.float32))
     require_different_scores(only := table[:, 0].tolist(), rows.source)
     return replace(rows, scores=only)

@@ -58,6 +58,7 @@ LABELS: tuple[str, ...] = ("entailment", "neutral", "contradiction")
 
 SHAPES: tuple[tuple[Form, tuple[Role, ...]], ...] = (
     ("scored-triplets", ("anchor", "positive", "negative", "score", "negative_score")),
+    ("scored-triplets", ("anchor", "positive", "negative", "score")),
     ("scored", ("anchor", "positive", "score")),
     ("triplets", ("anchor", "positive", "negative")),
     ("labelled", ("anchor", "positive", "label")),

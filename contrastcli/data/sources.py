@@ -19,9 +19,9 @@ from contrastcli.data.convert import adapt, join
 from contrastcli.data.downloads import named_by
 from contrastcli.data.examples import Examples, from_frame
 from contrastcli.data.formats import Frame, format_of, read_file
-from contrastcli.data.forms import FORMS, LISTED
+from contrastcli.data.forms import FORMS
 from contrastcli.data.relevance import documents_of
-from contrastcli.data.roles import COLUMNS, listed, named, shape
+from contrastcli.data.roles import COLUMNS, named, shape
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.files import OF_A_PIPE
 from contrastcli.settings import sections
@@ -86,13 +86,13 @@ def _load_set(
     form, used = shape(frame, data.columns, name)
     if form == "scored" and not {"scored", "scored-triplets"} & {*needs}:
         what = f"{name} holds scored pairs ('{used['score']}' is the score), which are not used here"
-        negatives = (column for column, role in listed(frame, data.columns) if role == "negative")
-        texts = map("=".join, zip(LISTED, (used["anchor"], used["positive"], *negatives), strict=False))
-        texts_alone = Use("--columns", join_items(texts), "take the texts alone:")
+        texts = join_items(f"{role}={used[role]}" for role in ("anchor", "positive"))
+        texts_alone = Use("--columns", texts, "take the texts alone:")
         remedies = Use("--objective", "cosent or aoe", "train with"), texts_alone
         raise DataError(what, remedies, key=sections.OBJECTIVE.key)
-    # Names of classes are no sentences to learn from.
+    # Names of classes are no sentences to learn from, and of a teacher's scores not all learn.
     texts_only = form == "classes" and "pairs" not in needs and "sentences" in needs
+    texts_only |= form == "scored-triplets" and form not in needs
     examples = from_frame(frame, data.columns, data.labels, name, blank=data.blank, texts_only=texts_only)
     return adapt(examples, needs, labels, frame.columns, data)
 

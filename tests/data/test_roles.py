@@ -94,12 +94,6 @@ REMEDIES = {
         "anchor=sentence1,positive=sentence2",
         [("a", "b"), ("c", "d")],
     ),
-    "triplets with one score": (
-        ("anchor|positive|score|negative_1|negative_2", "a|b|1|c|d", "e|f|2|g|h"),
-        "a.tsv holds scored pairs",
-        "anchor=anchor,positive=positive,negative=negative_1,negative_2=negative_2",
-        [("a", "b", "c", "d"), ("e", "f", "g", "h")],
-    ),
     "two anchors": (
         ("anchor|premise|positive", "a|b|c", "d|e|f"),
         "'anchor' and 'premise' could both be the anchor",
@@ -401,7 +395,7 @@ def test_several_hard_negatives_may_be_a_list() -> None:
     rows = load("anchor\tpositive\tnegative", "a\tb\tc", "d\te\t")
     assert rows.views["negative"] == ["c", ""] and "1 of 2 rows have no hard negative" in rows.notes
     scored = "anchor\tpositive\tnegative\tscore\tnegative_score", "a\tb\tc\t1\t0", "d\te\t\t1\t0"
-    refused(DataError, *scored, what="the sentence in the column 'negative' is blank")
+    refused(DataError, *scored, needs=TAUGHT, what="the sentence in the column 'negative' is blank")
     with pytest.raises(DataError, match=r"line 1.* holds 3, which is not text"):
         load(*pairs('["b", 3]'), name="a.jsonl")
     refused(DataError, *pairs("[]"), name="a.jsonl", what="no row has a negative in negatives")
@@ -585,6 +579,13 @@ def test_a_negative_without_a_score_is_refused(lines: tuple[str, ...], what: str
     refused(DataError, *lines, needs=TAUGHT, what=what, hint=hint)
 
 
-def test_a_score_without_scores_of_negatives_is_that_of_the_pair() -> None:
-    rows = load("anchor|positive|negative|score", "a|b|c|1", "e|f|g|0", needs=("scored",))
-    assert (rows.form, rows.scores, [*rows.views]) == ("scored", [1, 0], ["anchor", "positive"])
+def test_one_score_of_a_triplet_is_the_difference_of_two() -> None:
+    lines = "anchor|positive|negative|score", "a|b|c|11.5", "e|f|g|-2"
+    rows = load(*lines, needs=TAUGHT)
+    assert rows.candidate_scores is not None and rows.candidate_scores.tolist() == [[11.5, 0], [-2, 0]]
+    assert "score is read as the difference of the positive's and the negative's score" in rows.notes
+    several = load("anchor|positive|score|negative_1|negative_2", "a|b|1|c|d", "e|f||g|h", needs=("triplets",))
+    assert several.views.items() >= {"negative": ["c", "g"], "negative_2": ["d", "h"]}.items()
+    assert "columns not used: score" in several.notes
+    pairs = load(*lines, needs=("scored",), columns="anchor=anchor,positive=positive,score=score")
+    assert (pairs.form, pairs.scores, [*pairs.views]) == ("scored", [11.5, -2], ["anchor", "positive"])
