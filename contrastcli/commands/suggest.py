@@ -125,8 +125,7 @@ def _facts(examples: Examples, train: Train, model: ModelRef, is_chosen: bool) -
         has_stsb=examples.form == "sentences" and _has_stsb(),
         max_steps=train.max_steps,
         own_dev=examples.source if folders.has_dev(examples.source) else "",
-        # Cosines may be above 1 by rounding.
-        has_logits=examples.candidate_scores is not None and bool((abs(examples.candidate_scores) > 1.01).any()),
+        has_logits=examples.has_logits,
     )
 
 

@@ -78,6 +78,11 @@ class Examples:
         columns = [*self.views.values(), map(str, self.labels or map(repr, scores or ()))]
         return digest(self.form, *self.views, columns=columns)
 
+    @property
+    def has_logits(self) -> bool:
+        """Whether a teacher's scores are no cosines, which are above 1 by rounding alone."""
+        return self.candidate_scores is not None and bool((np.abs(self.candidate_scores) > 1.01).any())
+
     def row(self, row: int) -> dict[str, str]:
         """The texts of a row, and the name of its label or its scores, as words by role."""
         texts = {view: column[row] for view, column in self.views.items() if column[row]}

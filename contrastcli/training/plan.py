@@ -146,6 +146,8 @@ def _notes(plan: Plan) -> Iterator[str]:
     if plan.config.dev.data == "starter" != plan.config.data.train:
         yield "the dev set is the starter's, in English; one of the data's own: --dev split:10%"
     yield from _without_effect(plan)
+    if plan.examples.has_logits and (tau := getattr(plan.config.objective, "teacher_tau", 1)) < 1:
+        yield f"the teacher's scores are logits, and objective.teacher_tau is {tau:g}, as for cosines: --teacher-tau 1"
     labels, classifies = plan.examples.labels, getattr(plan.config.objective, "classification", True)
     if labels and classifies and len({*labels}) == 1:
         yield f"every row has the label {LABELS[labels[0]]}: a classification of the pairs learns nothing from it"

@@ -71,7 +71,11 @@ def test_a_teachers_logits_are_trained_on_at_their_own_temperature(contrast: Con
     rows = [json.dumps(row | {"anchor": f"ba {n}", "score": n / 10}) for n in range(30)]
     Path("logits.jsonl").write_text("\n".join(rows) + "\n")
     words = command(contrast("suggest", "logits.jsonl", *BACKBONE, "--no-trial"))
-    assert planned(contrast, words)["settings"]["objective.teacher_tau"]["value"] == 1
+    plan = planned(contrast, words)
+    assert plan["settings"]["objective.teacher_tau"]["value"] == 1
+    other = planned(contrast, [*words, "--teacher-tau", "0.05"])
+    note = "the teacher's scores are logits, and objective.teacher_tau is 0.05, as for cosines: --teacher-tau 1"
+    assert note in other["notes"] and not any("teacher" in one for one in plan["notes"])
 
 
 def test_the_table_has_each_setting_and_fits_the_terminal(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
