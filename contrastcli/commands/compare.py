@@ -151,13 +151,16 @@ def dev_data(runs: Sequence[Run]) -> "DevData":
         raise DataError("there are no dev pairs to compare on", Use("--dev", "FILE or stsb", "name pairs:"))
     if (pairs := named_pairs(configs[0].dev, configs[0].data)) is not None:
         return pairs
-    data = _planned(runs[0]).dev
+    data = held_out = _planned(runs[0]).dev
     for run in runs[1:]:
         if data is not None and named[0].startswith(SPLIT):
             data = unseen(data, _planned(run).examples)
         if data is None or len(data) < 2:
             raise UsageError(f"{run.name} trained on what {runs[0].name} held out", _UNSEEN)
-    assert data is not None
+    assert data is not None and held_out is not None
+    if len(data) < len(held_out):
+        seen = f"of the {len(held_out):,} dev rows of {runs[0].name} others trained on some"
+        narrate(f"note: {seen}: {len(data):,} are measured")
     return data
 
 

@@ -182,7 +182,7 @@ def test_runs_with_different_dev_sets_need_pairs_by_name(tmp_path: Path) -> None
 
 
 def test_what_one_run_held_out_is_compared_where_the_other_did_not_train_on_it(
-    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As for pairs, and for the triplets that were mined from some of them."""
     pairs = tiny.data["pairs"].read_text().splitlines()
@@ -208,6 +208,8 @@ def test_what_one_run_held_out_is_compared_where_the_other_did_not_train_on_it(
     relevant = {(tested[0].queries[q], tested[0].documents[d]) for q, d, grade in tested[0].judged if grade}
     assert relevant == {(row["anchor"], row["positive"]) for row in map(json.loads, pairs) if row["anchor"] in expected}
     assert f"over {len(expected)} queries of 20% of {data[0]}" in run_comparison(compared)
+    note = f"note: of the {len(first.dev)} dev rows of run-0 others trained on some: {len(expected)} are measured\n"
+    assert note in capsys.readouterr().err
 
 
 def test_each_two_of_three_methods_are_tested_with_holms_correction(tmp_path: Path, six: list[Run]) -> None:
