@@ -200,7 +200,7 @@ def report(made: Mined, output: Path) -> None:
     each = "1 negative" if made.negatives == 1 else f"{made.negatives} negatives"
     narrate(f"wrote {output}: {made.rows:,} of {made.of:,} rows, each with {each}")
     if left := made.of - made.rows:
-        narrate(f"{left:,} rows have fewer and were left out; {_MORE}")
+        narrate(f"{left:,} of {made.of:,} rows have fewer and were left out; {_MORE}")
     if made.too_close:
         rows = f"{made.too_close:,} row{'s'[: made.too_close - 1]}"
         close = f"of {rows} the nearest candidate is too close to be a negative"

@@ -91,7 +91,7 @@ def test_rows_without_enough_negatives_are_left_out_and_counted(contrast: Contra
     answer = contrast("mine", PAIRS, "-o", "t.jsonl", *MODEL, "--json")
     made = json.loads(answer.out)
     assert 0 < made["rows"] < made["of"] == 160
-    assert f"{160 - made['rows']:,} rows have fewer and were left out" in answer.err
+    assert f"{160 - made['rows']:,} of 160 rows have fewer and were left out" in answer.err
     assert f"of {made['too_close']:,} rows the nearest candidate is too close" in answer.err
     assert len(Path("t.jsonl").read_text().splitlines()) == made["rows"]
     guarded = json.loads(contrast("mine", PAIRS, "-o", "t.jsonl", *MODEL, *EASY, "--guard", "starter", "--json").out)
