@@ -129,7 +129,10 @@ def _grades(rows: Examples) -> tuple[dict[tuple[str, ...], int], tuple[str, ...]
         return {}, ()
     if not all(map(float.is_integer, rows.scores)) or max(rows.scores) < 1:
         what = f"{rows.source}: its scores are no grades of relevance, which are whole numbers, 0 for none of it"
-        raise DataError(what, Use("--metric", "spearman", "take them as degrees of likeness:"), key="dev.metric")
+        # Of a training the metric is a setting.
+        ways = {"--metric": "spearman", "--set": "dev.metric=spearman"}
+        remedies = [Use(option, value, "take them as degrees of likeness:") for option, value in ways.items()]
+        raise DataError(what, remedies, key="dev.metric")
     graded = {*zip(zip(*rows.views.values(), strict=True), map(int, rows.scores), strict=True)}
     highest = dict(sorted(graded, key=lambda pair: pair[1]))
     anchors = {row[0] for row in highest}
