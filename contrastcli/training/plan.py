@@ -184,7 +184,7 @@ def _forms(config: Config) -> tuple[Form, ...]:
         return config.spec.needs
     if "triplets" not in config.spec.needs:
         takers = ", ".join(spec.name for spec in catalogue.all_objectives() if "triplets" in spec.needs)
-        what = f"data.mine_every is set, and the objective '{config.spec.name}' takes no hard negatives"
+        what = f"data.mine_every is set, and the objective '{config.spec.name}' takes no mined negatives"
         raise UsageError(what, [f"choose one of {takers}", Use("--mine-every", "0")], key="data.mine_every")
     return "pairs", "triplets"
 

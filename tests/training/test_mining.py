@@ -72,7 +72,7 @@ def test_a_run_tells_what_it_mined(tiny: Tiny, place: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "code", "what", "hint"),
     [
-        ("--data tiny/labelled.jsonl", 2, "the objective 'pairsupcon' takes no hard negatives", "simcse, simace"),
+        ("--data tiny/labelled.jsonl", 2, "the objective 'pairsupcon' takes no mined negatives", "simcse, simace"),
         ("--objective simcse --data tiny/sentences.jsonl", 3, "holds sentences", "give pairs"),
         ("--objective simcse --data tiny/pairs.jsonl --mine-ranks 5", 2, "data.mine_ranks is '5'", "10-60"),
     ],
