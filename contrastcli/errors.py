@@ -189,6 +189,10 @@ def nearest(word: str, known: Iterable[str], command: str = "", remark: str = ""
     inside = [plain[name] for name in plain if word and word in name]
     if not close and 2 < len(inside) <= _MOST_LISTED:
         return f"several have that: {', '.join(inside)}"
+    # A slip in the last part of a setting is one among those of its section.
+    section = word.removesuffix(last)
+    of_section = [name for name in plain if section and name.startswith(section)]
+    close = close or difflib.get_close_matches(word, of_section, 1, 0.9)
     tails = {name.rpartition(".")[2]: name for name in plain}
     close = close or [tails[tail] for tail in difflib.get_close_matches(last, tails, 1, _SURE)]
     # A part of several names means none of them.
