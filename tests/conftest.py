@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fuzz-cases", type=int, default=100, help="how many damaged inputs")
     parser.addoption("--fuzz-seed", type=int, default=0, help="the seed of the damaged inputs")
     parser.addoption("--kills", type=int, default=8, help="how many SIGKILLs")
-    parser.addoption("--failures", type=int, default=1, help="of the disk, in each command; 0: every one")
+    parser.addoption("--failures", type=int, default=3, help="of the disk, in each command; 0: every one")
     parser.addoption("--kill-seed", type=int, default=0, help="the seed of their moments")
 
 

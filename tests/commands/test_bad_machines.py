@@ -89,6 +89,7 @@ def test_a_library_that_cannot_be_loaded_is_named(capsys: pytest.CaptureFixture[
     [
         (OSError(errno.EFBIG, "File too large", "out/.v.npy.draft"), "cannot write out/v.npy: File too", "ulimit -f"),
         (OSError(errno.EMFILE, "Too many open files", "at/other"), "cannot write at/other: Too", "ulimit -n"),
+        (OSError(errno.EROFS, "Read-only file system", "at/v.npy"), "cannot write at/v.npy: Read", "mount the disk"),
         (ValueError("I/O error: quota exceeded (os error 122)"), "cannot write out/v.npy: ", "make room on the disk"),
     ],
 )

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import resource
 import subprocess
 import sys
 from contextlib import closing
@@ -168,6 +169,20 @@ def test_an_incomplete_last_line_of_any_length_is_cut(path: Path, length: int) -
         path.write_bytes(whole + b"x" * length)
         EventWriter(path).close()
         assert path.read_bytes() == whole
+
+
+def test_a_line_of_events_is_written_whole_or_not_at_all(path: Path) -> None:
+    with closing(EventWriter(path)) as write:
+        first = encode(write(Note(step=1, text="first")))
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(first) + 10, limits[1]))
+        try:
+            with pytest.raises(OSError, match="File too large"):
+                write(Note(step=2, text="second"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert path.read_bytes() == first
+        assert first + encode(write(Note(step=3, text="third"))) == path.read_bytes()
 
 
 def test_of_a_long_file_only_the_end_is_read_before_more_is_written(path: Path) -> None:
