@@ -340,9 +340,7 @@ def test_tables_are_written_for_documents_and_sheets(contrast: Contrast, run: Ru
     assert sheets[1][1][0] == "tiny/backbone against simple"
 
 
-def test_what_is_no_model_or_one_alone_is_refused(contrast: Contrast, run: Run) -> None:
-    for names in (("simple", "simpel"), ("simpel",)):
-        refused(contrast("compare", *names), 3, "'simpel'", "did you mean the run 'simple'")
+def test_one_alone_is_refused(contrast: Contrast, run: Run) -> None:
     for names in (("simple", "simple"), ("simple",)):
         refused(contrast("compare", *names), 2, "only one run to compare")
 

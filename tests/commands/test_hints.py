@@ -72,6 +72,7 @@ FILES = {
     "my faq.csv": "anchor,positive\na,b\n",
     "titles.csv": "title,body\na,b\nc,d\n",
     "vec.npy": "",
+    "glove.6B.txt": "dog 1 2\n",
     **{f"{letter}.txt": "" for letter in "abcdefg"},
 }
 

@@ -57,20 +57,6 @@ def test_a_resume_with_another_teacher_is_refused_before_its_settings_are_writte
     assert student.config_path.read_bytes() == before and student.status().state == "finished"
 
 
-def test_a_model_that_is_no_model_may_be_a_misspelt_run(
-    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refused(contrast("query", "a", "b", "--model", "simpel"), 3, "the model 'simpel'", "did you mean the run 'simple'?")
-    refused(contrast("query", "a", "b", "--model", "runs/simpel"), 3, "'runs/simpel'", "the run 'runs/simple'?")
-    refused(contrast("query", "a", "b", "--model", "two"), 3, "the model 'two' is neither", "name a run (simple), or")
-    refused(contrast("query", "a", "b", "--model", "runs/two"), 3, "'runs/two' is neither", "name a run (runs/simple)")
-    Path("glove.6B.txt").write_text("dog 1 2\n")
-    refused(contrast("eval", "glove.txt"), 3, "there is no folder or file 'glove.txt'", "did you mean 'glove.6B.txt'?")
-    refused(contrast("query", "a", "b", "--model", "tiny/backbon"), 3, "backbon'", "did you mean 'tiny/backbone'?")
-    monkeypatch.setenv("CONTRAST_MODEL", "./nothing")
-    refused(contrast("query", "a", "b"), 3, "file './nothing' (CONTRAST_MODEL)", "check the path")
-
-
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"last": 3}', '{"last": "000099"}', f'{{"last": "{"9" * 5000}"}}'])
 def test_malformed_pointers_to_checkpoints_are_named(contrast: Contrast, run: Run, text: str) -> None:
     run.checkpoints_path.write_text(text)
