@@ -20,16 +20,6 @@ def test_a_hint_names_only_options_of_its_command(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err == "contrast: error: wrong\nhint: name it: --columns text=a\n"
 
 
-def test_the_hint_for_odd_columns_solves_it(contrast: Contrast) -> None:
-    Path("odd.csv").write_text("nr;Frage;Antwort\n1;ba den;go lum\n2;fir;den ba\n")
-    encoded = ("encode", "odd.csv", "-o", "v.npy", "--model", "tiny/backbone")
-    refused(contrast(*encoded), 3, "'nr', 'Frage', 'Antwort' make neither", "choose one: --columns text=Antwort")
-    assert contrast(*encoded, "--columns", "text=Antwort").code == 0
-    trained = train("--objective", "simcse", "--data", "odd.csv", "--batch-size", "2", "--dry-run")
-    refused(contrast(*trained), 3, "make neither", "for pairs --columns anchor=Frage,positive=Antwort")
-    assert contrast(*trained, "--columns", "anchor=Frage,positive=Antwort").code == 0
-
-
 @pytest.mark.parametrize("header", ["premise\thypothesis\tlabel", "sentence1\tsentence2\tscore"])
 def test_a_search_reads_neither_labels_nor_scores(contrast: Contrast, header: str) -> None:
     Path("rows.tsv").write_text(f"{header}\na\tba den\t7\nb\tgo lum\t7\n")

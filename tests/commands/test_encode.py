@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pyarrow import parquet
 
 import contrastcli
 from contrastcli.model.devices import has_products
@@ -14,7 +13,6 @@ from contrastcli.model.metrics import cosine
 from contrastcli.model.vectors import dequantise
 from support.command import MODEL, Contrast, refused, sentences
 from support.contracts import PROMPTS, under
-from support.tiny import WORDS
 
 
 def test_the_sentences_of_a_file_become_vectors_in_their_order(
@@ -73,13 +71,6 @@ def test_vectors_are_of_unit_length_where_that_is_asked_for(contrast: Contrast, 
     # The same vectors again are not those of the other kind.
     assert contrast(*words, "-o", "v.npy", "--normalize").code == 0
     assert np.array_equal(np.load("v.npy"), unit)
-
-
-def test_texts_that_fill_the_model_are_counted(contrast: Contrast) -> None:
-    stdin = "\n".join(["a man", " ".join(WORDS * 20), "a dog", " ".join(WORDS * 30)]).encode()
-    answer = contrast("encode", "-", "-o", "v.npy", *MODEL, stdin=stdin)
-    limit = contrastcli.load("tiny/backbone").max_length
-    assert f"texts that fill the model's {limit} tokens, or are cut there: 2" in answer.err
 
 
 def test_sentences_of_stdin_become_vectors(contrast: Contrast) -> None:
@@ -149,10 +140,3 @@ def test_vectors_go_to_where_a_link_leads(contrast: Contrast, name: str) -> None
     Path(name).symlink_to(f"disk/{name}")
     assert contrast("encode", "tiny/sentences.jsonl", "-o", name, *MODEL).code == 0
     assert Path(name).is_symlink() and [path.name for path in Path("disk").iterdir()] == [name]
-
-
-def test_ids_of_a_file_go_into_a_parquet_of_vectors(contrast: Contrast) -> None:
-    Path("faq.csv").write_text("key,title,body\n7,a,ba den\n8,b,fir go\n")
-    assert contrast("encode", "faq.csv", "-o", "v.parquet", *MODEL, "--columns", "text=body,id=key").code == 0
-    table = parquet.read_table("v.parquet")
-    assert (table["id"].to_pylist(), table["text"].to_pylist()) == (["7", "8"], ["ba den", "fir go"])

@@ -63,12 +63,6 @@ def test_a_reader_that_leaves_early_is_no_error(words: tuple[str, ...]) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_a_terminal_that_knows_ascii_only_gets_words_for_symbols() -> None:
-    environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    done = subprocess.run([*COMMAND, "config", "show"], capture_output=True, env=environment, timeout=60)
-    assert done.returncode == 0 and b"tau" in done.stdout
-
-
 def test_training_continues_when_the_reader_of_its_path_has_gone(contrast: Contrast) -> None:
     read, write = os.pipe()
     os.close(read)

@@ -145,22 +145,6 @@ def test_a_dry_run_lists_the_cells_and_writes_nothing(contrast: Contrast) -> Non
     assert not Path("runs").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "what"),
-    [
-        ((*GRID, "--tau", "0.1"), 2, "objective.tau is in the grid and set for all cells (--tau)"),
-        ((*GRID, "--data", "nothing.txt"), 3, "nothing.txt"),
-        ((*GRID, "--name", "last"), 2, "cannot be named 'last'"),
-        ((*GRID, "--seeds", "1000000000"), 2, "the sweep has more than 10,000 cells"),
-    ],
-)
-def test_a_bad_sweep_is_refused_before_anything_is_written(
-    contrast: Contrast, words: tuple[str, ...], code: int, what: str
-) -> None:
-    refused(contrast("sweep", *WORDS, *words), code, what)
-    assert not Path("runs").exists()
-
-
 def test_a_sweep_that_is_too_large_for_its_file_is_refused(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("contrastcli.settings.config.LARGEST", 500)
     refused(contrast(*SWEEP), 2, "a file of them has at most 500")

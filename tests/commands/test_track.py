@@ -24,7 +24,7 @@ from contrastcli.runs.events import Done, Note
 from contrastcli.runs.measured import Step
 from contrastcli.runs.process import CONTRAST, hold
 from contrastcli.training import process
-from support.command import COMMAND, Contrast, refused
+from support.command import COMMAND, Contrast
 from support.kills import contents
 from support.recorded import recorded as recorded_run
 from support.signs import started
@@ -148,11 +148,6 @@ def test_a_tracker_that_is_not_installed_is_named_with_its_extra(
     monkeypatch.setattr("contrastcli.commands.train.find_spec", lambda name: None)
     words = ("train", "--preset", "starter", "--set", f"track.to={name}", "--dry-run")
     assert contrast(*words).err.endswith(hint)
-
-
-def test_a_tracker_is_one_of_four(contrast: Contrast, run: Run) -> None:
-    refused(contrast("runs", "log", "simple", "--to", "wand"), 2, "'wand' is not one of", "--to wandb")
-    refused(contrast("train", "--preset", "starter", "--set", "track.to=wand"), 2, "track.to is 'wand'", "wandb")
 
 
 @pytest.mark.parametrize("is_there", [True, False])

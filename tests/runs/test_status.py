@@ -180,14 +180,6 @@ def test_status_reads_a_long_run_from_both_ends_and_agrees_with_reading_it_all(
     assert digest.best == [e for e in everything if isinstance(e, Evaluated) and e.best][-1]
 
 
-@pytest.mark.parametrize("end", ['{"event":"note","step":20,"te', '{"event":"note","step":20,"text":"no newline yet"}'])
-def test_a_torn_last_line_neither_counts_nor_hides_the_status(run: Run, end: str) -> None:
-    say(run, started(ELSEWHERE), step_at(10))
-    with open(run.events_path, "ab") as file:
-        file.write(end.encode())
-    assert run.status().step == 10
-
-
 def test_the_heartbeat_of_another_process_is_left_as_it_is(run: Run) -> None:
     with hold(run) as me:
         me.step = 57

@@ -160,14 +160,6 @@ def test_a_sweep_of_an_earlier_version_may_have_values_without_effect(tmp_path: 
     assert cell.config.notes == ("objective.tau has no effect while lambda is 0 (sweep s)",)
 
 
-def test_a_sweep_does_not_take_a_run_for_its_cell(tmp_path: Path) -> None:
-    sweep = make_sweep(tmp_path, {}, "objective.tau=0.05,0.06")
-    runs.create(sweep.cells(tmp_path)[1].config, tmp_path, "s-tau=0.06")
-    with pytest.raises(RunError, match=r"s-tau=0\.06 exists"):
-        sweeps.save(sweep, tmp_path)
-    assert not (tmp_path / "s.sweep.toml").exists()
-
-
 @pytest.mark.parametrize("name", presets.sweep_names())
 def test_a_published_grid_is_a_sweep_without_notes(tmp_path: Path, name: str) -> None:
     known = presets.find(name)
