@@ -34,7 +34,6 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "STEPS", 3)
     monkeypatch.setattr(bench, "BATCH", 4)
     monkeypatch.setattr(bench, "MOST_TEXTS", 16)
-    monkeypatch.setattr(bench, "LONG_TEXTS", 32)
     monkeypatch.setattr(bench, "subprocess", SimpleNamespace(run=lambda *arguments, **options: None))
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
 
@@ -65,7 +64,6 @@ def test_everything_is_measured_in_each_round(tiny: Tiny) -> None:
         "encode mixed lengths",
         "one text at a time",
         "query in a new process",
-        "encode 32 texts",
     ]
     assert any(one.what.startswith("train") for one in measured)
     missing = [one for one in measured if not one.program.startswith("contrast")]

@@ -44,8 +44,7 @@ STEPS = 48
 LONGEST = 32
 """Tokens of a text in training."""
 MOST_TEXTS = 3_000
-"""Texts of one measurement of encoding, except of the long one."""
-LONG_TEXTS = 20_000
+"""Texts of one measurement of encoding."""
 _REPEATS = 12
 
 
@@ -69,21 +68,17 @@ class Program:
 class Comparison:
     """Programs that do the same work.
 
-    `flops` are those of the matrix products of one sentence, `limits` measure how many a second the machine can do in
-    each precision, and `seconds` is what a round is expected to take.
+    `flops` are those of the matrix products of one sentence, and `limits` measure how many a second the machine can do
+    in each precision.
     """
 
     what: str
     programs: Sequence[Program]
     flops: float = 0.0
     limits: Mapping[Precision, Callable[[], float]] = field(default_factory=dict)
-    seconds: float = 0.0
 
-    def add_round(self, deadline: float) -> bool:
-        """Run every program once, unless the last round took longer than the time that is left."""
-        start = time.monotonic()
-        if start + self.seconds > deadline:
-            return False
+    def add_round(self) -> None:
+        """Run every program once."""
         limits = {precision: measure() for precision, measure in self.limits.items()}
         # Only complete rounds count, whenever Ctrl-C comes.
         rates = [self._run(program) for program in self.programs]
@@ -92,8 +87,6 @@ class Comparison:
                 program.rates.append(rate)
                 if program.precision in limits:
                     program.shares.append(rate * self.flops / limits[program.precision])
-        self.seconds = time.monotonic() - start
-        return True
 
     def _run(self, program: Program) -> float | None:
         """The rate of a program; None after an error of a peer, which has to be none of ours."""
@@ -137,8 +130,9 @@ def bench(directory: Path, model: str, rounds: int, minutes: float) -> Iterator[
         for comparison in Bench(resolve(model, directory), Path(folder)).comparisons():
             try:
                 for number in range(rounds):
-                    if not comparison.add_round(deadline):
+                    if time.monotonic() >= deadline:
                         break
+                    comparison.add_round()
                     advance(comparison.what, number + 1, rounds)
             finally:
                 yield from comparison.results()
@@ -172,17 +166,15 @@ class Bench:
         yield self._encoding("encode mixed lengths", mixed[: max(BATCH, count // 4)])
         yield self._one_text_at_a_time(self._texts[:BATCH])
         yield self._cold_query()
-        many = (self._texts * (LONG_TEXTS // len(self._texts) + 1))[:LONG_TEXTS]
-        yield self._encoding(f"encode {LONG_TEXTS:,} texts", many, LONG_TEXTS / rate)
 
-    def _encoding(self, what: str, texts: Sequence[str], seconds: float = 0.0) -> Comparison:
+    def _encoding(self, what: str, texts: Sequence[str]) -> Comparison:
         precisions = [*self._precisions, "int8"] if self._int8 else self._precisions
         programs = [Program(f"contrast {p}", partial(_encode, self._encoder, texts, p), p) for p in precisions]
         peer = partial(self._peer.encode, texts)
         programs.append(Program("sentence-transformers", peer, "fp32"))
         for batch in (DEFAULT_BATCH, 128) if "bf16" in self._precisions else ():
             programs.append(Program(f"sentence-transformers bf16, batch {batch}", partial(peer, "bf16", batch), "bf16"))
-        return Comparison(what, programs, self._flops(texts), self._limits(precisions), len(programs) * seconds)
+        return Comparison(what, programs, self._flops(texts), self._limits(precisions))
 
     def _training(self) -> Comparison:
         fastest = self._precisions[-1]
