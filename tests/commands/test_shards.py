@@ -19,7 +19,7 @@ from contrastcli.files import Draft
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import cosine
 from support.command import MODEL, Contrast, failed, refused, sentences
-from support.disks import Disk, mounted
+from support.disks import failing_disk
 from support.forked import import_commands, start, wait
 
 BLOCK = 30
@@ -152,18 +152,18 @@ def test_a_command_that_is_killed_again_and_again_continues_where_it_was(
     assert np.array_equal(np.load("v.npy"), whole) and hidden() == []
 
 
-def begin(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
+def begin(contrast: Contrast) -> None:
     """Two blocks of v.npy, after which the disk was full."""
-    with mounted(Disk(Path(), 12, errno.ENOSPC), monkeypatch):
+    with failing_disk(Path(), 12, errno.ENOSPC):
         answer = contrast(*ENCODE)
     failed(answer, 1, "cannot write v.npy: No space left on device", "write elsewhere: -o FILE")
     assert hidden() == [".v.npy.part", ".v.npy.part.json"] and not Path("v.npy").exists()
 
 
 def test_a_disk_that_was_full_costs_no_block_that_was_written(
-    contrast: Contrast, whole: NDArray[np.float32], monkeypatch: pytest.MonkeyPatch, encoded: list[str]
+    contrast: Contrast, whole: NDArray[np.float32], encoded: list[str]
 ) -> None:
-    begin(contrast, monkeypatch)
+    begin(contrast)
     encoded.clear()
     answer = contrast(*ENCODE)
     assert answer.code == 0 and ALREADY.format(60) in answer.err and LOST not in answer.err
@@ -203,11 +203,10 @@ def test_an_interrupt_says_how_to_continue(
 def test_what_is_damaged_or_of_something_else_is_not_continued(
     contrast: Contrast,
     whole: NDArray[np.float32],
-    monkeypatch: pytest.MonkeyPatch,
     act: Callable[[], None],
     words: tuple[str, ...],
 ) -> None:
-    begin(contrast, monkeypatch)
+    begin(contrast)
     act()
     answer = contrast(*ENCODE, *words)
     assert answer.code == 0 and LOST in answer.err and "there already" not in answer.err

@@ -23,7 +23,7 @@ from contrastcli.errors import DataError, RunError
 from contrastcli.model.locate import resolve, revision
 from contrastcli.runs.events import Progress
 from support.command import Contrast, failed, refused, train
-from support.disks import FULL, Disk, mounted
+from support.disks import FULL, failing_disk
 from support.hub import Fault, Hub, Repo, files_of, publish
 from support.tables import load
 from support.tiny import Tiny, told
@@ -121,9 +121,9 @@ def test_a_download_that_broke_off_is_continued_by_the_same_command(contrast: Co
     ],
 )
 def test_a_full_disk_says_where_the_cache_may_go(
-    contrast: Contrast, hub: Hub, hub_cache: Path, monkeypatch: pytest.MonkeyPatch, error: int, fails_at: int, hint: str
+    contrast: Contrast, hub: Hub, hub_cache: Path, error: int, fails_at: int, hint: str
 ) -> None:
-    with mounted(Disk(hub_cache, fails_at, error), monkeypatch):
+    with failing_disk(hub_cache, fails_at, error):
         answer = contrast(*train_from("bert-base-uncased"))
     failed(answer, 1, "cannot write ", hint)
     assert "or keep the cache on another disk: export HF_HOME=DIR" in answer.err

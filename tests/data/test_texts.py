@@ -13,7 +13,7 @@ from contrastcli.errors import RunError
 from contrastcli.files import cache_dir
 from contrastcli.settings.objective import Form
 from contrastcli.training.plan import make_plan
-from support.disks import FULL, Disk, mounted
+from support.disks import FULL, failing_disk
 from support.tiny import Tiny
 
 WORDS = ["b", "", "a", "ä 😀", "b", "a" * 30, ""]
@@ -73,7 +73,7 @@ def test_rows_are_the_same_on_disk(tiny: Tiny, form: Form, monkeypatch: pytest.M
         assert plan.corpus.views[view].tolist() == numbers.tolist()
 
 
-def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch, limit: int, tmp_path: Path) -> None:
+def test_a_full_disk_is_said(limit: int, tmp_path: Path) -> None:
     if limit == LIMITS[0]:
-        with mounted(Disk(cache_dir(), 1, FULL), monkeypatch), pytest.raises(RunError, match="cannot write"):
+        with failing_disk(cache_dir(), 1, FULL), pytest.raises(RunError, match="cannot write"):
             Texts.of(WORDS * 1000)

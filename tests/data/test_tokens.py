@@ -11,7 +11,7 @@ from contrastcli.data import tokens
 from contrastcli.data.tokens import Tokenizer, TokenTable, tokenise
 from contrastcli.errors import DataError
 from contrastcli.files import cache_dir, checksum_of
-from support.disks import FULL, Disk, mounted
+from support.disks import FULL, failing_disk
 from support.tiny import SPECIAL, WORDS, Tiny, write_tokenizer
 
 TEXTS = ["ba den", "fir", "go lum ma nen", "ba", ""]
@@ -110,8 +110,8 @@ def test_a_cache_that_cannot_be_written_is_no_error(
     assert rows(tokenise(TEXTS, tokenizer, 32)) == [words(text) for text in TEXTS]
 
 
-def test_a_full_disk_leaves_nothing_behind(tokenizer: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
-    with mounted(Disk(cache_dir(), 1, FULL), monkeypatch):
+def test_a_full_disk_leaves_nothing_behind(tokenizer: Counting) -> None:
+    with failing_disk(cache_dir(), 1, FULL):
         assert rows(tokenise(TEXTS, tokenizer, 32)) == [words(text) for text in TEXTS]
     assert cached() == []
 

@@ -4,18 +4,18 @@ import errno
 import os
 import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from contrastcli.runs.event import Event
-from contrastcli.runs.event_file import EventWriter
-
 FULL = errno.EFBIG
 """No file grows from then on, by the system's own limit: what a full disk does, to safetensors too."""
+
+_hooks: list[Callable[[Path], None]] = []
+"""What is told of each change before it happens."""
 
 
 def full_disk(*_: object) -> None:
@@ -23,58 +23,33 @@ def full_disk(*_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-class Disk:
-    """Fails with an error at the n-th change below a folder: a file opened, a folder made, a rename, an event."""
-
-    def __init__(self, folder: Path, fails_at: int, error: int) -> None:
-        self._folder, self._fails_at, self._error = str(folder.resolve()), fails_at, error
-        self.changes = 0
-
-    @property
-    def failed(self) -> bool:
-        return self.changes >= self._fails_at
-
-    def change(self, path: Path) -> None:
-        if not str(path.absolute()).startswith(self._folder):
-            return
-        self.changes += 1
-        if self._error == FULL and self.changes == self._fails_at:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-        elif self._error != FULL and self.failed:
-            raise OSError(self._error, os.strerror(self._error), str(path))
-
-
-_mounted: Disk | None = None
-_is_watched = False
-
-
 def _watch(event: str, args: tuple[Any, ...]) -> None:
-    """Tell the disk of a change before it happens."""
-    if _mounted is None or event not in ("open", "os.mkdir", "os.rename") or isinstance(args[0], int):
+    if not _hooks or event not in ("open", "os.mkdir", "os.rename") or isinstance(args[0], int):
         return
     if event != "open" or args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
-        _mounted.change(Path(os.fsdecode(args[0])))
+        _hooks[-1](Path(os.fsdecode(args[0])))
+
+
+@cache
+def _install() -> None:
+    sys.addaudithook(_watch)  # for good: Python removes none
 
 
 @contextmanager
-def mounted(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """In the body, changes are made on this disk."""
-    global _mounted, _is_watched
-    if not _is_watched:
-        sys.addaudithook(_watch)  # for good: Python removes none
-        _is_watched = True
-    write = EventWriter.__call__
+def failing_disk(folder: Path, fails_at: int, error: int) -> Iterator[None]:
+    """In the body, the n-th change below a folder and all later ones fail: a file opened, a folder made, a rename."""
+    place, numbers, limits = str(folder.resolve()), count(1), resource.getrlimit(resource.RLIMIT_FSIZE)
 
-    def counted(self: EventWriter, event: Event) -> Event:
-        disk.change(Path(self._file.name))
-        return write(self, event)
+    def change(path: Path) -> None:
+        if str(path.absolute()).startswith(place) and next(numbers) >= fails_at:
+            if error != FULL:
+                raise OSError(error, os.strerror(error), str(path))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
 
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    _mounted = disk
-    with monkeypatch.context() as patched:
-        patched.setattr(EventWriter, "__call__", counted)
-        try:
-            yield
-        finally:
-            _mounted = None
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    _install()
+    _hooks.append(change)
+    try:
+        yield
+    finally:
+        _hooks.clear()
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
