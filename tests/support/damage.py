@@ -1,6 +1,5 @@
 """Damage to files, the same for the same seed: bytes, values of JSON and TOML, and what stands at a path."""
 
-import gzip
 import json
 import os
 import random
@@ -122,15 +121,6 @@ def damage_toml(draw: random.Random, data: bytes) -> bytes:
     key = lines[row].split(" = ")[0]
     lines[row] = f"{key} = {draw.choice(_TOML_VALUES)}"
     return "\n".join(lines).encode()
-
-
-def damage_gzip(draw: random.Random, data: bytes) -> bytes:
-    """The compressed bytes damaged, or what they hold."""
-    if draw.random() < HUGE_SHARE:
-        return gzip.compress(b"a" * 300_000_000)
-    if draw.random() < 0.5:
-        return damage_bytes(draw, data)
-    return gzip.compress(damage_bytes(draw, gzip.decompress(data)))
 
 
 def damage_safetensors(draw: random.Random, data: bytes) -> bytes:

@@ -24,7 +24,6 @@ from support.damage import (
     Damage,
     Thing,
     damage_bytes,
-    damage_gzip,
     damage_json,
     damage_safetensors,
     damage_toml,
@@ -139,7 +138,7 @@ TARGETS = (
         Target(f"data/{name}", damage_bytes, _data(f"data/{name}"))
         for name in ("labelled.jsonl", "labelled.csv", "labelled.tsv", "sentences.txt", "labelled.parquet")
     ),
-    Target("data/labelled.jsonl.gz", damage_gzip, _data("data/labelled.jsonl.gz")),
+    Target("data/labelled.jsonl.gz", damage_bytes, _data("data/labelled.jsonl.gz")),
     Target("data", damage_bytes, _data("data")),
     *(Target(f"senteval/{name}", damage_bytes, (_EVAL,)) for name in _SENTEVAL),
     Target("glove.txt", damage_bytes, (_EVAL.replace("tiny/backbone", "glove.txt"),)),
