@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
-from contrastcli.commands.export.card import About, about, model_card, without_folders
+from contrastcli.commands.export.card import about, model_card, without_folders
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.directory import Run
 from contrastcli.settings import presets
@@ -125,11 +125,6 @@ def test_a_storage_that_cannot_be_reached_is_said_with_the_way_without_it(
     assert not hub.commits
 
 
-def test_the_name_of_another_is_refused(contrast: Contrast, run: Run, hub: Hub) -> None:
-    answer = contrast("export", "simple", "--push", "you/mine")
-    failed(answer, 3, "403 (Forbidden) for you/mine: You don't have the rights", "a token that may write it")
-
-
 @pytest.mark.parametrize(
     ("words", "what", "hint"),
     [
@@ -238,10 +233,3 @@ def test_the_command_on_the_card_has_the_settings_of_the_run(trained: Run) -> No
     assert f"--data {Path(trained.config().data.train).name}" in line and "/" not in line
     assert line.split()[0] == words[0] and len(line.split()) == len(words)
     assert all(setting.startswith("--") for setting in line.split()[::2])
-
-
-def test_a_run_without_a_record_of_its_environment_has_a_card_too(run: Run) -> None:
-    run.environment_path.unlink()
-    origin = about(run)
-    assert isinstance(origin, About) and "base_model" not in origin.facts
-    assert origin.parts[-1].startswith("<details><summary>Environment</summary>")

@@ -244,10 +244,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _create(self, asked: dict[str, Any]) -> None:
         name = f"{asked['organization']}/{asked['name']}"
-        if asked["organization"] != "me":
-            message = f"You don't have the rights to create a model under the namespace {asked['organization']}"
-            self._send(403, json.dumps({"error": message}).encode(), {"X-Error-Message": message})
-        elif name in self.hub.models:
+        if name in self.hub.models:
             there = {"error": "You already created this model repo", "url": f"{self.hub.url}/{name}"}
             self._send(409, json.dumps(there).encode())
         else:
