@@ -4,7 +4,6 @@ import csv
 import json
 import re
 import shutil
-import statistics
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from contrastcli.evaluation.suites import headlines
 from contrastcli.model.locate import resolve
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
-from contrastcli.runs.results import Bootstrap, ScoreName, Spread
+from contrastcli.runs.results import Bootstrap, ScoreName
 from contrastcli.show.format import as_json, latex_table
 from contrastcli.show.runs import run_comparison
 from contrastcli.training.plan import make_plan
@@ -48,18 +47,6 @@ def six(tmp_path: Path) -> list[Run]:
         for seed in SIMCSE
         for name, scores in (("simcse", SIMCSE), ("simace", SIMACE))
     ]
-
-
-def test_runs_that_differ_in_their_seed_are_one_method_in_the_order_given(six: list[Run]) -> None:
-    groups = side_by_side.compare(six).groups
-    assert [[run.name for run in method.runs] for method in groups] == [
-        ["simcse-40", "simcse-41", "simcse-42"],
-        ["simace-40", "simace-41", "simace-42"],
-    ]
-    assert [group.settings["objective.name"] for group in groups] == ["simcse", "simace"]
-    assert "train.seed" not in groups[0].settings and "train.lr" not in groups[0].settings
-    dev = groups[0].scores[DEV]
-    assert dev.mean == pytest.approx(72) and dev.sd == pytest.approx(statistics.stdev([71, 73, 72]))
 
 
 def test_runs_on_other_rows_of_one_name_are_other_methods(contrast: Contrast) -> None:
@@ -104,10 +91,6 @@ def test_only_finished_runs_count_and_a_seed_counts_once(tmp_path: Path, capsys:
     assert method.scores[DEV].values == pytest.approx((70, 72))
     assert "2 of 3" in run_comparison(compare(chosen, bootstrap=False, dev=None))
     assert "1 of one, again, two, stopped repeat a seed of the same settings" in capsys.readouterr().err
-
-
-def test_a_single_value_has_no_deviation() -> None:
-    assert Spread.of([3.0]) == Spread(mean=3.0, sd=None, n=1, values=(3.0,))
 
 
 def test_the_number_of_a_task_is_the_one_that_papers_print() -> None:
@@ -160,11 +143,6 @@ def test_methods_that_do_not_vary_have_no_p_and_the_json_stays_json(tmp_path: Pa
     compared = compare(chosen, bootstrap=False, dev=None)
     assert run_comparison(compared).splitlines()[-1].split()[-1] == "–"
     assert json.loads(as_json(compared))["welch"]["dev"][0]["p"] is None
-
-
-def test_single_runs_are_shown_as_they_always_were(six: list[Run]) -> None:
-    text = run_comparison(compare(six[:2], bootstrap=False, dev=None))
-    assert text.splitlines()[0].split() == ["simcse-40", "simace-40"] and "uniformity" in text
 
 
 def test_the_minutes_of_a_run_stand_above_those_that_its_paper_prints(tmp_path: Path) -> None:

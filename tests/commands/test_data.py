@@ -17,8 +17,6 @@ from datasets import Dataset
 
 import contrastcli
 from contrastcli.data.sources import open_frame
-from contrastcli.runs.results import Found, Inspected, Odd
-from contrastcli.show.answers import inspected
 from support.command import Contrast, failed, refused
 from support.contracts import write_embedder
 
@@ -249,12 +247,6 @@ def test_the_report_is_for_reading(contrast: Contrast) -> None:
     assert "next: contrast suggest rows.csv --columns anchor=a,positive=b\n" in answer.err
     elsewhere = contrast("--runs-dir", "other runs", "data", "rows.csv", "--columns", "anchor=a,positive=b")
     assert "next: contrast --runs-dir 'other runs' suggest rows.csv" in elsewhere.err
-
-
-def test_the_texts_of_the_other_row_stand_in_the_order_of_that_row() -> None:
-    odd = Odd(1, "row 1", {}, "", 2, "row 2", {f"negative_{n}": f"text {n}" for n in range(9)})
-    shown = inspected(Inspected("a.csv", "rows", 2, "", {}, {}, [Found("same", "equal", 1, True, [odd])], ()))
-    assert [line.split()[-1] for line in shown.splitlines()[-9:]] == [str(n) for n in range(9)]
 
 
 def test_the_next_command_finds_what_this_one_found(contrast: Contrast) -> None:

@@ -10,7 +10,6 @@ import pytest
 from contrastcli.evaluation import evaluate
 from contrastcli.evaluation.suites import STS
 from contrastcli.runs.directory import Run
-from contrastcli.show import pictures
 from support import sts_files
 from support.command import Contrast, failed, refused
 from support.disks import full_disk
@@ -93,23 +92,12 @@ def test_an_interrupted_evaluation_hints_that_the_same_command_continues(
     refused(contrast("eval", "simple"), 130, "interrupted", "the same command continues")
 
 
-def test_one_model_named_twice_is_measured_once(contrast: Contrast, run: Run) -> None:
-    answer = contrast("eval", "simple", str(run.path), "simple", "--data", "tiny/dev.jsonl", "--json")
-    assert json.loads(answer.out)["model"] == str(run.path), "one document and no list of them"
-
-
 def test_an_unknown_task_of_mteb_gets_a_hint_in_plain_words(contrast: Contrast, run: Run) -> None:
     pytest.importorskip("mteb")
     refused(contrast("eval", "simple", "--suite", "mteb", "--task", "STS12x"), 2, "'STS12x'", "did you mean 'STS12'?")
     unknown = contrast("eval", "simple", "--suite", "mteb", "--task", "Zzqqxyy")
     refused(unknown, 2, "'Zzqqxyy'", "python -c 'import mteb; print(mteb.get_tasks())' lists them")
     assert "KeyError" not in unknown.err
-
-
-def test_names_in_a_legend_are_short_and_begin_with_a_letter_or_digit() -> None:
-    long = [f"runs/2026-11-20-2325-pairsupcon-starter-4a8d-seed={seed}" for seed in (42, 43)]
-    assert list(pictures.labels(long).values()) == [f"20-2325-pairsupcon-starter-4a8d-seed={seed}" for seed in (42, 43)]
-    assert list(pictures.labels(long, None).values()) == [Path(path).name for path in long]
 
 
 @pytest.mark.parametrize("models", [("simple", "tiny/backbone"), ("tiny/backbone", "simple"), ("tiny/backbone",)])

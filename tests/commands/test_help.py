@@ -108,14 +108,6 @@ def words(contrast: Contrast, topic: str) -> str:
     return " ".join(contrast("help", topic).out.split())
 
 
-def test_help_lists_every_topic_on_a_line_of_its_own(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    shown = contrast("help")
-    assert shown.code == 0
-    for name, line in topics.topics().items():
-        assert re.search(rf"^{name} +{re.escape(line)}$", shown.out, re.M), name
-
-
 @pytest.mark.parametrize("columns", [60, 100])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_topic_is_plain_text_as_wide_as_the_terminal(

@@ -14,7 +14,6 @@ import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
-from contrastcli.data.tokens import Tokenizer
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.metrics import cosine
 from contrastcli.runs.directory import Run
@@ -208,19 +207,6 @@ def test_alpha_is_not_chosen_on_the_test_split_of_a_folder(contrast: Contrast) -
         (folder / f"{part}.jsonl").write_text("".join(lines))
     told = json.loads(contrast("merge", BASE, moved("run"), "-o", "x", "--dev", "set", "--alpha", 0.5, "--json").out)
     assert {row["own"]["after"] for row in told["rows"]} == {1.0}, "the document that has the words of the query"
-
-
-def test_texts_are_tokenised_once(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, seen = moved("run"), list[str]()
-    dev, encode = rated("dev.csv", run), Tokenizer.encode
-
-    def noted(self: Tokenizer, texts: list[str], max_length: int) -> list[list[int]]:
-        seen.extend(text for text in texts if text)
-        return encode(self, texts, max_length)
-
-    monkeypatch.setattr(Tokenizer, "encode", noted)
-    contrast("merge", BASE, run, "-o", "merged", "--dev", dev, "--general", "none")
-    assert sorted(seen) == sorted(set(sentences()))
 
 
 @pytest.mark.filterwarnings("ignore")  # of the other library

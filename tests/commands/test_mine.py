@@ -153,12 +153,6 @@ def test_a_folder_that_is_closed_is_told_before_the_work(
     refused(contrast(*words), 1, "cannot write closed/t.csv: Permission denied", "chmod u+w closed")
 
 
-def test_a_rule_that_leaves_nothing_is_an_error(contrast: Contrast) -> None:
-    answer = contrast("mine", PAIRS, "-o", "t.csv", *MODEL, "--margin", "1.9")
-    failed(answer, 3, "no row of tiny/pairs.jsonl has enough negatives by this rule", "--corpus FILE")
-    assert not Path("t.csv").exists()
-
-
 def test_negatives_that_no_row_has_are_too_many(contrast: Contrast) -> None:
     Path("four.csv").write_text("question,answer\n" + "".join(f"q {n},a {n}\n" for n in range(4)))
     words = ("mine", "four.csv", "-o", "t.csv", *MODEL, "--below", "1", "--ranks", "1-4", "-n")

@@ -24,12 +24,6 @@ def test_one_bit_of_the_weights_is_an_error_with_a_remedy(contrast: Contrast, ru
     refused(contrast(*words), 3, "runs/simple/checkpoints/000004/model.safetensors is damaged", hint)
 
 
-def test_an_exported_model_has_no_checksums_of_the_run(contrast: Contrast, run: Run) -> None:
-    assert contrast("export", "simple", "out").code == 0
-    assert not Path("out/checksums.json").exists()
-    assert contrast("query", "a", "b", "--model", "out").code == 0
-
-
 @pytest.mark.parametrize("folder", ["copy", "other/checkpoints/000004"])
 def test_checksums_outside_of_a_run_are_those_of_another_program(contrast: Contrast, run: Run, folder: str) -> None:
     shutil.copytree(run.checkpoint(), folder)
@@ -285,13 +279,6 @@ def test_watching_a_failed_run_ends_with_its_code(contrast: Contrast, run: Run) 
     watched = contrast("watch", "simple")
     assert watched.code == 3
     assert json.loads(contrast("runs", "show", "simple", "--json").out)["state"] == "failed"
-
-
-def test_a_run_is_shown_with_its_machine_and_versions(contrast: Contrast, run: Run) -> None:
-    recorded = json.loads(contrast("runs", "show", "simple", "--json").out)["environment"]
-    shown = contrast("runs", "show", "simple").out
-    assert f"{recorded['host']}, cpu in {recorded['precision']}" in shown
-    assert f"contrast {recorded['contrast']}" in shown and f", torch {recorded['packages']['torch']}" in shown
 
 
 @pytest.mark.parametrize("damaged", ["model.safetensors", "config.json", "tokenizer.json"])

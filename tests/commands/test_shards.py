@@ -18,7 +18,7 @@ import contrastcli
 from contrastcli.files import Draft
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import cosine
-from support.command import MODEL, Contrast, failed, refused, sentences
+from support.command import MODEL, Contrast, failed, sentences
 from support.disks import failing_disk
 from support.forked import import_commands, start, wait
 
@@ -104,12 +104,6 @@ def test_a_shard_of_a_parquet_has_its_own_texts_and_ids(contrast: Contrast) -> N
     assert contrast("encode", "faq.csv", "-o", "v.parquet", *MODEL, "--shard", "2/2").code == 0
     table = parquet.read_table("v.parquet")
     assert (table["id"].to_pylist(), table["text"].to_pylist()) == (["8", "9"], ["fir go", "lum"])
-
-
-@pytest.mark.parametrize("shard", ["9/8", "0/8", "3", "3/0", "-1/2", "1/2/3", f"1/{10**30}"])
-def test_what_is_no_shard_is_refused_with_one_that_is(contrast: Contrast, shard: str) -> None:
-    hint = "the first part is --shard 1/8"
-    refused(contrast(*ENCODE, "--shard", shard), 2, f"--shard is '{shard}'", hint)
 
 
 def kill(place: str) -> None:

@@ -103,11 +103,6 @@ def test_what_says_how_to_read_the_data_is_part_of_the_command(contrast: Contras
     assert "1 of 81 rows without a text in" in answer.err
 
 
-def test_a_file_without_roles_is_refused_with_the_columns_that_it_may_mean(contrast: Contrast) -> None:
-    Path("rows.csv").write_text("frage,antwort\na b,c d\ne f,g h\n")
-    refused(contrast("suggest", "rows.csv", *BACKBONE), 3, "make neither", "--columns anchor=frage,positive=antwort")
-
-
 def test_the_longest_of_many_texts_is_the_longest_of_all(contrast: Contrast) -> None:
     """A sample is encoded, and the longest text with it."""
     rows = [f"{n},{'dog ' * (60 if n == 1001 else 3)}{n}" for n in range(4000)]

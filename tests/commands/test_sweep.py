@@ -160,12 +160,6 @@ def test_a_resumed_sweep_cannot_be_changed_and_must_exist(contrast: Contrast, la
     refused(contrast(*SWEEP), 1, "exists", "--resume mine")
 
 
-def test_a_new_sweep_with_a_name_that_is_taken_is_refused_with_any_settings(contrast: Contrast, run: Run) -> None:
-    shutil.move(run.path, run.path.with_name("mine-tau=0.05"))
-    for words in ((), ("--dry-run",)):
-        refused(contrast(*SWEEP, *words), 1, "mine-tau=0.05 exists", "choose another --name")
-
-
 def test_a_cell_whose_process_writes_no_event_ends_the_sweep(
     contrast: Contrast, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,8 +4,6 @@ import json
 import os
 import random
 import resource
-import subprocess
-import sys
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -86,24 +84,6 @@ def test_an_unknown_event_is_skipped(path: Path, line: bytes) -> None:
 def test_unknown_fields_are_skipped_and_spaces_and_order_do_not_matter() -> None:
     event = decode(b'{"mood": "good", "text": "x", "step": 2, "event": "note"}')
     assert event == Note(step=2, text="x")
-
-
-def test_follow_yields_what_another_process_appends(path: Path) -> None:
-    program = (
-        "import pathlib, sys, time\n"
-        "from contrastcli.runs.event_file import EventWriter\n"
-        "from contrastcli.runs.events import Note\n"
-        "write = EventWriter(pathlib.Path(sys.argv[1]))\n"
-        "for step in range(5):\n"
-        "    write(Note(step=step, text='from afar'))\n"
-        "    time.sleep(0.02)\n"
-    )
-    events = follow(path, lambda: False)
-    assert next(events) is None  # the file does not exist yet
-    with subprocess.Popen([sys.executable, "-c", program, str(path)]):
-        seen = list(islice((event for event in events if event is not None), 5))
-    assert seen == read(path)
-    assert [event.step for event in seen] == list(range(5))
 
 
 def test_follow_waits_for_the_rest_of_a_line_and_continues_after_a_torn_one_was_cut(path: Path) -> None:

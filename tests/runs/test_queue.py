@@ -10,13 +10,12 @@ import pytest
 from contrastcli.runs import process
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event_file import EventWriter
-from contrastcli.runs.events import Done, Queued, Started
+from contrastcli.runs.events import Done, Queued
 from contrastcli.runs.process import hold, wait_behind
 from contrastcli.settings.config import Config
 from contrastcli.training.plan import Plan, make_plan
 from support.command import Contrast, failed, refused, train
 from support.recorded import append, recorded
-from support.signs import DEAD, beat
 
 
 @pytest.fixture(autouse=True)
@@ -74,24 +73,6 @@ def test_what_is_behind_a_run_that_left_the_queue_waits_for_the_one_before(first
     threading.Timer(0.1, finish, [first]).start()
     wait_behind(second, third, lambda event: told.append(event.line()), 0)
     assert told == ["queued    behind second", "queued    behind first"]
-
-
-def test_one_that_is_killed_is_seen_as_such(first: Run, second: Run) -> None:
-    append(second, Queued(step=0, behind="first"))
-    beat(second, DEAD)
-    assert second.status().state == "killed"
-
-
-def test_a_queued_run_trains_afterwards(contrast: Contrast) -> None:
-    first = recorded(Path("runs"), "running", "first")
-    threading.Timer(0.3, finish, [first]).start()
-    words = ("--data", "tiny/labelled.jsonl", "--name", "second", "--after", "first", "--no-ui")
-    answer = contrast(*train(*words))
-    run = Run(Path("runs/second"))
-    assert answer.code == 0 and "queued    behind first" in answer.err
-    queued, started = [event for event in run.events() if isinstance(event, Queued | Started)]
-    assert isinstance(started, Started) and started.resumed_from is None and queued.time <= started.time
-    assert run.status().state == "finished"
 
 
 def test_one_that_is_preempted_is_queued_again_by_the_hint(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:

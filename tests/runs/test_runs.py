@@ -7,19 +7,16 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from contrastcli.errors import RunError, UsageError
-from contrastcli.evaluation.run_scores import compare
 from contrastcli.runs.directory import Run, create, find_run, list_runs, prune, remove, runs_dir
 from contrastcli.runs.events import Done, Note
-from contrastcli.runs.measured import Angles
 from contrastcli.runs.process import hold
 from contrastcli.settings.config import Config
 from support.disks import full_disk
 from support.settings import config
-from support.signs import DEAD, ELSEWHERE, age, beat, evaluated, say, started, step_at
+from support.signs import DEAD, ELSEWHERE, age, beat, say, started
 
 
 def config_of(changes: Mapping[str, object] = {}) -> Config:
@@ -169,22 +166,3 @@ def test_pruning_keeps_models_runs_in_progress_and_without_names_what_can_be_res
     assert prune(every) == {finished: 0, diverged: 0, stopped: 1000}
     assert [path.exists() for path in trainings] == [False, False, False, True]
     assert all((path.parent / "model.safetensors").exists() for path in trainings)
-
-
-def test_a_comparison_shows_settings_that_differ_and_the_results(tmp_path: Path) -> None:
-    one = create(config_of({"train.seed": 1}), tmp_path, "one")
-    two = create(config_of({"train.seed": 2, "objective.name": "softmax"}), tmp_path, "two")
-    angles = Angles(step=20, time=1.0, positive=30.0, negative=70.0, hardest=50.0, satisfied=0.8)
-    dev = evaluated(20, 0.7)
-    say(one, started(ELSEWHERE), evaluated(10, 0.8, True), step_at(20), angles, msgspec.structs.replace(dev, time=2.0))
-    one.scores_path.write_text('{"suites": {"sts": {"average": 76.5}}}')
-    compared = compare([one, two])
-    assert compared.settings["train.seed"] == (1, 2)
-    assert compared.settings["objective.name"] == ("simace", "softmax")
-    assert compared.settings["objective.margin"] == (10.0, None)
-    assert "train.lr" not in compared.settings
-    first, second = compared.results
-    assert (first.name, first.best, first.dev) == ("one", 0.8, 0.7)
-    assert first.angles == {"positive": 30.0, "negative": 70.0, "hardest": 50.0}
-    assert first.scores == {"suites": {"sts": {"average": 76.5}}}
-    assert (second.dev, second.angles, second.scores) == (None, None, {})

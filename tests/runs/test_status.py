@@ -305,20 +305,17 @@ def test_a_launched_process_has_its_own_session_and_writes_to_the_log(
     assert run.log_path.read_text() == "before\n--flag True \nend\n"
 
 
-def test_a_launched_process_that_still_loads_is_starting(run: Run) -> None:
+@pytest.mark.parametrize(("has_room", "state"), [(True, "starting"), (False, "killed")])
+def test_a_launched_process_that_still_loads_is_starting_and_not_given_up_for_want_of_room(
+    run: Run, monkeypatch: pytest.MonkeyPatch, has_room: bool, state: str
+) -> None:
     age(run, 1000.0)
+    if not has_room:
+        monkeypatch.setattr(process, "atomic_write", full_disk)
     pid = launch(run, [], command=[sys.executable, "-c", "import time; time.sleep(60)"])
-    assert run.status().state == "starting"
+    assert run.status().state == state
     psutil.Process(pid).kill()
     assert wait_for_end(run, timeout=30.0).state == "killed"
-
-
-def test_a_process_that_was_launched_is_not_given_up_for_want_of_room(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process, "atomic_write", full_disk)
-    pid = launch(run, [], command=[sys.executable, "-c", "import time; time.sleep(60)"])
-    psutil.Process(pid).kill()
 
 
 def test_nothing_is_launched_into_a_run_in_progress(run: Run) -> None:
