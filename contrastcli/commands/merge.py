@@ -89,10 +89,7 @@ def merge(
 def _read_data(
     runs: Sequence[ModelRef], dev: str | None, general: str | None, columns: str, blank: Blank
 ) -> tuple[DevData | None, DevData | None, float]:
-    """The own and the general set, those of the runs unless others are named, and how far the general score may fall.
-
-    Raises DataError and UsageError.
-    """
+    """The own and the general set, those of the runs unless named here, and how far the general score may fall."""
     if columns and not dev:
         raise UsageError("--columns says what the data of --dev hold, and there are none", "add --dev FILE")
     trained = [ref.run for ref in runs if ref.run]

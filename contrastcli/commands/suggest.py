@@ -130,10 +130,7 @@ def _facts(examples: Examples, train: Train, model: ModelRef, is_chosen: bool) -
 
 
 def _by_form(examples: Examples) -> dict[Form, Examples]:
-    """The rows as they can be trained on: of labelled pairs those that are not neutral, and as pairs and triplets.
-
-    Raises DataError for labels without an entailment.
-    """
+    """The rows as they can be trained on: of labelled pairs those that are not neutral, and as pairs and triplets."""
     if examples.labels is None:
         return {examples.form: examples}
     labelled = examples.take(np.not_equal(examples.labels, _NEUTRAL))

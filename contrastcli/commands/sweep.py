@@ -34,10 +34,7 @@ _STOP_SECONDS = 60.0
 
 
 def _with_paths(sweep: Sweep, runs_dir: Path) -> Sweep:
-    """The sweep with paths for the runs that are backbones or teachers, so that `last` is one run for all cells.
-
-    Raises DataError for a word that means several runs.
-    """
+    """The sweep with paths for the runs that are backbones or teachers, so that `last` is one run for all cells."""
     paths: dict[tuple[str, Value], Value] = {}
     for cell in sweep.cells(runs_dir):
         before, after = cell.config.flat(), with_model_paths(cell.config, runs_dir).flat()

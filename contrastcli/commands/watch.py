@@ -25,7 +25,9 @@ def watch(run: Run, json: bool) -> int:
     try:
         for event in {event.kind(): event for event in run.events()}.values() if ended else run.follow():
             if event is None:
-                told = _is_silent(run, told)
+                if (status := run.status()).state == "silent" and not told:
+                    narrate(f"{run.name} is silent: {status.message}\nhint: {status.hint}")
+                told = status.state == "silent"
             else:
                 shown(event)
                 if event.time >= begin and (text := notice(run.name, event, alerts)) and sys.stderr.isatty():
@@ -35,14 +37,6 @@ def watch(run: Run, json: bool) -> int:
     status = run.status()
     # No event says that a run was killed.
     return report(run) if ended or status.state == "killed" else status.code
-
-
-def _is_silent(run: Run, told: bool) -> bool:
-    """Whether the process of a run shows no sign of life, which is told once."""
-    status = run.status()
-    if status.state == "silent" and not told:
-        narrate(f"{run.name} is silent: {status.message}\nhint: {status.hint}")
-    return status.state == "silent"
 
 
 def report(run: Run) -> int:

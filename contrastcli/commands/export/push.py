@@ -69,10 +69,7 @@ def _check(repo: str, dry_run: bool) -> Repo:
 
 
 def _upload(repo: Repo, files: dict[str, Path], card: str, public: bool, overwrite: bool) -> None:
-    """Commit files and the card to a repository, which is made if need be, in place of what an export has there.
-
-    Raises UsageError for one that all see or that holds some already, DataError for what the hub answers.
-    """
+    """Commit files and the card to a repository, which is made if need be, in place of what an export has there."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
     from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
 
