@@ -122,26 +122,6 @@ def test_an_output_is_whole_or_absent(contrast: Contrast) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "what", "hint"),
-    [
-        (("tiny/sentences.jsonl", "-o", "t.csv"), 3, "where pairs (anchor, positive) are needed", "give pairs"),
-        (("tiny/none.csv", "-o", "t.csv"), 3, "there is no file or folder tiny/none.csv", "the folder holds"),
-        ((PAIRS, "-o", "t.npy"), 2, "rows cannot be written as 't.npy'", ".jsonl, .csv, .tsv, .parquet"),
-        ((PAIRS, "-o", "none/t.csv"), 1, "there is no folder none", "mkdir -p none"),
-        ((PAIRS, "-o", "t.csv", "--ranks", "3"), 2, "--ranks is '3'", "10-60"),
-        ((PAIRS, "-o", "t.csv", "--ranks", "1-3", "-n", "4"), 2, "leaves fewer than 4 negatives", "lower -n"),
-        ((PAIRS, "-o", "t.csv", "--corpus", "nothing.txt"), 3, "nothing.txt", ""),
-        ((f"{PAIRS}=2,more.csv", "-o", PAIRS), 2, f"{PAIRS} is what would be read", "another file"),
-        ((PAIRS, "-o", "t.csv", "--below", "nan"), 2, "'--below': 'nan' is not a number", "mine --help"),
-    ],
-)
-def test_what_cannot_be_mined_is_refused(
-    words: tuple[str, ...], code: int, what: str, hint: str, contrast: Contrast
-) -> None:
-    refused(contrast("mine", *words, *MODEL), code, what, hint)
-
-
-@pytest.mark.parametrize(
     "words", [("mine", PAIRS, "-o", "closed/t.csv", *MODEL), ("data", PAIRS, "--clean", "closed/t.csv")]
 )
 def test_a_folder_that_is_closed_is_told_before_the_work(

@@ -125,21 +125,6 @@ def test_a_storage_that_cannot_be_reached_is_said_with_the_way_without_it(
     assert not hub.commits
 
 
-@pytest.mark.parametrize(
-    ("words", "what", "hint"),
-    [
-        ((), "there is no folder to write to", "contrast export simple DEST, or add --push OWNER/NAME"),
-        (("out", "--public"), "--public and --dry-run are for --push", "--push OWNER/NAME"),
-        (("--push", "mine"), "'mine' is no name on the hub", "--push OWNER/NAME"),
-        (("--push", "me/<b>"), "'me/<b>' is no name on the hub", "--push OWNER/NAME"),
-    ],
-)
-def test_options_that_do_not_go_together_are_refused(
-    contrast: Contrast, run: Run, words: tuple[str, ...], what: str, hint: str
-) -> None:
-    refused(contrast("export", "simple", *words), 2, what, hint)
-
-
 @pytest.mark.filterwarnings("ignore")  # of peft
 def test_an_adapter_of_a_folder_here_is_not_pushed_alone(contrast: Contrast) -> None:
     pytest.importorskip("peft")

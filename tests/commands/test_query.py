@@ -118,14 +118,6 @@ def test_without_a_model_the_starter_is_suggested(contrast: Contrast, monkeypatc
 
 
 @pytest.mark.parametrize(
-    "words",
-    [("a",), ("a", "b", "c"), ("-", "b", "c"), ("a", "b", "--corpus", "x.txt"), ("a", " ")],
-)
-def test_a_malformed_query_is_refused_before_a_model_is_loaded(contrast: Contrast, words: tuple[str, ...]) -> None:
-    refused(contrast("query", *words), 2, "")
-
-
-@pytest.mark.parametrize(
     ("line", "what"),
     [
         *((line, "TAB") for line in (b"a", b"a\t  ", b"a\tb\tc")),

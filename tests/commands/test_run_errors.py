@@ -51,12 +51,6 @@ def test_a_resume_with_another_teacher_is_refused_before_its_settings_are_writte
     assert student.config_path.read_bytes() == before and student.status().state == "finished"
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"last": 3}', '{"last": "000099"}', f'{{"last": "{"9" * 5000}"}}'])
-def test_malformed_pointers_to_checkpoints_are_named(contrast: Contrast, run: Run, text: str) -> None:
-    run.checkpoints_path.write_text(text)
-    refused(contrast("query", "a", "b", "--model", "simple"), 3, "checkpoint")
-
-
 def test_a_position_of_another_step_is_not_resumed(contrast: Contrast, run: Run) -> None:
     training = run.checkpoint("last") / "training"
     (training / "checksums.json").unlink()

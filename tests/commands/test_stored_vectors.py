@@ -184,7 +184,3 @@ def test_the_hint_repeats_what_decides_on_the_rows(contrast: Contrast) -> None:
     assert contrast(*shlex.split(hint)).code == 0
     answer = contrast("query", "go", *words, "--vectors", "FILE.npy", "-k", "1")
     assert answer.code == 0 and answer.out.split()[:3] == ["1.0000", "0.0°", "9"]
-
-
-def test_vectors_need_their_corpus(contrast: Contrast) -> None:
-    refused(contrast("query", "a", "b", *MODEL, "--vectors", "v.npy"), 2, "--vectors are those of", "--corpus FILE")
