@@ -155,14 +155,8 @@ def test_the_printed_numbers_are_shown_with_what_they_take(contrast: Contrast) -
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (("run", "supcon", "figure-1"), "SupCon, Figure 1 cannot be made: a drawing"),
-        (("run", *TABLE, "--set", "objective.tao=1"), "there is no setting 'objective.tao'"),
         (("run", *TABLE, "--set", "train.lr=-1", "--detach"), "train.lr is -1"),
         (("run", "simace", "figure-8", "--set", "objective.margin=3"), "the rows of SimACE, Figure 8 differ by"),
-        (("table", "simace", "figure-4"), "SimACE, Figure 4 is not a table of numbers"),
-        (("figure", *TABLE), "SimACE, Table 2 is not a figure"),
-        (("figure", "simace", "figure-2"), "nothing of SimACE, Figure 2 is made"),
-        (("figure", "simace", "figure-4"), "nothing of SimACE, Figure 4 is made"),
         (("run", "supcon", "table-2", "--rows", "SCL 3all3n, λ = 1.0"), "3all3n is explained nowhere"),
     ],
 )

@@ -1,14 +1,12 @@
 """Presets as they are typed on a machine that has nothing yet, with a hub on the loopback address."""
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from contrastcli.runs.directory import Run
-from support.command import COMMAND, Answer, Contrast
+from support.command import Contrast
 from support.hub import Hub, publish
 from support.tiny import Tiny
 
@@ -19,18 +17,9 @@ SETS = {
 
 
 @pytest.mark.parametrize("preset", ["pairsupcon-base", pytest.param("simace-bert-base", marks=pytest.mark.slow)])
-def test_a_preset_runs_as_it_is_typed(
-    tiny: Tiny, tmp_path: Path, contrast: Contrast, served_hub: Hub, preset: str
-) -> None:
-    """The second in a process that has read none of the machine's settings."""
-    words = ("train", "--preset", preset, "--no-ui", "--max-steps", "2")
+def test_a_preset_runs_as_it_is_typed(tiny: Tiny, contrast: Contrast, served_hub: Hub, preset: str) -> None:
     publish(served_hub, tiny)
-    if preset == "pairsupcon-base":
-        answer = contrast(*words)
-    else:
-        environment = os.environ | served_hub.environment(tmp_path / "home")
-        done = subprocess.run([*COMMAND, *words], cwd=tmp_path, env=environment, capture_output=True, text=True)
-        answer = Answer(done.returncode, done.stdout, done.stderr)
+    answer = contrast("train", "--preset", preset, "--no-ui", "--max-steps", "2")
     assert answer.code == 0, answer.err
     run = Run(Path(answer.out.strip()))
     assert run.status().state == "finished"

@@ -120,10 +120,6 @@ class Hub:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def environment(self, home: Path) -> dict[str, str]:
-        """What has a process use this hub, and a cache of its own."""
-        return {"HF_ENDPOINT": self.url, "HF_HOME": str(home), "HF_HUB_OFFLINE": "0"}
-
     def downloads(self) -> list[str]:
         """The contents that were asked for since the last call, by file and range."""
         got = [request.removeprefix("GET ") for request in self.requests if request.startswith("GET ")]
