@@ -77,11 +77,6 @@ def test_negatives_are_pairs_that_are_not_scored(scores: dict[str, Any]) -> None
     assert scores["negative_histogram"][0] / scores["negatives"] == pytest.approx(share, abs=0.005)
 
 
-def test_the_same_model_has_the_same_numbers_again(folder: Path) -> None:
-    fresh = Options(folder, fresh=True)
-    assert measure(GEOMETRY, SUBJECT, fresh) == measured(folder)
-
-
 def test_the_plane_holds_a_point_for_each_sentence(scores: dict[str, Any]) -> None:
     assert np.shape(scores["pca"]) == (100, 2)
     assert 0.5 < sum(scores["explained"]) <= 1  # of three dimensions

@@ -104,20 +104,6 @@ def test_the_table_is_in_the_order_of_the_papers_and_keeps_a_row_for_what_is_mis
     assert rows[0][1:5] == tuple(f"{value:.2f}" for value in expected)
 
 
-def test_json_has_the_numbers_the_counts_and_the_protocol(tmp_path: Path) -> None:
-    write_year(tmp_path, "STS12")
-    result = measured(FakeEncoder(), tmp_path, "STS12", "STS-B")
-    document = json.loads(json.dumps(result.to_json(), allow_nan=False))
-    score = result.tasks["STS12"]
-    assert document["STS12"] == {
-        **{"pairs": 40, "expected": 3108, "partial": True},
-        **{kind: score[kind] for kind in ("all", "mean", "wmean")},
-    }
-    assert document["average"] is None and document["partial"] is True
-    assert "sts-test.csv" in document["missing"]["STS-B"]["what"]
-    assert "pooling: cls" in document["protocol"] and "40 pairs" in document["protocol"]
-
-
 def test_an_encoder_of_equal_vectors_has_no_correlation(tmp_path: Path) -> None:
     write_published_counts(tmp_path)
     result = measured(lambda texts, kind: np.ones((len(texts), 4)), tmp_path)

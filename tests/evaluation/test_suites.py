@@ -235,28 +235,6 @@ def test_a_model_whose_vectors_are_no_numbers_is_an_error(tmp_path: Path) -> Non
         measure(STS, subject(broken), Options(data_dir=tmp_path))
 
 
-def test_each_suite_has_its_table_and_its_protocol_on_the_screen(tiny: Tiny, tmp_path: Path) -> None:
-    write_stsb(tmp_path, some_rows("stsb"))
-    write_one_file(tmp_path / "agnews.tsv")
-    scores = evaluate(str(tiny.backbone), (STS, TRANSFER, CLUSTERING), Options(data_dir=tmp_path))
-    text = show_scores.scores([scores], False)
-    for task in ("STS12", "STS-B", "AgNews", "GoogleNews-T"):
-        assert [line.split()[0] for line in text.splitlines() if line.startswith(f"{task} ")] == [task]
-    assert "\nsts\nTask " in text and "\nclustering\nTask " in text
-    assert "\ntest splits as SentEval's" in text and "\nKMeans" in text
-    assert "transfer" not in text  # nothing of it was there
-    document = json.loads(show_scores.scores([scores], True))
-    assert document["suites"]["transfer"]["missing"].keys() == TRANSFER.tasks.keys()
-
-
-def test_a_file_of_word_vectors_is_measured_as_a_model_is(tmp_path: Path) -> None:
-    write_stsb(tmp_path, [("a cat", "the cat", "4"), ("a dog", "a cat", "2"), ("dog dog", "the the", "0")])
-    (tmp_path / "glove.txt").write_text("a 1 0 0\nthe 0.5 0.5 0\ncat 0 1 0\ndog 0 0 1\n")
-    scores = evaluate(str(tmp_path / "glove.txt"), (STS,), Options(data_dir=tmp_path))
-    assert scores.results[0].tasks["STS-B"]["all"]["spearman"] == pytest.approx(100)
-    assert "word vectors" in scores.results[0].protocol
-
-
 def test_evaluations_at_once_keep_each_others_scores(tmp_path: Path) -> None:
     """Each reads the file, adds its own suite and writes it; none may do so between another's reading and writing."""
     path, names = tmp_path / "scores.json", [f"suite {number}" for number in range(16)]

@@ -261,11 +261,3 @@ def test_five_sets_of_sixteen_rows_a_class_are_tested_on_the_rest_or_on_the_test
     assert (row["Accuracy"], row["SD"]) == (f"{mean:.2f}", f"{sd:.2f}")
     seen = [text for call in encode.calls for text in call]
     assert len(seen) == len(set(seen)) and (len(seen) < 6 * (40 + 7) or task == "CR"), "only what is used is encoded"
-
-
-def test_few_rows_are_averaged_over_the_papers_seven_tasks(tmp_path: Path) -> None:
-    write_transfer(tmp_path)
-    result = measured(as_small(FEWSHOT), HalfKnowing(), tmp_path)
-    assert list(cells(result)) == ["MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC", "Avg."]
-    assert result.averages["average"] == pytest.approx(sum(s["mean"] for s in result.tasks.values()) / 7)
-    assert not result.partial and "16 labelled rows a class, 5 training sets" in result.protocol
