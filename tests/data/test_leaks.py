@@ -9,7 +9,6 @@ from unicodedata import normalize
 
 import pytest
 
-from contrastcli.data import findings as leaks
 from contrastcli.data.dev_data import load_dev
 from contrastcli.data.examples import Examples
 from contrastcli.data.findings import check_leaks
@@ -113,20 +112,3 @@ def test_a_resumed_run_has_the_rows_of_its_start(contrast: Contrast) -> None:
     refused(contrast("train", "--resume", "one", "--leaks", "note"), 2, "a resumed run cannot change data.leaks")
     assert contrast("train", "--resume", "one", "--max-steps", "4").code == 0
     assert told in Path("runs/one/events.jsonl").read_text()
-
-
-def test_every_text_is_compared_with_its_equal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    compared = 0
-
-    class Key(str):
-        __hash__ = str.__hash__
-
-        def __eq__(self, other: object) -> bool:
-            nonlocal compared
-            compared += 1
-            return str(self) == other
-
-    monkeypatch.setattr(leaks, "text_key", Key)
-    words = [f"text {n}" for n in range(1000)]
-    (note,) = check_leaks(replace(ROWS, views=texts(anchor=words)), words[500:], "note").notes
-    assert note.startswith("500 of 1,000") and compared < 5000
