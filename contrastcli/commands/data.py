@@ -19,7 +19,7 @@ from contrastcli.data.downloads import counted
 from contrastcli.data.examples import Examples, are_lists, from_frame
 from contrastcli.data.findings import Finding, Keyed, contradicting, languages, leaks, near, repeated, same
 from contrastcli.data.formats import Frame
-from contrastcli.data.forms import FORMS, KINDS, LONGEST
+from contrastcli.data.forms import FORMS, KINDS, LONGEST, STAYING
 from contrastcli.data.roles import listed
 from contrastcli.data.sources import open_frame, read_sets
 from contrastcli.data.writing import WRITERS, as_json_line, check_rows_output, write_csv
@@ -74,7 +74,7 @@ class Inspection:
         """The rows of a kind, of which the strangest are described, at most so many."""
         by_row = {one.row: one for one in self.found[name]}
         strangest = sorted(by_row.values(), key=lambda one: -one.weight)[:most]
-        return Found(name, KINDS[name].about, len(by_row), drops, [self._odd(one) for one in strangest])
+        return Found(name, KINDS[name], len(by_row), drops, [self._odd(one) for one in strangest])
 
     def _odd(self, one: Finding) -> Odd:
         row, neighbours = one.row, [*self._neighbours(one.row)]
@@ -123,12 +123,12 @@ class Inspection:
                 if is_like_named and heirs.setdefault(one.other, one.row) == one.row:
                     continue
                 other = f" ({self.where(one.other)})" if one.other >= 0 else ""
-                reasons.setdefault(one.row, []).append(f"{name}: {one.why or KINDS[name].about}{other}")
+                reasons.setdefault(one.row, []).append(f"{name}: {one.why or KINDS[name]}{other}")
         return {row: reasons[row] for row in sorted(reasons) if row + 1 not in keep}
 
 
 def _drops(kind: str, drop: Collection[str | int], keep: Collection[str | int]) -> bool:
-    return kind not in keep and (kind in drop or KINDS[kind].drops)
+    return kind not in keep and (kind in drop or kind not in STAYING)
 
 
 def inspect(

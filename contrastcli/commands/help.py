@@ -108,7 +108,7 @@ FACTS: Facts = {
     "exit_codes": lambda: [(str(code), meaning) for code, meaning in EXIT_CODES.items()],
     "formats": lambda: list(forms.FORMATS.items()),
     "forms": lambda: _by_value((" + ".join(needed), shape) for shape, needed in forms.SHAPES),
-    "kinds": lambda: [(name, kind.about) for name, kind in forms.KINDS.items()],
+    "kinds": lambda: list(forms.KINDS.items()),
     "labels": lambda: ", ".join(forms.LABELS),
     "largest_json": lambda: str(forms.LARGEST_JSON >> 20),
     "longest": lambda: f"{forms.LONGEST:,}",

@@ -1,7 +1,6 @@
 """What data may look like: formats of files, roles of columns, forms of rows. Tables only, which `help` prints."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from contrastcli.settings.objective import Form
@@ -91,25 +90,20 @@ BECOMES: Mapping[Form, tuple[Form, ...]] = {
 """The forms that rows of a form can become, the one that keeps most first."""
 
 
-@dataclass(frozen=True)
-class Unusual:
-    """Something unusual, in words; `drops` where rows are better without it."""
-
-    about: str
-    drops: bool = True
-
-
-KINDS: Mapping[str, Unusual] = {
-    "blank": Unusual("without a text"),
-    "unlabelled": Unusual("without a gold label"),
-    "unscored": Unusual("without a number as score"),
-    "same": Unusual("two of their texts are the same"),
-    "contradicting": Unusual("equal texts with other labels or scores, or positive and negative"),
-    "repeated": Unusual("equal to an earlier row, but for case and white space"),
-    "near": Unusual("equal to an earlier row, but for a few characters", drops=False),
-    "leak": Unusual("a text of the dev set"),
-    "false-negative": Unusual("another positive is nearer to both sides than they are to each other", drops=False),
-    "language": Unusual("in a language that few rows are in", drops=False),
-    "long": Unusual("longer than the model reads", drops=False),
+KINDS: Mapping[str, str] = {
+    "blank": "without a text",
+    "unlabelled": "without a gold label",
+    "unscored": "without a number as score",
+    "same": "two of their texts are the same",
+    "contradicting": "equal texts with other labels or scores, or positive and negative",
+    "repeated": "equal to an earlier row, but for case and white space",
+    "near": "equal to an earlier row, but for a few characters",
+    "leak": "a text of the dev set",
+    "false-negative": "another positive is nearer to both sides than they are to each other",
+    "language": "in a language that few rows are in",
+    "long": "longer than the model reads",
 }
-"""Every kind by its name. Those later than `near` need dev data, a model, or a package that tells languages."""
+"""What may be unusual in rows, in words. Those later than `near` need dev data, a model, or a package for languages."""
+
+STAYING = ("near", "false-negative", "language", "long")
+"""The kinds whose rows stay unless they are dropped by name: some are as they should be."""
