@@ -11,7 +11,6 @@ import numpy as np
 from contrastcli.data import folders
 from contrastcli.data.dev_data import DevData, read_dev
 from contrastcli.data.examples import ScoredPairs
-from contrastcli.data.sources import read_sets
 from contrastcli.errors import UsageError
 from contrastcli.evaluation import ranking
 from contrastcli.evaluation.procedure import Options, Procedure, SuiteContext, TaskScores, by_kind
@@ -49,12 +48,9 @@ def _score(context: SuiteContext, task: str, rows: DevData) -> TaskScores:
 def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
     protocol = _PROTOCOL.format(pooling=context.subject.pooling)
     run = resolve(context.subject.name).run
-    trained = Environment.read(run.environment_path).data.get("files") if run else []
-    # Earlier versions did not record where the files were.
-    if run and trained is None:
-        trained = [str(Path(os.path.expanduser(name)).resolve()) for name, _ in read_sets(run.config().data.train)]
+    trained = Environment.read(run.environment_path).data.get("files", []) if run else []
     places = {task: Path(os.path.expanduser(task)).resolve() for task in scores}
-    seen = [task for task, place in places.items() if str(place) in (trained or ()) and not folders.has_test(place)]
+    seen = [task for task, place in places.items() if str(place) in trained and not folders.has_test(place)]
     warnings = (f"{task}: the model was trained on it, so that its score says little of other texts" for task in seen)
     return "\n".join([protocol, *(entry["note"] for entry in scores.values()), *warnings])
 
