@@ -271,12 +271,6 @@ def test_what_is_measured_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert dev.documents == from_rows(many("pairs"), others, "ndcg@10").documents
 
 
-def test_sentences_are_no_dev_data() -> None:
-    with pytest.raises(DataError, match="nothing says which of them are similar") as caught:
-        ranked("split:5%", many("sentences"))
-    assert "--dev none" in caught.value.hint
-
-
 @pytest.mark.parametrize("metric", ["spearman", "accuracy"])
 def test_a_metric_that_does_not_fit_the_rows_is_refused(metric: Metric) -> None:
     with pytest.raises(UsageError, match=f"the metric is '{metric}', and rows holds pairs") as caught:

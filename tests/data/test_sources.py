@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from contrastcli.data import sources
 from contrastcli.data.forms import FORMS
 from contrastcli.data.sources import load_examples, open_dev
 from contrastcli.data.texts import Texts
@@ -203,15 +202,6 @@ def test_a_missing_file_names_the_nearest_one(files: dict[str, str], tmp_path: P
         assert hint in caught.value.hint
     with pytest.raises(DataError, match="there is no training data"):
         load("", "simcse")
-
-
-def test_the_starter_is_two_files_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "nli.tsv", "premise hypothesis label", LABELLED)
-    write(tmp_path / "dev.tsv", "score sentence1 sentence2", [("4.5", "a", "b"), ("1", "c", "d")])
-    monkeypatch.setattr(sources, "STARTER", tmp_path)
-    assert len(load("starter", "supcon")) == 8
-    dev = scored_pairs("starter")
-    assert (dev.source, dev.scores) == ("starter", [4.5, 1.0])
 
 
 @pytest.fixture
