@@ -1,23 +1,20 @@
 """Settings: which source takes precedence, errors for bad values, and how a run is repeated."""
 
-import shlex
 from pathlib import Path
 
 import platformdirs
 import pytest
 
 from contrastcli.errors import UsageError
-from contrastcli.files import cache_dir
 from contrastcli.settings import catalogue, config, sections
 from contrastcli.settings.config import Layer
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty working folder, and a user whose settings lie in it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(platformdirs, "user_config_dir", lambda name: str(tmp_path / "user" / name))
-    return tmp_path
 
 
 def file(toml: str, name: str | Path = "run.toml") -> Layer:
@@ -60,13 +57,6 @@ def test_the_default_is_simcse_with_its_defaults() -> None:
     assert set(resolved.sources) == set(resolved.flat())
 
 
-def test_a_flag_that_is_not_set_does_not_override_a_file() -> None:
-    resolved = config.resolve([file("[train]\nbatch_size = 7\nlr = 0.5"), flags(train__lr="0.25")])
-    assert resolved.train.batch_size == 7
-    assert resolved.sources["train.batch_size"] == "run.toml"
-    assert (resolved.train.lr, resolved.sources["train.lr"]) == (0.25, "--lr")
-
-
 # Choosing an objective
 
 
@@ -99,23 +89,6 @@ def test_naming_the_objective_that_a_file_has_already_keeps_the_files_settings()
 
 
 # Unknown keys and bad values
-
-
-@pytest.mark.parametrize(
-    ("toml", "nearest"),
-    [
-        ("[train]\nbatchsize = 8", "train.batch_size"),
-        ("[trian]\nlr = 0.1", "train.lr"),
-        ("[objective]\nlamda = 0.1", "objective.lambda"),
-        ("[objective]\nnmae = 'simcse'", "objective.name"),
-        ("[objective]\nname = 'simkse'", "simcse"),
-        ("[train]\nlimit = 400", "data.limit"),
-    ],
-)
-def test_an_unknown_key_names_the_nearest_and_its_source(toml: str, nearest: str) -> None:
-    what, hint = complaint(file(toml))
-    assert "(run.toml)" in what
-    assert hint == f"did you mean '{nearest}'?"
 
 
 @pytest.mark.parametrize(
@@ -252,28 +225,6 @@ def test_a_setting_of_another_objective_is_a_note_from_a_file_or_the_environment
     assert "run.toml" in resolved.notes[0] and "CONTRAST_OBJECTIVE_LAMBDA" in resolved.notes[1]
 
 
-# Secrets
-
-
-def test_a_text_and_a_command_line_are_masked() -> None:
-    url = "https://host/s3cret"
-    masked = config.resolve([Layer.of({"alerts.webhook": url}, "here")]).masked
-    assert masked(f"to {url}") == "to https://host/…"
-    assert shlex.split(masked(shlex.join([f"alerts.webhook={url}"]))) == ["alerts.webhook=https://host/…"]
-
-
-# Values that are hardly meant
-
-
-def test_a_value_outside_of_what_is_usual_gets_a_note() -> None:
-    odd = config.resolve([flags(objective__tau="1e-9", train__lr="10"), file("[train]\nlr = 5.0\n")])
-    assert odd.notes == (
-        "objective.tau is 1e-09, outside of what is usual, 0.01 to 10 (--tau)",
-        "train.lr is 5, outside of what is usual, 1e-07 to 0.01 (run.toml)",
-    )
-    assert config.resolve([flags(objective__tau="0.01", train__lr="0.01")]).notes == ()
-
-
 # Repeating a run
 
 
@@ -307,14 +258,6 @@ def test_an_empty_variable_and_those_of_other_programs_are_ignored_and_one_that_
     layer = environment(**ours, PATH="/bin")
     assert layer.values == {}
     assert config.resolve([layer]).notes == ("nothing reads the variable CONTRAST_RUNSDIR",)
-
-
-def test_contrast_cache_moves_the_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CONTRAST_CACHE", str(folder / "elsewhere"))
-    assert cache_dir() == folder / "elsewhere"
-    monkeypatch.setenv("CONTRAST_CACHE", "")
-    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(folder / "cache" / name))
-    assert cache_dir() == folder / "cache" / "contrast"
 
 
 # What settings say of themselves
