@@ -175,11 +175,6 @@ def test_the_loss_takes_the_settings_that_the_objective_has(spec: Spec) -> None:
     assert issubclass(spec.settings, get_type_hints(loss)["settings"])
 
 
-@pytest.mark.parametrize("spec", [s for s in catalogue.built_in() if s.heads], ids=lambda spec: spec.name)
-def test_heads_have_the_requested_width(spec: Spec) -> None:
-    assert any(8 in p.shape or 24 in p.shape for p in import_named(spec.heads)(8).parameters())
-
-
 @pytest.mark.parametrize(
     ("name", "rows", "hard", "negatives"),
     [

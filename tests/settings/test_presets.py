@@ -9,7 +9,7 @@ import pytest
 
 from contrastcli.data import hub
 from contrastcli.settings import presets, published
-from contrastcli.settings.memory import Memory, estimate, gpu_hours, sizes_of
+from contrastcli.settings.memory import estimate, gpu_hours, sizes_of
 from contrastcli.settings.setting import Value
 
 FILE = tomllib.loads(Path(__file__).with_name("paper_settings.toml").read_text(encoding="utf-8"))
@@ -50,13 +50,6 @@ RECIPE = {
 def run_of(name: str) -> dict[str, Value]:
     """The whole run that the preset alone describes, by key."""
     return presets.find(name).config.flat()
-
-
-def parameters(backbone: str) -> float:
-    """Weights of an encoder without its pooler, from its sizes."""
-    vocabulary, positions, types, layers, d = FILE["shapes"][backbone]
-    embeddings = (vocabulary + positions + types + 2) * d
-    return float(embeddings + layers * (12 * d * d + 13 * d))
 
 
 def test_every_published_setting_has_a_preset() -> None:
@@ -116,50 +109,35 @@ def test_the_points_of_a_grid_are_the_rows_of_the_tables(name: str, methods: lis
     assert list(dict.fromkeys(row.method for row in rows if row.table.suite == "sts" and row.average)) == methods
 
 
-def memory(name: str, budget: int = 65_536) -> Memory:
-    """The estimate of a preset."""
+@pytest.mark.parametrize(
+    ("name", "encoders", "views"),
+    [("simace-roberta-large", 1, 2), ("pcl-bert-base", 2, 20), ("pairsupcon-large", 1, 2)],
+)
+@pytest.mark.parametrize("budget", [65_536, 8_192])
+def test_the_memory_estimate_follows_from_the_sizes(name: str, encoders: int, views: int, budget: int) -> None:
     preset = presets.find(name)
+    model, batch = preset.config.model, preset.config.train.batch_size
+    vocabulary, positions, types, layers, d = FILE["shapes"][model.backbone]
+    parameters = (vocabulary + positions + types + 2) * d + layers * (12 * d * d + 13 * d)
     needs = estimate(preset.config, preset.about.texts, budget)
-    assert needs
-    return needs
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_the_memory_estimate_follows_from_the_sizes(name: str) -> None:
-    run, views = run_of(name), 20 if name.startswith("pcl-") else 3 if "-sup-" in name else 2
-    encoders = 2 if name.startswith("pcl-") else 1
-    backbone, batch, length = run["model.backbone"], run["train.batch_size"], run["model.max_length"]
-    assert isinstance(backbone, str) and isinstance(batch, int) and isinstance(length, int)
-    _, _, _, layers, width = FILE["shapes"][backbone]
-    for budget in (65_536, 8_192):
-        needs = memory(name, budget)
-        assert needs.tokens == min(batch * views * length, budget)
-        assert needs.weights == pytest.approx(encoders * 16 * parameters(backbone) / 1e9)
-        # 28 activations of the width in each layer, two bytes each
-        assert needs.activations == pytest.approx(needs.tokens * layers * 28 * width * 2 / 1e9)
-        assert 0.4 < needs.total - needs.weights - needs.activations < 2.5  # CUDA, bf16 copies, rounding up
+    assert needs and needs.tokens == min(batch * views * model.max_length, budget)
+    assert needs.weights == pytest.approx(encoders * 16 * parameters / 1e9)
+    # 28 activations of the width in each layer, two bytes each
+    assert needs.activations == pytest.approx(needs.tokens * layers * 28 * d * 2 / 1e9)
+    assert 0.4 < needs.total - needs.weights - needs.activations < 2.5  # CUDA, bf16 copies, rounding up
 
 
 def test_the_hours_grow_with_the_texts_that_are_encoded() -> None:
-    hours = {
-        name: gpu_hours(presets.find(name).config, 1e6, presets.find(name).about.texts)
-        for name in ("simcse-bert-base", "pcl-bert-base")
-    }
-    assert hours["simcse-bert-base"] and hours["pcl-bert-base"]
-    assert hours["pcl-bert-base"] / hours["simcse-bert-base"] == pytest.approx(20 / 2)  # two encoders, ten texts each
-
-
-def test_a_smaller_token_budget_takes_less_memory_and_an_unknown_backbone_has_no_estimate() -> None:
-    assert (memory("pairsupcon-large").total, memory("pairsupcon-large", 8_192).total) == (97, 18)
-    starter = presets.find("starter")
-    assert estimate(starter.config, starter.about.texts) is None
+    names = ("simcse-bert-base", "pcl-bert-base")
+    simcse, pcl = (gpu_hours(presets.find(name).config, 1e6, presets.find(name).about.texts) for name in names)
+    assert simcse and pcl and pcl / simcse == pytest.approx(20 / 2)  # two encoders, ten texts each
 
 
 def test_the_memory_of_any_backbone_follows_from_its_config() -> None:
-    preset = presets.find("simcse-bert-base")
+    preset, starter = presets.find("simcse-bert-base"), presets.find("starter")
     bert = {"vocab_size": 30522, "max_position_embeddings": 512, "type_vocab_size": 2, "hidden_act": "gelu"}
     sizes = sizes_of(bert | {"num_hidden_layers": 12, "hidden_size": 768})
     known = estimate(preset.config, preset.about.texts)
     assert known and estimate(preset.config, preset.about.texts, sizes=sizes) == known
     assert sizes_of({"vocab_size": 9, "n_layers": 6, "dim": 32, "max_position_embeddings": 64}) == (9, 64, 0, 6, 32)
-    assert sizes_of(bert) is None
+    assert sizes_of(bert) is None and estimate(starter.config, starter.about.texts) is None
