@@ -1,6 +1,6 @@
-"""Data sets and files of the hub, from caches as its clients keep them: no test asks the network."""
+"""Data sets and files of the hub, from one on this machine: no test asks the network."""
 
-import json
+import io
 from pathlib import Path
 
 import datasets
@@ -9,6 +9,7 @@ import pytest
 from contrastcli.data import hub
 from contrastcli.data.sources import open_dev
 from contrastcli.errors import DataError, UsageError
+from support.hub import Hub, Repo
 from support.tables import load
 
 
@@ -38,42 +39,26 @@ def test_a_malformed_hub_name_is_refused(name: str) -> None:
     assert name in caught.value.what
 
 
-def test_a_file_of_the_hub_is_read_by_our_own_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From a snapshot as the hub's client keeps it, offline."""
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    root, commit = tmp_path / "datasets--owner--name", "0" * 40
-    hub_files = root / "snapshots" / commit
-    (hub_files / "sub").mkdir(parents=True)
-    (root / "refs").mkdir()
-    (root / "refs" / "main").write_text(commit)
-    (hub_files / "sub" / "a.csv").write_text("sent0,sent1,hard_neg\na,b,c\nd,e,f\n")
-    rows = load("hf:owner/name/sub/a.csv", "simcse")
-    assert rows.views == {"anchor": ["a", "d"], "positive": ["b", "e"], "negative": ["c", "f"]}
-    (hub_files / "b.txt").write_text("one\n \ntwo\n")
-    with pytest.raises(DataError, match=r"^hf:owner/name/b\.txt, line 2: the sentence"):
-        load("hf:owner/name/b.txt", "simcse")
-    with pytest.raises(DataError, match=r"^hf:owner/name/c\.txt: "):
-        load("hf:owner/name/c.txt", "simcse")
-
-
 @pytest.fixture
-def hub_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A data set owner/name with class labels, prepared as `datasets` keeps it, offline."""
-    cache = tmp_path / "datasets"
-    folder = cache / "owner___name" / "default" / "0.0.0" / ("0" * 40)
+def hub_set(served_hub: Hub) -> None:
+    """A data set owner/name with class labels, in two splits, and with files of its own."""
     names = datasets.ClassLabel(names=["entailment", "neutral", "contradiction"])
-    text = datasets.Value("string")
-    features = datasets.Features({"premise": text, "hypothesis": text, "label": names})
+    kinds = datasets.Features(premise=datasets.Value("string"), hypothesis=datasets.Value("string"), label=names)
     rows = {"premise": ["a", "b", "c"], "hypothesis": ["x", "y", "z"], "label": [2, 0, -1]}
-    datasets.Dataset.from_dict(rows, features=features).to_parquet(tmp_path / "a.parquet")
-    files = {"train": str(tmp_path / "a.parquet"), "validation": str(tmp_path / "a.parquet")}
-    builder = datasets.load_dataset_builder("parquet", data_files=files, cache_dir=str(tmp_path / "made"))
-    builder.download_and_prepare(str(folder), file_format="arrow")
-    for split in files:
-        (folder / f"parquet-{split}.arrow").rename(folder / f"name-{split}.arrow")
-    info = json.loads((folder / "dataset_info.json").read_text())
-    (folder / "dataset_info.json").write_text(json.dumps({**info, "dataset_name": "name"}))
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", cache)
+    file = io.BytesIO()
+    datasets.Dataset.from_dict(rows, features=kinds).to_parquet(file)
+    splits = {f"data/{split}-00000-of-00001.parquet": file.getvalue() for split in ("train", "validation")}
+    served_hub.datasets["owner/name"] = Repo(splits)
+    texts = {"sub/a.csv": b"sent0,sent1,hard_neg\na,b,c\nd,e,f\n", "b.txt": b"one\n \ntwo\n"}
+    served_hub.datasets["owner/files"] = Repo(texts)
+
+
+@pytest.mark.usefixtures("hub_set")
+def test_a_file_of_the_hub_is_read_by_our_own_readers() -> None:
+    rows = load("hf:owner/files/sub/a.csv", "simcse")
+    assert rows.views == {"anchor": ["a", "d"], "positive": ["b", "e"], "negative": ["c", "f"]}
+    with pytest.raises(DataError, match=r"^hf:owner/files/b\.txt, line 2: the sentence"):
+        load("hf:owner/files/b.txt", "simcse")
 
 
 @pytest.mark.usefixtures("hub_set")
@@ -95,7 +80,7 @@ def test_a_data_set_of_the_hub_knows_the_names_of_its_labels_and_is_no_folder_he
 @pytest.mark.usefixtures("hub_set")
 @pytest.mark.parametrize(
     ("name", "what"),
-    [("hf:owner/name?split=foo", "Unknown split"), ("hf:owner/name?config=foo", "foo"), ("hf:o/other", "o/other")],
+    [("hf:owner/name?split=foo", "Unknown split"), ("hf:owner/name?config=foo", "foo")],
 )
 def test_a_data_set_that_the_hub_does_not_have_is_an_error(name: str, what: str) -> None:
     with pytest.raises(DataError) as caught:
