@@ -1,5 +1,6 @@
 """SentEval's STS files: what is read from them, what is wrong with them, and where they come from."""
 
+import io
 import tarfile
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import pytest
 
 from contrastcli.evaluation.senteval import read_sts
 from contrastcli.evaluation.suites import STS
+from contrastcli.files import cache_dir
+from support.hub import Hub, Repo
 from support.sts_files import (
     FakeEncoder,
     measured,
@@ -121,56 +124,45 @@ def test_the_folder_may_be_that_of_the_sets_or_one_above_downstream(tmp_path: Pa
     assert measured(FakeEncoder(), tmp_path, "STS-B").tasks["STS-B"]["pairs"] == 6
 
 
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A hub whose files lie in tmp_path/hub; the names that were asked for."""
-    asked: list[str] = []
-
-    def download(repo: str, *, allow_patterns: list[str], **options: object) -> str:
-        asked.append(f"{repo}/{allow_patterns[0]}")
-        return str(tmp_path / "hub")
-
-    monkeypatch.setenv("CONTRAST_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # so that nothing asks the real one
-    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
-    (tmp_path / "hub").mkdir()
-    return asked
+def publish(hub: Hub, folder: Path, *names: str, size: int | None = None) -> None:
+    """Put an archive of these folders, or its first bytes, on a hub."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name in names:
+            tar.add(folder / name, name)
+    hub.datasets["princeton-nlp/datasets-for-simcse"] = Repo({"senteval.tar": archive.getvalue()[:size]})
 
 
-def test_without_a_folder_the_archive_of_the_hub_is_unpacked_once(tmp_path: Path, hub: list[str]) -> None:
+def test_without_a_folder_the_archive_of_the_hub_is_unpacked_once(tmp_path: Path, served_hub: Hub) -> None:
     write_all(tmp_path / "sets")
-    with tarfile.open(tmp_path / "hub" / "senteval.tar", "w") as tar:
-        for name in ("STS", "SICK"):
-            tar.add(tmp_path / "sets" / name, name)
+    publish(served_hub, tmp_path / "sets", "STS", "SICK")
     first = measured(FakeEncoder(), None)
     assert set(first.tasks) == set(STS.tasks)
     assert measured(FakeEncoder(), None).tasks == first.tasks
-    assert hub == ["princeton-nlp/datasets-for-simcse/senteval.tar"]
+    assert len(served_hub.downloads()) == 1
 
 
 def test_without_a_folder_that_of_the_variable_is_read(
-    tmp_path: Path, hub: list[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, served_hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_all(tmp_path / "sets")
     monkeypatch.setenv("CONTRAST_SENTEVAL", str(tmp_path / "sets"))
     assert set(measured(FakeEncoder(), None).tasks) == set(STS.tasks)
     monkeypatch.setenv("CONTRAST_SENTEVAL", str(tmp_path / "nothing"))
     assert measured(FakeEncoder(), None).missing["STS12"].what == f"there is no folder {tmp_path / 'nothing'}"
-    assert not hub
+    assert not served_hub.requests
 
 
-def test_an_archive_that_is_cut_short_leaves_nothing_behind(tmp_path: Path, hub: list[str]) -> None:
+def test_an_archive_that_is_cut_short_leaves_nothing_behind(tmp_path: Path, served_hub: Hub) -> None:
     write_all(tmp_path / "sets")
-    archive = tmp_path / "hub" / "senteval.tar"
-    with tarfile.open(archive, "w") as tar:
-        tar.add(tmp_path / "sets" / "STS", "STS")
-    archive.write_bytes(archive.read_bytes()[:5000])
+    publish(served_hub, tmp_path / "sets", "STS", size=5000)
     result = measured(FakeEncoder(), None)
     assert len(result.missing) == 7 and "cannot be unpacked" in result.missing["STS12"].what
-    assert list((tmp_path / "cache").iterdir()) == []
+    assert list(cache_dir().iterdir()) == []
 
 
-def test_a_hub_that_has_no_archive_makes_every_set_missing_with_the_remedy(hub: list[str]) -> None:
+@pytest.mark.usefixtures("served_hub")
+def test_a_hub_that_has_no_archive_makes_every_set_missing_with_the_remedy() -> None:
     result = measured(FakeEncoder(), None)
     assert len(result.missing) == 7
     assert "senteval.tar" in result.missing["STS12"].what and "--data-dir" in result.missing["STS12"].hint
