@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, cast, get_type_hints
 from unittest.mock import Mock
 
 import click
@@ -18,7 +18,6 @@ from contrastcli.errors import UsageError
 from contrastcli.parsing.command import SettingsCommand
 from contrastcli.settings import catalogue, sections
 from contrastcli.settings.objective import Margin, ObjectiveSettings, SimilarityName, Spec
-from contrastcli.settings.setting import Bounds
 from contrastcli.training.auxiliaries.auxiliary import import_named
 from support.packages import bring_objective
 from support.settings import config
@@ -61,61 +60,44 @@ def test_an_unknown_objective_is_looked_for_everywhere_and_names_the_nearest() -
     assert raised.value.hint == "did you mean 'decoupled'?"
 
 
-class _List(ObjectiveSettings, frozen=True, kw_only=True):
-    sharpness: tuple[int, ...] = ()
-
-
-class _Required(ObjectiveSettings, frozen=True, kw_only=True):
-    sharpness: int
-
-
-class _Beyond(ObjectiveSettings, frozen=True, kw_only=True):
-    sharpness: Annotated[float, Meta(gt=0)] = -1.0
-
-
-class _Failing(ObjectiveSettings, frozen=True, kw_only=True):
-    def bounds(self) -> dict[str, Bounds]:
-        raise ZeroDivisionError("by zero")
-
-
-class _Inactive(ObjectiveSettings, frozen=True, kw_only=True):
-    def inactive(self) -> dict[str, str]:
-        return {"nope": "why"}
-
-
-def _named(name: str) -> object:
-    return msgspec.defstruct("Named", [(name, int, 1)], bases=(ObjectiveSettings,), frozen=True, kw_only=True)
+def _own(kind: object, *default: object, name: str = "sharpness", **methods: object) -> object:
+    """Settings with one of that type, and methods."""
+    bases, fields = (ObjectiveSettings,), cast(Any, [(name, kind, *default)])
+    return msgspec.defstruct("Own", fields, bases=bases, namespace=methods, frozen=True, kw_only=True)
 
 
 def _exit() -> Spec:
     raise SystemExit(0)
 
 
-def _with(**changes: Any) -> Spec:
-    return replace(OUTSIDE, **changes)
+def _with(**changes: Any) -> Callable[[], Spec]:
+    return lambda: replace(OUTSIDE, **changes)
 
 
 BROKEN: dict[str, tuple[Callable[[], object], str]] = {
     "exits": (_exit, "cannot be loaded: exit 0"),
     "a key error": (lambda: vars(OUTSIDE)["x"], "there is no 'x'"),
     "no Spec": (lambda: 5, "it is not a Spec"),
-    "a name of ours": (lambda: _with(name="simcse"), "an objective cannot be called 'simcse'"),
-    "a name of two words": (lambda: _with(name="My Loss"), "an objective cannot be called 'My Loss'"),
-    "needs of no form": (lambda: _with(needs=("pears",)), "its needs are pears; known: sentences, pairs, triplets, "),
-    "classes, which are read as pairs": (lambda: _with(needs=("classes",)), "its needs are classes; known: "),
-    "no needs": (lambda: _with(needs=()), "its needs are none; known: "),
-    "settings of another kind": (lambda: _with(settings=dict), "its settings are no ObjectiveSettings"),
-    "a setting that is a list": (lambda: _with(settings=_List), "the setting .sharpness. is no text"),
-    "a setting without a default": (lambda: _with(settings=_Required), "'sharpness'"),
-    "a setting called as the objective's key": (lambda: _with(settings=_named("name")), "cannot be called 'name'"),
-    "a setting called as an argument": (lambda: _with(settings=_named("rows")), "cannot be called 'rows'"),
-    "a setting whose option has three dashes": (lambda: _with(settings=_named("_own")), "cannot be called '_own'"),
-    "a loss that is no name": (lambda: _with(loss="loss"), "Expected `str`"),
-    "a default beyond its bounds": (lambda: _with(settings=_Beyond), "`float` > 0.0"),
-    "bounds that fail": (lambda: _with(settings=_Failing), "by zero"),
-    "no effect of what is no setting": (lambda: _with(settings=_Inactive), "it has no setting 'nope'"),
-    "one score where two are": (lambda: _with(measured=(1.0,)), "of length 2"),
-    "negatives that fail": (lambda: _with(negatives=lambda rows, hard: rows // 0), "by zero"),
+    "a name of ours": (_with(name="simcse"), "an objective cannot be called 'simcse'"),
+    "a name of two words": (_with(name="My Loss"), "an objective cannot be called 'My Loss'"),
+    "needs of no form": (_with(needs=("pears",)), "its needs are pears; known: sentences, pairs, triplets, "),
+    "classes, which are read as pairs": (_with(needs=("classes",)), "its needs are classes; known: "),
+    "no needs": (_with(needs=()), "its needs are none; known: "),
+    "settings of another kind": (_with(settings=dict), "its settings are no ObjectiveSettings"),
+    "a setting that is a list": (_with(settings=_own(tuple[int, ...], ())), "the setting .sharpness. is no text"),
+    "a setting without a default": (_with(settings=_own(int)), "'sharpness'"),
+    "a setting called as the objective's key": (_with(settings=_own(int, 1, name="name")), "cannot be called 'name'"),
+    "a setting called as an argument": (_with(settings=_own(int, 1, name="rows")), "cannot be called 'rows'"),
+    "a setting whose option has three dashes": (_with(settings=_own(int, 1, name="_own")), "cannot be called '_own'"),
+    "a loss that is no name": (_with(loss="loss"), "Expected `str`"),
+    "a default beyond its bounds": (_with(settings=_own(Annotated[float, Meta(gt=0)], -1.0)), "`float` > 0.0"),
+    "bounds that fail": (_with(settings=_own(int, 1, bounds=lambda self: 1 / 0)), "by zero"),
+    "no effect of what is no setting": (
+        _with(settings=_own(int, 1, inactive=lambda self: {"nope": "why"})),
+        "it has no setting 'nope'",
+    ),
+    "one score where two are": (_with(measured=(1.0,)), "of length 2"),
+    "negatives that fail": (_with(negatives=lambda rows, hard: rows // 0), "by zero"),
 }
 
 
@@ -131,7 +113,7 @@ def test_an_entry_point_that_is_no_objective_is_refused(
 def test_of_two_packages_with_one_name_the_second_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     bring_objective(monkeypatch, "decoupled", lambda: OUTSIDE)
     [entry] = importlib.metadata.entry_points(group=catalogue.ENTRY_POINTS)
-    other = SimpleNamespace(name="decoupled", value="an:OTHER", load=lambda: _with(paper="Another"), dist=None)
+    other = SimpleNamespace(name="decoupled", value="an:OTHER", load=_with(paper="Another"), dist=None)
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [entry, other])
     found, broken = catalogue.outside_objectives()
     assert [spec.paper for spec in found] == ["Another"], "the first by name, wherever they are installed"
