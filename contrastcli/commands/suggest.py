@@ -124,7 +124,7 @@ def _facts(examples: Examples, train: Train, model: ModelRef, is_chosen: bool) -
         memory=torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else psutil.virtual_memory().total,
         has_stsb=examples.form == "sentences" and _has_stsb(),
         max_steps=train.max_steps,
-        own_dev=examples.source if folders.has_dev(examples.source) else "",
+        own_dev=examples.source if "validation" in folders.judged_splits(examples.source) else "",
         has_logits=examples.has_logits,
     )
 

@@ -47,7 +47,7 @@ def resolve_dev(dev: Dev, train: Examples) -> tuple[Dev, tuple[str, ...]]:
         return dev, ()
     form = train.form if train.form == "sentences" else train.read_as or train.form
     rows, name = FORMS[form], "stsb" if form in ("sentences", "labelled") else f"{SPLIT}5%"
-    if folders.has_dev(train.source):
+    if "validation" in folders.judged_splits(train.source):
         rows, name = "a folder with dev judgements", train.source
     return structs.replace(dev, data=name), (f"dev.data is auto, which for {rows} is {name}",)
 

@@ -149,14 +149,9 @@ def _files(folder: Path, part: str) -> list[Path]:
     return data_files(path) if path and path.is_dir() else [path] if path else []
 
 
-def has_test(folder: Path) -> bool:
-    """Whether a folder has judgements that are not those to train on."""
-    return any(split_of(file) in ("test", "validation") for file in _files(folder, "qrels"))
-
-
-def has_dev(name: str) -> bool:
-    """Whether a folder has judgements by which a model is chosen."""
-    return any(split_of(file) == "validation" for file in _files(Path(os.path.expanduser(name)), "qrels"))
+def judged_splits(name: str | Path) -> set[str]:
+    """The splits of which a folder has judgements."""
+    return {split_of(file) for file in _files(Path(os.path.expanduser(name)), "qrels")}
 
 
 def _of_one_split(folder: Path, files: Sequence[Path], splits: Sequence[str]) -> list[Path]:

@@ -44,9 +44,7 @@ def read_sets(names: str) -> list[tuple[str, float]]:
 
     A name without a comma, or of a file or folder, is one set.
     """
-    if os.path.exists(os.path.expanduser(names)):
-        return [(names, 1.0)]
-    if "," not in names:
+    if "," not in names or os.path.exists(os.path.expanduser(names)):
         return [(names, 1.0)]
     matches = [_WEIGHTED.fullmatch(item.strip()) for item in names.split(",")]
     with suppress(ValueError):

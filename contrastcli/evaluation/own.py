@@ -50,7 +50,8 @@ def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
     run = resolve(context.subject.name).run
     trained = Environment.read(run.environment_path).data.get("files", []) if run else []
     places = {task: Path(os.path.expanduser(task)).resolve() for task in scores}
-    seen = [task for task, place in places.items() if str(place) in trained and not folders.has_test(place)]
+    trained_on = {task: place for task, place in places.items() if str(place) in trained}
+    seen = [task for task, place in trained_on.items() if not {"test", "validation"} & folders.judged_splits(place)]
     warnings = (f"{task}: the model was trained on it, so that its score says little of other texts" for task in seen)
     return "\n".join([protocol, *(entry["note"] for entry in scores.values()), *warnings])
 
