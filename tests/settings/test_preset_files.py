@@ -8,7 +8,6 @@ from contrastcli.errors import UsageError
 from contrastcli.settings import config as configs
 from contrastcli.settings import presets
 from contrastcli.settings.presets import Preset
-from support.command import Contrast
 
 
 @pytest.fixture(autouse=True)
@@ -136,12 +135,3 @@ def test_a_grid_has_a_run_for_each_of_its_points() -> None:
 def test_a_mistake_in_a_file_is_named(toml: str, what: str, hint: str) -> None:
     error = complaint(toml)
     assert what in error[0] and error[1].startswith(hint)
-
-
-def test_a_sweep_is_trained_from_a_file_with_a_grid(contrast: Contrast) -> None:
-    write(Path("mine.toml"), 'base = "starter"\nseeds = 2\n[grid]\n"objective.tau" = [0.05, 0.1]\n')
-    answer = contrast("sweep", "--config", "mine.toml", "--name", "s", "--dry-run")
-    assert answer.code == 0
-    assert [word for word in answer.out.split() if word.startswith("s-tau")] == [
-        f"s-tau={tau}-seed={seed}" for tau in ("0.05", "0.1") for seed in (42, 43)
-    ]
