@@ -131,29 +131,29 @@ def test_columns_of_any_name_are_measured(contrast: Contrast) -> None:
     failed(both, 3, "not measured: odd.tsv: odd.tsv: its columns", "--columns anchor=")
 
 
-def test_scores_are_known_by_the_files_content(contrast: Contrast, encoded: list[str]) -> None:
-    data = Path("data.tsv")
+def test_scores_are_known_by_the_files_content_and_what_was_left_out_is_said_again(
+    contrast: Contrast, encoded: list[str]
+) -> None:
+    data, rows = Path("data.tsv"), "anchor\tpositive\nba\tda\nfa\tga\n"
 
-    def texts_encoded(*words: str) -> int:
+    def measured(content: str, *words: str) -> tuple[int, bool]:
+        """The texts that were encoded, and whether the note tells of rows that were left out."""
         before = len(encoded)
-        own(contrast, "tiny/backbone", "--data", "data.tsv", *words)
-        return len(encoded) - before
+        data.write_text(content)
+        out = contrast("eval", "tiny/backbone", "--data", "data.tsv", "--blank", "drop", *words).out
+        return len(encoded) - before, "1 of 3 rows without a text in 'anchor' or 'positive' were left out" in out
 
-    data.write_text("anchor\tpositive\nba\tda\nfa\tga\n")
-    assert [texts_encoded(), texts_encoded(), texts_encoded("--fresh")] == [4, 0, 4]
-    data.write_text("anchor\tpositive\nba\tda\nfa\tka\n")
-    assert [texts_encoded(), texts_encoded("--metric", "map"), texts_encoded()] == [4, 4, 0]
+    assert [measured(rows), measured(rows), measured(rows, "--fresh")] == [(4, False), (0, False), (4, False)]
+    assert [measured(rows, "--metric", "map"), measured(rows)] == [(4, False), (0, False)]
+    assert measured(rows.replace("ga", "ka")) == (4, False)
+    assert measured(f"{rows}\tka\n")[1] and not measured(rows)[1]
 
 
-def test_rows_that_are_left_out_are_said_from_the_cache_too(contrast: Contrast) -> None:
-    data, words = Path("data.tsv"), ("eval", "tiny/backbone", "--data", "data.tsv", "--blank", "drop")
-    data.write_text("anchor\tpositive\nba\tda\nfa\tga\n")
-    assert "left out" not in contrast(*words).out
-    with data.open("a") as file:
-        file.write("\tka\n")
-    assert "1 of 3 rows without a text in 'anchor' or 'positive' were left out" in contrast(*words).out
-    data.write_text("anchor\tpositive\nba\tda\nfa\tga\n")
-    assert "left out" not in contrast(*words).out
+def train_on(run: Run, path: Path) -> None:
+    """Record a path among the data of a run."""
+    environment = json.loads(run.environment_path.read_text())
+    environment["data"]["files"].append(str(path.resolve()))
+    run.environment_path.write_text(json.dumps(environment))
 
 
 def test_a_model_that_was_trained_on_the_file_is_said_to_be_so(contrast: Contrast, run: Run) -> None:
@@ -162,9 +162,7 @@ def test_a_model_that_was_trained_on_the_file_is_said_to_be_so(contrast: Contras
         for _ in range(2):  # measured, and from the cache
             answer = contrast("eval", "simple", "--data", file, "--columns", data.columns)
             assert answer.out.count(f"{file}: the model was trained on it") == times, answer
-    environment = json.loads(run.environment_path.read_text())
-    environment["data"]["files"].append(str(Path("other.jsonl").resolve()))
-    run.environment_path.write_text(json.dumps(environment))
+    train_on(run, Path("other.jsonl"))
     model = str(run.path.resolve())
     Path("elsewhere").mkdir()
     with contextlib.chdir("elsewhere"):
@@ -181,9 +179,7 @@ def test_the_test_split_of_a_set_was_not_trained_on(contrast: Contrast, run: Run
         (folder / f"{part}.jsonl").write_text('{"_id": "1", "text": "ba da"}\n{"_id": "2", "text": "fa ga"}\n')
     for split in ("train", "test"):
         (folder / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n1\t2\t1\n")
-    environment = json.loads(run.environment_path.read_text())
-    environment["data"]["files"].append(str(folder.resolve()))
-    run.environment_path.write_text(json.dumps(environment))
+    train_on(run, folder)
     assert "was trained on" not in contrast("eval", "simple", "--data", "set").out
     (folder / "qrels" / "test.tsv").unlink()
     assert "set: the model was trained on it" in contrast("eval", "simple", "--data", "set").out
