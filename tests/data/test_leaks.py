@@ -1,19 +1,16 @@
 """Texts of the dev set among the training texts: named, dropped or refused."""
 
 import json
-import re
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from unicodedata import normalize
 
 import pytest
 
-from contrastcli.data.dev_data import load_dev
 from contrastcli.data.examples import Examples
 from contrastcli.data.findings import check_leaks
+from contrastcli.data.relevance import from_rows
 from contrastcli.errors import DataError
-from contrastcli.settings.sections import Data, Dev, Metric
 from support.command import Contrast, refused, sentences, train
 from support.tables import texts
 
@@ -72,30 +69,11 @@ def test_spellings_of_a_text_are_one_and_a_note_is_one_line_of_beginnings() -> N
     assert rows.notes[0].startswith(f"3 of 3 training rows hold a text of the dev set: 'How do I reset?', '{cut}…'; ")
 
 
-@pytest.mark.parametrize("metric", ["ndcg@10", "spearman"])
-def test_what_is_held_out_is_checked_against_the_rest(metric: Metric) -> None:
-    """Held-out anchors are apart in every spelling, but not the other texts of their rows.
-
-    An answer to several of them is one that is known, as is the name of a class.
-    """
-    questions = [f"Question {n % 40}" if n % 3 else f"question  {n % 40}" for n in range(120)]
-    views = {"anchor": questions, "positive": [f"Answer {n % 50}" for n in range(120)], "negative": ["x"] * 120}
-    train, dev = load_dev(Dev(data="split:20%", metric=metric), Data(), replace(ROWS, views=texts(**views)), 0)
-    assert dev
-    others = ["x"] if metric == "spearman" else []
-    anchors = {*views["anchor"]} - {*train.views["anchor"]}
-    held = [row for row in zip(*views.values(), strict=True) if row[0] in anchors]
-    asked = Counter(answer for _, answer in {row[:2] for row in held})
-    known = {answer for answer, questions in asked.items() if questions > 1 and metric == "ndcg@10"}
-    plain = {re.sub(r"\s+", " ", text).lower() for row in held for text in {*row[:2], *others} - known}
-    rows = list(zip(*train.views.values(), strict=True))
-    clean = [row for row in rows if not plain & {re.sub(r"\s+", " ", text).lower() for text in row}]
-    noted = check_leaks(train, dev.texts, "note").notes[-1]
-    assert noted.startswith(f"{len(rows) - len(clean)} of {len(rows)} training rows hold a text of the dev set")
-    if clean:
-        kept = check_leaks(train, dev.texts, "drop").views
-        assert list(zip(*kept.values(), strict=True)) == clean
-    assert bool(clean) == (metric == "ndcg@10")  # all triplets have one negative, which is scored
+def test_an_answer_to_several_queries_is_known_to_all_and_no_leak() -> None:
+    held = Examples("pairs", texts(anchor=["a", "b", "c"], positive=["shared", "shared", "own"]), None, "held")
+    views = texts(anchor=["A", "x", "y", "z"], positive=["p", "shared", "OWN", "q"])
+    rows = check_leaks(Examples("pairs", views, None, "rows"), from_rows(held, None, "map").texts, "drop")
+    assert rows.views == {"anchor": ["x", "z"], "positive": ["shared", "q"]}
 
 
 def test_a_resumed_run_has_the_rows_of_its_start(contrast: Contrast) -> None:
