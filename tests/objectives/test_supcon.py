@@ -8,7 +8,8 @@ import torch
 
 from contrastcli.objectives import softmax as sbert
 from contrastcli.objectives.rows import Rows
-from contrastcli.objectives.supcon import heads
+from contrastcli.objectives.supcon import heads, neighbours
+from contrastcli.settings.losses import SupCon
 from support.batches import MARGINS, Objective, batch, check, heavy, numbers, vectors
 from support.by_loops import augmented_by_loops, cross_entropy_by_loops, supervised_contrast_by_loops
 
@@ -73,26 +74,17 @@ def test_a_small_contrast_keeps_its_digits_in_float32(gap: float) -> None:
 
 
 def test_capped_positives_and_negatives_are_drawn_again_each_time_without_replacement() -> None:
-    """One anchor premise, three positives and three negatives: a draw of 2 and 1 is one of nine, each anchor's own."""
-    views, layers = batch("anchor", "positive", rows=6, width=4), heavy(heads(4))
-    views["anchor"].data[:3] = views["anchor"].data[0].clone()
-    label = torch.tensor([0, 0, 0, 2, 1, 2])
+    """Of premise 0, which has three positives and three negatives, each entailed row draws its own."""
     ids = {"anchor": torch.tensor([0, 0, 0, 1, 1, 1]), "positive": torch.arange(10, 16)}
-
-    def drawn_by_loops(left_out: int, negative: int) -> float:
-        def choose(positives: list[int], negatives: list[int]) -> tuple[list[int], list[int]]:
-            return [j for j in positives if j != left_out], [negatives[negative]]
-
-        return supervised_contrast_by_loops(vectors(views), numbers(ids), label.tolist(), 0.7, None, 0.0, False, choose)
-
-    possible = [drawn_by_loops(left_out, negative) for left_out in range(3) for negative in range(3)]
-    means = {round((a + b + c) / 3, 9) for a in possible for b in possible for c in possible}
-    seen = set()
+    rows = Rows(ids, torch.tensor([0, 0, 0, 2, 1, 2]))
+    draws = []
     for seed in range(30):
         torch.manual_seed(seed)
-        _, parts = supcon(views, Rows(ids, label), layers, positives=2, negatives=1)
-        seen.add(round(parts["contrast"].item(), 9))
-    assert seen <= means and len(seen) > 15
+        positive, negative = neighbours(rows, torch.arange(3), SupCon(positives=2, negatives=1))
+        assert positive.sum(dim=1).tolist() == [2] * 3 and negative.sum(dim=1).tolist() == [1] * 3
+        assert not positive[:, 3:].any() and not negative[:, :3].any()
+        draws.append(tuple((positive | negative).flatten().tolist()))
+    assert len({*draws}) > 15 and any(draw[:6] != draw[6:12] for draw in draws)
 
 
 @pytest.mark.parametrize("loss", [supcon, augment], ids=["supcon", "augment"])

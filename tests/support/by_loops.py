@@ -14,9 +14,6 @@ Vector = list[float]
 Views = Mapping[str, Sequence[Vector]]
 Ids = Mapping[str, Sequence[int]]
 
-Choice = Callable[[list[int], list[int]], tuple[Sequence[int], Sequence[int]]]
-"""Thins out the positives and the negatives of an anchor, given by their rows."""
-
 Weigh = Callable[[int, str, int], float]
 """The factor of the negative in a view and a row, for an anchor's row."""
 
@@ -172,7 +169,6 @@ def supervised_contrast_by_loops(
     kind: str | None,
     margin: float,
     mask: bool,
-    choose: Choice = lambda positives, negatives: (positives, negatives),
 ) -> float:
     """Kind None compares by dot products."""
     premises, hypotheses = views["anchor"], views["positive"]
@@ -180,7 +176,7 @@ def supervised_contrast_by_loops(
     for i in range(len(label)):
         if label[i] != 0:
             continue
-        positives, negatives = choose(*entailed_and_others(ids, label, i, mask))
+        positives, negatives = entailed_and_others(ids, label, i, mask)
         logit = {}
         for j in [*positives, *negatives]:
             if kind is None:
