@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from typing import Any
 
 import pytest
 import torch
@@ -9,8 +10,8 @@ from torch import Tensor
 
 from contrastcli.objectives.rows import Rows
 from contrastcli.objectives.scored import complex_angle
-from support.batches import Objective, batch, check, distinct, vectors
-from support.by_loops import Vector, similarity_of, unit
+from support.batches import Objective, batch, check, distinct, numbers, vectors
+from support.by_loops import Vector, contrast_by_loops, similarity_of, unit
 
 SCORES = [0.0, 1.0, 0.25, 0.25, 0.8, 0.5]
 aoe = Objective(
@@ -45,16 +46,11 @@ def quotient(z: Vector, w: Vector) -> float:
 
 
 def in_batch(views: dict[str, Tensor]) -> float:
-    """InfoNCE of every text of the pairs that score at least 0.5 against all other texts, over all texts."""
-    now = vectors(views)
-    texts, size = [*now["anchor"], *now["positive"]], len(SCORES)
-    total = 0.0
-    for i, text in enumerate(texts):
-        if SCORES[i % size] < 0.5:
-            continue
-        terms = {j: math.exp(similarity_of(text, other, "cosine") / 0.3) for j, other in enumerate(texts) if j != i}
-        total -= math.log(terms[(i + size) % (2 * size)] / sum(terms.values()))
-    return total / len(texts)
+    """InfoNCE, in both directions, of the pairs that score at least 0.5 against all other texts, over all pairs."""
+    how: dict[str, Any] = {"same_side": True, "rows": [i for i, score in enumerate(SCORES) if score >= 0.5]}
+    now, ids = vectors(views), numbers(distinct(views))
+    ways = [contrast_by_loops(now, ids, "cosine", 0.0, 0.3, of=of, **how) for of in ("anchor", "positive")]
+    return sum(ways) / 2 * len(how["rows"]) / len(SCORES)
 
 
 @pytest.mark.parametrize("kind", ["cosine", "angle", "rbf"])
