@@ -20,7 +20,7 @@ from contrastcli.data.downloads import counted, fetch, shown_by
 from contrastcli.data.formats import read_file
 from contrastcli.data.tokens import transformers
 from contrastcli.errors import DataError, RunError
-from contrastcli.model.locate import resolve, revision
+from contrastcli.model.locate import resolve
 from contrastcli.runs.events import Progress
 from support.command import Contrast, failed, refused, train
 from support.disks import FULL, failing_disk
@@ -90,14 +90,6 @@ def test_a_hub_that_refuses_says_when_to_come_again(
         with pytest.raises(DataError) as caught:
             read(name)
         assert f"the hub answers {what} for {title}" in caught.value.what and hint in caught.value.hint
-
-
-def test_a_download_that_is_cut_is_continued_by_the_same_process(hub: Hub) -> None:
-    hub.faults.append(Fault("GET /storage", cut_at=50_000, times=1))
-    folder = resolve("bert-base-uncased").folder()
-    ranges = [name.partition("bytes=")[2] for name in hub.downloads() if "bytes=" in name]
-    repo = hub.models["google-bert/bert-base-uncased"]
-    assert ranges == ["50000-"] and files_of(folder) == repo.files and revision(folder) == repo.commit
 
 
 def test_a_download_that_broke_off_is_continued_by_the_same_command(contrast: Contrast, hub: Hub) -> None:

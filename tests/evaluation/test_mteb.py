@@ -83,13 +83,6 @@ def test_a_local_task_is_scored_with_our_vectors(measured: Measure, tmp_path: Pa
     assert all(len(texts) == len(set(texts)) for texts in fake.calls)  # 9 of the 12 first sentences differ
 
 
-def test_results_lie_in_mtebs_own_format(measured: Measure, tmp_path: Path) -> None:
-    ours = measured(subject(FakeEncoder(), "0123456789abcdefgh"), task("LocalSTS")).tasks["LocalSTS"]
-    [path] = tmp_path.rglob("LocalSTS.json")
-    assert path.parent.name == "0123456789abcdef"
-    assert 100 * json.loads(path.read_text())["scores"]["test"][0]["main_score"] == pytest.approx(ours["score"])
-
-
 def test_a_task_is_run_once_for_the_same_weights(measured: Measure) -> None:
     first, again, other, fresh = (FakeEncoder() for _ in range(4))
     results = [

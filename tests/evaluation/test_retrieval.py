@@ -237,17 +237,6 @@ def test_the_training_split_gives_pairs_and_the_corpus_what_is_searched(tmp_path
     assert caught.value.hint == f"measure with them: contrast eval MODEL --data {folder}"
 
 
-def test_a_part_that_is_missing_is_named(tmp_path: Path) -> None:
-    (write_set(tmp_path / "colours", "jsonl") / "queries.jsonl").unlink()
-    with pytest.raises(DataError, match="colours has no queries"):
-        folders.read_retrieval(tmp_path / "colours")
-    for file in (write_set(tmp_path / "blue", "jsonl") / "qrels").iterdir():
-        file.unlink()
-    with pytest.raises(DataError, match="blue has no qrels") as caught:
-        folders.read_retrieval(tmp_path / "blue")
-    assert "qrels/test.tsv (train.tsv to train) with query-id, corpus-id and score" in caught.value.hint
-
-
 def test_a_set_is_dev_data_judged_by_its_own_dev_split(tmp_path: Path) -> None:
     folder = write_set(tmp_path / "colours", "jsonl")
     rows = Examples("pairs", {"anchor": Texts.of("ab"), "positive": Texts.of("cd")}, None, "rows")
