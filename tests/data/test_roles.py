@@ -174,10 +174,55 @@ def test_white_space_around_a_text_goes_and_within_stays() -> None:
     assert rows.views["anchor"] == ["one  two", "three"]
 
 
-@pytest.mark.parametrize("blank", ["", "   ", "\u00a0\u2003"])
-def test_a_blank_sentence_is_named_by_file_and_line(blank: str) -> None:
-    lines = ("anchor|positive", "a|b", f"c|{blank}", "e|f")
-    refused(DataError, *lines, what="a.tsv, line 3: the sentence in the column 'positive' is blank", hint="fill")
+LABELLED = "premise|hypothesis|label"
+HEADER = "query|positive|negative_1|negative_2|score|negative_score_1|negative_score_2"
+SCORED_ROWS = ("a|b|c|d|9.5|-3|0.25", "e|f|g|h|1|2|3e-1")
+TAUGHT: tuple[Form, ...] = ("scored-triplets",)
+NAMES = "with entailment, neutral or contradiction for each …: --labels "
+ALIKE = "if they say how alike the two are: --columns anchor=premise,positive=hypothesis,score=label"
+NO_LABELS = ("0", "0=", "=entailment", "0=entailment,0=neutral", "0=entailment,")
+NO_TEXTS = ("3", "true", "[3]", '[["a"]]', '{"a": 1}')
+
+REFUSED: list[tuple[tuple[str, ...], dict[str, Any], str, str]] = [
+    # Blank texts.
+    *((("anchor|positive", "a|b", f"c|{blank}"), {}, "a.tsv, line 3: the sentence in the column 'positive' is", "fill")
+      for blank in ("", "   ", "\u00a0\u2003")),
+    # Labels that nobody named, and names that are none.
+    ((LABELLED, "a|b|e", "c|d|0"), {}, "line 3: the label in the column 'label' is '0'", f"{NAMES}'0=…'"),
+    ((LABELLED, "a|b|e", "c|d|0"), {}, "line 3: the label", ALIKE),
+    ((LABELLED, "a|b|e", "c|d|"), {}, "line 3: the label in the column 'label' is ''", "write a label into each row"),
+    ((LABELLED, "a|b|e", "c|d|related"), {}, "is 'related'", "--labels 'related=…'"),
+    ((LABELLED, "a|b|0", "c|d|3"), {"labels": "0=entailment"}, "line 3: the label", "'0=entailment,3=…'"),
+    ((LABELLED, "a|b|2", "c|d|0", "e|f|1"), {}, "the label in", "--labels 0=entailment,1=neutral,2="),
+    ((LABELLED, "a|b|yes", "c|d|no"), {}, "the label in", "--labels 'no=…,yes=…'"),
+    ((LABELLED, "a|b|Y", "c|d|N"), {}, "the label in", "--labels 'n=…,y=…'"),
+    ((LABELLED, "a|b|yes", "c|d|N"), {}, "the label in", "--labels 'n=…,yes=…'"),
+    ((LABELLED, "a|b|0"), {"labels": "0=maybe"}, "data.labels", "with entailment, neutral or contradiction for each"),
+    *(((LABELLED, "a|b|0"), {"labels": labels}, "data.labels", "0=entailment,1=neutral") for labels in NO_LABELS),
+    # Values that are no texts.
+    *((('{"text": "a"}', f'{{"text": {cell}}}'), {"name": "a.jsonl"}, "a.jsonl, line 2: the column 'text' holds", "")
+      for cell in NO_TEXTS),
+    # Lists and objects, next to what can be read.
+    (('[{"query": ["i", "a"], "pos": ["b"]}]',), {"name": "a.json"}, "the column 'query' are lists", "write"),
+    (('[{"ids": [1, 2], "questions": ["a", "b"]}]',), {"name": "a.json"}, "", "--columns text=questions"),
+    (('[{"query": "a", "answers": ["b"], "passages": {"text": ["c"]}}]',), {"name": "a.json"}, "", "positive=answers"),
+    (('[{"query": "a", "all": ["b", "c d"], "one": "b"}]',), {"name": "a.json"}, "", "anchor=query,positive=one"),
+    (('[{"paragraphs": [{"context": "c"}]}]',), {"name": "a.json"}, "", "--columns text=paragraphs"),
+    # Half of a pair.
+    (("premise|second|label", *["a dog runs|an animal moves|entailment"] * 3), {}, "neither sentences nor pairs",
+     "--columns anchor=premise,positive=second"),
+    # Negatives without scores of a teacher.
+    ((HEADER, "a|b|c|d|9|1|2", "e|f|g||9|1|2"), {"needs": TAUGHT}, "not every negative has a score", "as many"),
+    ((HEADER.removesuffix("|negative_score_2"), "a|b|c|d|9|1"), {"needs": TAUGHT}, "negative_score_1", "as many"),
+    ((HEADER, "a|b|c|d|9|1|2", "e|f|g|h|9||2"), {"needs": TAUGHT}, "line 3: the score in the column", "finite"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "words", "what", "hint"), REFUSED)
+def test_rows_that_cannot_be_read_are_refused_with_the_remedy(
+    lines: tuple[str, ...], words: dict[str, Any], what: str, hint: str
+) -> None:
+    refused(UsageError if what == "data.labels" else DataError, *lines, what=what, hint=hint, **words)
 
 
 WORDS = [
@@ -203,36 +248,6 @@ def test_rows_without_a_gold_label_are_dropped_and_counted(word: str) -> None:
     assert rows.views == {"anchor": ["a", "e"], "positive": ["b", "f"]}
     assert rows.labels == [0, 2]
     assert "1 of 3 rows without a gold label were dropped" in rows.notes
-
-
-@pytest.mark.parametrize(
-    ("word", "labels", "hint"),
-    [
-        ("0", "", "with entailment, neutral or contradiction for each …: --labels '0=…'"),
-        ("0", "", "if they say how alike the two are: --columns anchor=premise,positive=hypothesis,score=label"),
-        ("", "", "write a label into each row"),
-        ("related", "", "--labels 'related=…'"),
-        ("3", "0=entailment,1=neutral,2=contradiction", "'0=entailment,1=neutral,2=contradiction,3=…'"),
-    ],
-)
-def test_a_label_that_nobody_named_is_refused_by_line(word: str, labels: str, hint: str) -> None:
-    lines = ("premise|hypothesis|label", f"a|b|{'e' if labels == '' else '0'}", f"c|d|{word}")
-    what = f"a.tsv, line 3: the label in the column 'label' is '{word}'"
-    refused(DataError, *lines, what=what, hint=hint, labels=labels)
-
-
-UNNAMED = {
-    "2 0 1": "0=entailment,1=neutral,2=",
-    "yes no": "'no=…,yes=…'",
-    "Y N": "'n=…,y=…'",
-    "yes N": "'n=…,yes=…'",
-}
-
-
-@pytest.mark.parametrize(("words", "hint"), UNNAMED.items())
-def test_every_label_that_nobody_named_is_in_the_hint(words: str, hint: str) -> None:
-    lines = ("premise|hypothesis|label", *(f"a|b|{word}" for word in words.split()))
-    refused(DataError, *lines, what="the label in the column", hint=f"--labels {hint}")
 
 
 def classes(*labels: str) -> list[str]:
@@ -285,24 +300,6 @@ def test_the_label_of_a_text_beside_another_text_is_no_class() -> None:
     lines = ("text|text_pair|label", *(f"a dog runs {n}|an animal moves {n}|{n}" for n in range(3)))
     assert "columns not used: text_pair, label" in load(*lines).notes
     assert load(*lines, columns="text=text,label=label").read_as == "classes"
-
-
-def test_an_anchor_with_a_label_beside_other_texts_is_half_of_a_pair() -> None:
-    lines = ("premise|second|label", *(f"a dog runs|an animal moves {n}|entailment" for n in range(3)))
-    refused(DataError, *lines, what="neither sentences nor pairs", hint="--columns anchor=premise,positive=second")
-
-
-@pytest.mark.parametrize("labels", ["0", "0=", "=entailment", "0=maybe", "0=entailment,0=neutral", "0=entailment,"])
-def test_malformed_names_of_labels_are_refused(labels: str) -> None:
-    lines = ("premise|hypothesis|label", "a|b|0", "c|d|0")
-    hint = "with entailment, neutral or contradiction for each" if "maybe" in labels else "0=entailment,1=neutral"
-    refused(UsageError, *lines, what="data.labels", hint=hint, labels=labels)
-
-
-@pytest.mark.parametrize("cell", ["3", "true", "[3]", '[["a"]]', '{"a": 1}'])
-def test_what_is_no_text_is_no_sentence(cell: str) -> None:
-    with pytest.raises(DataError, match=r"a\.jsonl, line 2: the column 'text' holds .*, which is not text"):
-        load('{"text": "a"}', f'{{"text": {cell}}}', name="a.jsonl")
 
 
 def test_labels_in_json_may_be_numbers() -> None:
@@ -435,25 +432,6 @@ def test_passages_are_read_as_dpr_and_tevatron_write_them(names: tuple[str, str,
     assert "columns not used: answers" in read.notes
 
 
-ROWS_OF_JSON = {
-    "an instruction before each text": (
-        {"query": ["i", "a"], "pos": ["b"]},
-        "anchors in the column 'query' are lists",
-        "",
-    ),
-    "ids": ({"ids": [1, 2], "questions": ["a", "b"]}, "", "--columns text=questions"),
-    "an object of lists": ({"query": "a", "answers": ["b"], "passages": {"text": ["c"]}}, "", "positive=answers, or"),
-    "a list beside a text": ({"query": "a", "all": ["b", "c d"], "one": "b"}, "", "anchor=query,positive=one"),
-    "paragraphs": ({"paragraphs": [{"context": "c", "qas": []}]}, "", "--columns text=paragraphs"),
-}
-
-
-@pytest.mark.parametrize("case", ROWS_OF_JSON)
-def test_rows_of_lists_and_objects_that_cannot_be_read_are_met_with_what_can(case: str) -> None:
-    row, what, hint = ROWS_OF_JSON[case]
-    refused(DataError, json.dumps([row]), name="a.json", what=what, hint=hint)
-
-
 @pytest.mark.parametrize(("cells", "form"), [(("3.8", "5"), "scored"), (("1", "0"), "labelled")])
 def test_fractions_are_scores_whatever_their_column_is_called(cells: tuple[str, str], form: Form) -> None:
     path = write("sentence1|sentence2|label", *(f"a|b|{cell}" for cell in cells))
@@ -488,7 +466,6 @@ LISTS = (
     '{"query": "d", "pos": ["r"], "neg": ["e", "f"], "pos_scores": [7], "neg_scores": [0.5, 3], "prompt": ""}',
 )
 """Rows as BGE's training reads them."""
-TAUGHT: tuple[Form, ...] = ("scored-triplets",)
 
 
 def test_each_positive_of_a_list_is_a_row_with_its_score_and_the_negatives() -> None:
@@ -542,10 +519,6 @@ def test_scored_pairs_are_rows_for_an_objective_that_learns_from_scores() -> Non
         load("one", "two", name="b.txt", needs=("scored",))
 
 
-HEADER = "query|positive|negative_1|negative_2|score|negative_score_1|negative_score_2"
-SCORED_ROWS = ("a|b|c|d|9.5|-3|0.25", "e|f|g|h|1|2|3e-1")
-
-
 def test_a_teachers_scores_of_positive_and_negatives_make_scored_triplets() -> None:
     rows = load(HEADER, *SCORED_ROWS, needs=TAUGHT)
     assert (rows.form, [*rows.views]) == ("scored-triplets", ["anchor", "positive", "negative", "negative_2"])
@@ -565,18 +538,6 @@ def test_scored_triplets_become_what_triplets_do(form: Form) -> None:
     plain = load(*("|".join(line.split("|")[:4]) for line in (HEADER, *SCORED_ROWS)), needs=(form,))
     assert (rows.form, rows.views, rows.labels) == (form, plain.views, plain.labels)
     assert rows.candidate_scores is None and rows.fingerprint == plain.fingerprint
-
-
-@pytest.mark.parametrize(
-    ("lines", "what", "hint"),
-    [
-        ((HEADER, "a|b|c|d|9|1|2", "e|f|g||9|1|2"), "not every negative has a score", "as many negatives as scores"),
-        ((HEADER.removesuffix("|negative_score_2"), "a|b|c|d|9|1", "e|f|g|h|9|1"), "negative_score_1", "as many"),
-        ((HEADER, "a|b|c|d|9|1|2", "e|f|g|h|9||2"), "line 3: the score in the column 'negative_score_1'", "finite"),
-    ],
-)
-def test_a_negative_without_a_score_is_refused(lines: tuple[str, ...], what: str, hint: str) -> None:
-    refused(DataError, *lines, needs=TAUGHT, what=what, hint=hint)
 
 
 def test_one_score_of_a_triplet_is_the_difference_of_two() -> None:
