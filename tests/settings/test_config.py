@@ -111,22 +111,29 @@ def test_a_bad_value_says_what_a_good_one_is(key: str, text: str, expected: str)
     assert expected in hint
 
 
+OTHER_TYPES = (
+    *("[train]\nbatch_size = '64'", "[train]\nbatch_size = true", "[train]\nbatch_size = 64.0", "[train]\nlr = [0.1]"),
+    *("[model.head]\nsize = 3", "[train]\ndevice = 0", "[train]\nlr = 1" + 400 * "0"),
+)
+
+
 @pytest.mark.parametrize(
-    "toml",
+    ("toml", "hint"),
     [
-        "[train]\nbatch_size = '64'",
-        "[train]\nbatch_size = true",
-        "[train]\nbatch_size = 64.0",
-        "[train]\nlr = [0.1]",
-        "[model.head]\nsize = 3",
-        "[train]\ndevice = 0",
-        "[train]\nlr = 1" + 400 * "0",
+        *((toml, "must be") for toml in OTHER_TYPES),
+        ("[train]\nmax_steps = 10.0", "in [train] of run.toml write max_steps = 10, or another"),
+        ("[train]\nprecision = 'FP32'", 'in [train] of run.toml write precision = "fp32", or another'),
+        ("[train]\nprecision = fp32", "text in quotes"),
+        ("[train\nlr = 1", "fix that line"),
+        ("[train]\nlr = 1\nlr = 2", "a key stands once"),
+        ("lr = 1", "write train.lr = …"),
     ],
 )
-def test_a_value_of_another_type_is_bad_in_a_file(toml: str) -> None:
-    what, hint = complaint(file(toml))
-    assert "(run.toml)" in what
-    assert "must be" in hint
+def test_what_is_wrong_in_a_file_is_named_with_what_is_written_there(toml: str, hint: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        config.resolve([file(toml)])
+    assert "run.toml" in raised.value.what and hint in raised.value.hint
+    assert ("at line 3" in raised.value.what) == toml.endswith("lr = 2")
 
 
 def test_an_objective_that_is_no_number_is_unknown() -> None:
@@ -144,31 +151,8 @@ def test_flags_spell_true_and_false_in_the_usual_ways(word: str, value: bool) ->
     assert config.resolve([flags(data__mask_duplicates=word)]).data.mask_duplicates is value
 
 
-@pytest.mark.parametrize("content", [b"[train\nlr = 1", b"lr = 1", b"[train]\nlr = 1\nlr = 2", b"\xff\xfe"])
-def test_a_file_that_is_not_toml_is_an_error_with_its_name(content: bytes) -> None:
-    Path("bad.toml").write_bytes(content)
-    with pytest.raises(UsageError, match=r"bad\.toml"):
-        config.file_layer(Path("bad.toml"))
-
-
-@pytest.mark.parametrize(
-    ("toml", "hint"),
-    [
-        ("[train]\nmax_steps = 10.0", "in [train] of run.toml write max_steps = 10, or another"),
-        ("[train]\nprecision = 'FP32'", 'in [train] of run.toml write precision = "fp32", or another'),
-        ("[train]\nprecision = fp32", "text in quotes"),
-    ],
-)
-def test_a_fault_in_a_file_is_mended_there(toml: str, hint: str) -> None:
-    with pytest.raises(UsageError) as raised:
-        config.resolve([file(toml)])
-    assert raised.value.hint.partition(hint)[1]
-
-
-def test_a_file_may_begin_with_a_mark_and_a_key_that_stands_twice_is_found() -> None:
+def test_a_file_may_begin_with_a_mark() -> None:
     assert config.resolve([file("\ufeff[train]\nlr = 1e-3")]).train.lr == 1e-3
-    with pytest.raises(UsageError, match="at line 3"):
-        file("[train]\nlr = 1\nlr = 2")
 
 
 # The margin follows the similarity
