@@ -77,16 +77,6 @@ def test_a_number_is_in_the_column_and_with_the_digits_that_the_paper_prints(
     assert str(row_of(suite, *key).values[task]) == printed
 
 
-def test_a_table_says_over_how_many_seeds_its_numbers_are() -> None:
-    marks = {(table.paper, table.number, table.suite): table.mark for table in published.tables().tables}
-    assert {mark for (paper, _, suite), mark in marks.items() if (paper, suite) == ("PairSupCon", "sts")} == {
-        "one seed"
-    }
-    assert marks["SupCon", 2, "sts"] == "one seed" and marks["SupCon", 3, "transfer"] == "not comparable"
-    assert marks["SimACE", 1, "sts"] == "one seed" and marks["SimACE", 2, "sts"] == "mean of five seeds"
-    assert marks["SimACE", 4, "sts"] == marks["SimACE", 10, "sts"] == "mean of five seeds"
-
-
 def test_a_number_that_two_tables_print_is_the_same() -> None:
     seen: dict[tuple[str, ...], float] = {}
     for row in EVERY:
