@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from contrastcli.evaluation import geometry
-from contrastcli.evaluation.geometry import pca, sample, tsne
+from contrastcli.evaluation.geometry import pca
 from contrastcli.evaluation.measure import SuiteResult, measure
 from contrastcli.evaluation.procedure import Options, Subject
 from contrastcli.evaluation.suites import GEOMETRY
@@ -155,20 +155,3 @@ def test_pca_of_a_collapsed_model_is_one_point(vectors: NDArray[np.float32]) -> 
     points, explained = pca(vectors)
     assert points.shape == (len(vectors), 2) and not points.any()
     assert explained == pytest.approx((0, 0))
-
-
-def test_tsne_keeps_groups_together() -> None:
-    centres = np.repeat(np.eye(3, 8), 20, axis=0)
-    points = tsne((centres + 0.05 * np.random.default_rng(1).normal(size=centres.shape)).astype(np.float32))
-    groups = points.reshape(3, 20, 2)
-    within = max(float(np.linalg.norm(group - group.mean(axis=0), axis=1).max()) for group in groups)
-    middles = groups.mean(axis=1)
-    between = min(float(np.linalg.norm(middles[a] - middles[b])) for a, b in ((0, 1), (0, 2), (1, 2)))
-    assert between > 2 * within
-
-
-def test_a_sample_is_the_same_each_time_and_holds_no_row_twice() -> None:
-    chosen = sample(500, 40)
-    assert len(set(chosen.tolist())) == 40 and sorted(chosen) == chosen.tolist() and max(chosen) > 250
-    np.testing.assert_array_equal(chosen, sample(500, 40))
-    assert sample(7, 40).tolist() == list(range(7))
