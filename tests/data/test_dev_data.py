@@ -271,13 +271,6 @@ def test_what_is_measured_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert dev.documents == from_rows(many("pairs"), others, "ndcg@10").documents
 
 
-@pytest.mark.parametrize("metric", ["spearman", "accuracy"])
-def test_a_metric_that_does_not_fit_the_rows_is_refused(metric: Metric) -> None:
-    with pytest.raises(UsageError, match=f"the metric is '{metric}', and rows holds pairs") as caught:
-        ranked("split:5%", many("pairs"), metric)
-    assert "ndcg@10" in caught.value.hint and caught.value.key == "dev.metric"
-
-
 def test_scored_pairs_are_ranked_where_their_scores_are_grades(tmp_path: Path) -> None:
     header = "sentence1\tsentence2\tscore"
     path = write(tmp_path, "dev.tsv", header, "a\tb\t2", "a\tb\t1", "a\tx\t0", "c\td\t1", "no\tx\t0")

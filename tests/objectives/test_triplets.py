@@ -6,11 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from contrastcli.errors import UsageError
 from contrastcli.objectives.rows import Rows
 from support.batches import Objective, batch, check, distinct, numbers, on_the_circle, vectors
 from support.by_loops import triplet_by_loops
-from support.settings import config
 
 LOSSES = {name: Objective(name) for name in ("mpt", "met", "mat")}
 every_loss = pytest.mark.parametrize("name", LOSSES)
@@ -44,13 +42,6 @@ def test_a_triplet_loss_is_its_formula_in_value_and_gradient(
     loss, parts = LOSSES[name](views, Rows(ids, mask_duplicates=mask), margin=margin)
     assert loss > 0 and parts.keys() == {"triplet"} and parts["triplet"] == loss
     check(loss, lambda: triplet_by_loops(vectors(views), numbers(ids), name, margin, mask), views)
-
-
-@pytest.mark.parametrize(("name", "margin", "words"), [("mpt", 9.0, "2 cosine"), ("met", 27.0, "2 distance")])
-def test_a_margin_in_the_unit_of_another_loss_is_refused_by_name(name: str, margin: float, words: str) -> None:
-    with pytest.raises(UsageError) as raised:
-        config(objective__name=name, objective__margin=margin)
-    assert "objective.margin" in raised.value.what and words in raised.value.hint
 
 
 @every_loss
