@@ -4,7 +4,7 @@ import gc
 import os
 import time
 from asyncio import to_thread
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -21,7 +21,6 @@ from textual.filter import LineFilter
 from textual.keys import format_key
 from textual.reactive import reactive
 from textual.screen import Screen
-from textual.worker import Worker
 
 from contrastcli.boundary import escaped
 from contrastcli.errors import ContrastError, error_text
@@ -33,7 +32,7 @@ from contrastcli.show.console import notification
 from contrastcli.show.format import Fields
 from contrastcli.tui import processes, state
 from contrastcli.tui.custom import customise, named
-from contrastcli.tui.dialogs import Help, Question, ask_late
+from contrastcli.tui.dialogs import Help, Question
 from contrastcli.tui.keys import KeyQueue
 from contrastcli.tui.screen import SCREENS, ModeScreen
 from contrastcli.tui.screenshot import svg
@@ -124,27 +123,19 @@ def in_progress(directory: Path, shown: Run | None) -> list[Run]:
     return list(dict.fromkeys(runs))
 
 
-def at_work(app: App[Any], *groups: str) -> list[Worker[Any]]:
-    """The workers of these groups that have not ended."""
-    return [worker for worker in app.workers if worker.group in groups]
-
-
-async def _leave(app: "ContrastApp", starts: Sequence[Worker[Run | None]]) -> None:
-    """Leave; first ask about what is not done: exports, merges, evaluations and runs, those too that start now."""
-    run, answer = app.run_shown, "k"
-    ask: Callable[[Question], Awaitable[str]] = partial(ask_late, app) if starts else app.push_screen_wait
-    for start in starts:
-        app.notify("a training starts; then it is asked what becomes of it")
-        if (run := await start.wait()) is None:
+async def _leave(app: "ContrastApp") -> None:
+    """Leave; first ask about what is not done: commands that leaving ends, and runs."""
+    at_work = {worker.group for worker in app.workers}
+    for work in [work for work in ("start", "resume", "export", "merge", "evaluation") if work in at_work]:
+        question = Question(f"The {work} is not done yet: leaving ends it.", {"l": "leave"})
+        if await app.push_screen_wait(question) != "l":
             return
-    for worker in at_work(app, "export", "merge", "evaluation"):
-        question = Question(f"The {worker.group} is not done yet: leaving ends it.", {"l": "leave"})
-        if await ask(question) != "l":
-            return
-    if runs := await to_thread(in_progress, app.directory, run):
+    answer = "k"
+    if runs := await to_thread(in_progress, app.directory, app.run_shown):
         are, them, save = ("are", "them", "they save") if len(runs) > 1 else ("is", "it", "it saves")
         answers = {"k": f"keep {them} running", "s": f"stop {them}; {save} first"}
-        answer = await ask(Question(f"{', '.join(one.name for one in runs)} {are} still training.", answers))
+        question = Question(f"{', '.join(one.name for one in runs)} {are} still training.", answers)
+        answer = await app.push_screen_wait(question)
     if answer == "k" or (answer == "s" and all([await app.stop_run(one) for one in runs])):
         app.exit()
 
@@ -304,13 +295,8 @@ class ContrastApp(App[None]):
         super().exit(*args, **options)
 
     def action_leave(self) -> None:
-        if at_work(self, "leave"):
-            # Its question waits for the end of typing.
-            self.screen.set_focus(None)
-        else:
-            starts = at_work(self, "start", "resume")
-            # The next key waits for the dialog of an action's worker, but not for a start.
-            self.run_worker(_leave(self, starts), "" if starts else "action_leave", "leave")
+        # The next key waits for the dialog of an action's worker.
+        self.run_worker(_leave(self), "action_leave", "leave", exclusive=True)
 
     async def stop_run(self, run: Run) -> bool:
         """Let a run stop; returns whether it will, or has."""

@@ -130,17 +130,15 @@ class RunScreen(ModeScreen):
         if self.here and (path := str(self.here.run.path)) not in {worker.name for worker in self.workers}:
             self.run_worker(self._resume(self.here.run), path, "resume")
 
-    async def _resume(self, run: Run) -> Run | None:
-        """Resume a run, and go to Live unless another screen was opened meanwhile; returns it where it is resumed."""
+    async def _resume(self, run: Run) -> None:
+        """Resume a run, and go to Live unless another screen was opened meanwhile."""
         self.app.notify(f"resuming {run.name}: loading the model and the data", markup=False)
         words = ("train", "--resume", str(run.path.resolve()), "--detach")
         done = await processes.run_command(self.contrast.directory, *words)
         if done.error:
             self.contrast.fail(f"{run.name} could not be resumed: {done.error}")
-            return None
-        if self.is_current:
+        elif self.is_current:
             await self.contrast.open_run(run)
-        return run
 
     async def action_use_in(self, mode: str) -> None:
         if self.here:

@@ -19,7 +19,6 @@ from contrastcli.settings.setting import spell
 from contrastcli.settings.suggestions import Suggestion
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.chart_view import ChartView
-from contrastcli.tui.dialogs import Prompt
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.setup.curve import similarity_picture
@@ -121,59 +120,21 @@ async def test_a_newcomer_sees_a_run_that_is_ready_and_starts_it_with_one_key(
         await until(pilot, lambda: "starter-running" in screen_text(pilot.app))
 
 
-async def test_a_start_shows_what_is_downloaded_starts_once_and_leaving_asks_what_becomes_of_it(
-    commands: Commands, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("contrastcli.tui.dialogs.LATE_SECONDS", 0.0)
+async def test_a_start_shows_what_is_downloaded_starts_once_and_leaving_asks_about_it(commands: Commands) -> None:
     commands.progress = [Progress(step=0, what="downloading bert-base-uncased (MB)", done=120, total=440)]
     async with setting_up() as (pilot, _):
         commands.held.clear()
         await pilot.click("#start")
         await until(pilot, lambda: says(pilot, "downloading bert-base-uncased (MB) 120 of 440"))
-        await press(pilot, "s", "s", "q", shows="a training starts; then it is asked")
+        await press(pilot, "s", "s", "q", shows="The start is not done yet: leaving ends it.")
+        await pilot.press("escape")
         commands.held.set()
-        await until(pilot, lambda: "starter-running is still training" in screen_text(pilot.app))
+        await until(pilot, lambda: says(pilot, "started starter-running; 3 lists it"))
+        assert pilot.app.return_code is None
+        await press(pilot, "q", shows="starter-running is still training")
         await pilot.press("k")
         await until(pilot, lambda: pilot.app.return_code == 0)
     assert not commands.cancelled and len(started(commands)) == 1
-
-
-async def test_leaving_again_asks_also_where_a_field_has_the_focus(
-    commands: Commands, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("contrastcli.tui.dialogs.LATE_SECONDS", 0.0)
-    async with setting_up() as (pilot, _):
-        commands.held.clear()
-        await pilot.press("s", "5")
-        await until(pilot, lambda: pilot.app.current_mode == "query")
-        await press(pilot, "s", "ctrl+q", shows="a training starts; then it is asked")
-        commands.held.set()
-        await until(pilot, lambda: "started starter-running" in screen_text(pilot.app))
-        await pilot.pause(0.3)
-        assert isinstance(pilot.app.focused, Input) and not pilot.app.screen.is_modal
-        await press(pilot, "ctrl+q", shows="starter-running is still training")
-
-
-async def test_a_start_leaves_a_dialog_as_it_is_and_leaving_asks_about_its_run(
-    commands: Commands, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("contrastcli.tui.dialogs.LATE_SECONDS", 60.0)
-    async with setting_up() as (pilot, _):
-        commands.held.clear()
-        await pilot.press("s", "3")
-        await until(pilot, lambda: pilot.app.current_mode == "runs")
-        await pilot.press("q")
-        await pilot.app.push_screen(Prompt("A note", ""))
-        commands.held.set()
-        await until(
-            pilot,
-            lambda: "started starter-running; 3 lists it" in [one.message for one in pilot.app._notifications],
-        )
-        await pilot.press("s", "k")
-        assert pilot.app.screen.query_one(Input).value == "sk", "letters of the note are no answer"
-        await press(pilot, "escape", shows="starter-running is still training")
-        await pilot.press("s", "k", "escape")
-        assert "starter-running is still training" in screen_text(pilot.app), "nor is what is typed as it appears"
 
 
 async def test_a_start_leaves_one_in_setup_who_works_on_there(commands: Commands) -> None:
@@ -185,17 +146,16 @@ async def test_a_start_leaves_one_in_setup_who_works_on_there(commands: Commands
         assert pilot.app.current_mode == "setup"
 
 
-async def test_what_a_start_says_is_of_its_own_draft_and_keeps_one_from_leaving(commands: Commands) -> None:
+async def test_what_a_start_says_is_of_its_own_draft(commands: Commands) -> None:
     async with setting_up() as (pilot, screen):
         fail(commands, "the disk is full")
         commands.held.clear()
         await press(pilot, "s", shows="starting…")
-        await press(pilot, "q", "q", shows="a training starts")
         await write(pilot, "train.epochs", "x")
         commands.held.set()
         await until(pilot, lambda: any("the disk is full" in one.message for one in pilot.app._notifications))
         await pilot.pause()
-        assert "the disk is full" not in words_of(screen, "#ready") and pilot.app.return_code is None
+        assert "the disk is full" not in words_of(screen, "#ready")
 
 
 async def test_errors_of_the_dry_run_and_of_the_start_and_a_missing_model_are_shown_and_s_tries_again(

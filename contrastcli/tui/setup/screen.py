@@ -206,15 +206,15 @@ class SetupScreen(ModeScreen):
         self._show_ready()
 
     @work(group="start")
-    async def action_start(self, options: str = "--detach") -> Run | None:
-        """Start what is set up, and go to Live unless a key was pressed meanwhile; returns the run."""
+    async def action_start(self, options: str = "--detach") -> None:
+        """Start what is set up, and go to Live unless a key was pressed meanwhile."""
         if field := self._form.faulty:
             self._form.go_to(field.setting.key)
         if self._is_starting or not self.draft.can_run:
-            return None
+            return
         if self._dry_run.last.error:  # perhaps solved by now
             self._dry_run.run(self.draft)
-            return None
+            return
         self._is_starting, last_key = True, self.contrast.keys.last
         self._show_ready()
         words, show = self.draft.words, self.query_one("#ready", PlainText).update
@@ -226,13 +226,12 @@ class SetupScreen(ModeScreen):
         if done.error and not (is_of_draft and self.is_current):
             self.contrast.fail(done.error)
         if done.error:
-            return None
+            return
         run = Run(self.contrast.directory / Path(done.stdout.strip()).name)  # as Runs lists it
         if self.is_current and is_of_draft and self.contrast.keys.last is last_key:
             await self.contrast.open_run(run)
         else:
             self.app.notify(f"started {run.name}; 3 lists it", markup=False)
-        return run
 
     @on(DryRunPanel.Changed)
     def _take_error(self) -> None:
