@@ -201,11 +201,15 @@ class RunScreen(ModeScreen):
         if not (folder := await self.app.push_screen_wait(Prompt(question, proposed))):
             return
         words = (base, *(str(run.path.resolve()) for run in saved), "--out", folder)
-        done = await self._work(f"measuring models between {base} and {in_words(saved)}", "merge", *words)
+        if answer := await self._answer(f"measuring models between {base} and {in_words(saved)}", "merge", *words):
+            await ask_late(self.app, Question(answer.rstrip(), {}))
+
+    async def _answer(self, what: str, *words: str) -> str:
+        """What a long command prints; empty where it fails, which is shown."""
+        done = await self._work(what, *words)
         if done.error:
             self.contrast.fail(done.error)
-        else:
-            await ask_late(self.app, Question(done.stdout.rstrip(), {}))
+        return "" if done.error else done.stdout
 
     async def _work(self, what: str, *words: str) -> Finished:
         """Run a long command, and say what it does and how far it is as long as it works."""

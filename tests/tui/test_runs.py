@@ -504,36 +504,20 @@ async def test_of_many_runs_the_first_are_compared(tmp_path: Path) -> None:
 
 
 async def test_b_tests_two_selected_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("contrastcli.tui.dialogs.LATE_SECONDS", 0.0)
     tested = {"data": "own.csv", "pairs": 967, "metric": "ndcg@10", "runs": ["b", "a"], "scores": [80.07, 80.32]}
     tested |= {"difference": 0.25, "low": -0.3, "high": 0.78, "p": 0.352, "resamples": 10_000}
-    commands = answer_commands(monkeypatch, Finished(json.dumps({"bootstrap": [tested]})))
+    compared = {"settings": {}, "results": [], "groups": [], "bootstrap": [tested]}
+    commands = answer_commands(monkeypatch, Finished(json.dumps(compared)))
     async with opened(ContrastApp(place)) as (pilot, _):
         await pilot.press("b")
         assert not commands.calls, "one run cannot be tested"
         await press(pilot, "space", "down", "space", shows="b test · / filter")
         await pilot.press("b")
         words = "a is not different from b: nDCG@10 80.07 → 80.32 (+0.25, 95 % -0.30 … +0.78)"
-        await until(pilot, lambda: words in " ".join(screen_text(pilot.app).split()))
+        await until(pilot, lambda: says(pilot, words))
+        commands.answer = lambda directory, words: Finished("", "no dev pairs")
+        await press(pilot, "escape", "b", shows="no dev pairs")
     newest, newer = (str(run.path.resolve()) for run in runs.list_runs(place)[:2])
-    assert commands.calls == [("compare", newer, newest, "--bootstrap", "--json")], "the earlier run is the first"
-
-
-@pytest.mark.usefixtures("read_often")
-async def test_a_test_ends_with_b_on_another_pair_and_is_void_with_a_better_model_of_a_run(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commands = answer_commands(monkeypatch, Finished("", "no dev pairs"))
-    commands.held.clear()
-    async with opened(ContrastApp(place)) as (pilot, table):
-        at(table, "starter-stopped")
-        await press(pilot, "space", "down", "space", "b", shows="comparing …")
-        await pilot.press("space", "down", "space", "b")
-        await until(pilot, lambda: len(commands.calls) == 2)
-        commands.held.set()
-        await until(pilot, lambda: says(pilot, "no dev pairs"))
-        await pilot.press("space", "up", "space")
-        await until(pilot, lambda: not says(pilot, "no dev pairs"))
-        assert not says(pilot, "comparing …")
-        await press(pilot, "b", shows="no dev pairs")
-        append(runs.Run(place / "starter-stopped"), msgspec.structs.replace(evaluated(400, best=True), score=0.99))
-        await until(pilot, lambda: not says(pilot, "no dev pairs"))
+    asked = ("compare", newer, newest, "--bootstrap", "--json")
+    assert commands.calls == [asked, asked], "the earlier run is the first"

@@ -1,13 +1,10 @@
 """Several runs on shared axes and their differences in words; or one run and its details."""
 
 import asyncio
-import json
 import math
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import replace
-from pathlib import Path
 
-from msgspec import convert
 from textual import work
 from textual.containers import Container, ScrollableContainer, Vertical
 from textual.content import Content
@@ -16,23 +13,18 @@ from textual.geometry import Region
 from contrastcli.errors import ContrastError
 from contrastcli.evaluation.run_scores import compare
 from contrastcli.runs.directory import Run
-from contrastcli.runs.results import Bootstrap
 from contrastcli.runs.sweeps import Sweep
 from contrastcli.runs.text import shortened
 from contrastcli.show.axes import number
 from contrastcli.show.format import table
 from contrastcli.show.pictures import Picture, Series
-from contrastcli.show.runs import bootstrap, by_method, run_details, side_by_side
-from contrastcli.tui import processes
+from contrastcli.show.runs import by_method, run_details, side_by_side
 from contrastcli.tui.chart_view import INKS, ChartView
 from contrastcli.tui.history.feed import Feed
 from contrastcli.tui.history.history import metrics
 from contrastcli.tui.runs.heat_map import MARK, heat_map
 from contrastcli.tui.runs.listing import Entry
 from contrastcli.tui.widgets import PlainText
-
-Tested = tuple[tuple[Run, float | None], ...]
-"""Runs, each with its best dev score: of a run that has trained on, a test says nothing any more."""
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -57,9 +49,6 @@ class OverlayPanel(Container):
         self._described: tuple[Entry, ...] = ()
         self._feeds: dict[Run, Feed] = {}
         self._news = asyncio.Event()
-        self.tests: dict[Tested, str] = {}
-        """Results or progress in words, by the two runs."""
-        self._testing: Tested = ()
 
     def on_mount(self) -> None:
         self.set_interval(_DRAW_SECONDS, self._draw)
@@ -108,24 +97,6 @@ class OverlayPanel(Container):
         of_all = f", {len(LETTERS)} of {len(self._chosen)} runs" if more else ""
         self._details.border_title = f"Differences{of_all}" if several else "Details"
         self._text.set_class(several, "-columns")
-
-    async def test_pair(self, directory: Path, pair: Tested, changed: Callable[[], None]) -> None:
-        """Test the second of two runs against the first, in place of the test in progress.
-
-        `changed` is called for each text of `tests`.
-        """
-
-        def show(text: str) -> None:
-            self.tests[pair] = text
-            changed()
-
-        self.tests.pop(self._testing, None)
-        self._testing = pair
-        show("comparing …")
-        words = ("compare", *(str(run.path.resolve()) for run, _ in pair), "--bootstrap", "--json")
-        done = await processes.run_command(directory, *words, on_progress=show)
-        self._testing = ()
-        show(done.error or bootstrap(convert(json.loads(done.stdout)["bootstrap"][0], Bootstrap)))
 
     def clipboard_text(self) -> str:
         return str(self._text.content)

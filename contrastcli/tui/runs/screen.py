@@ -4,18 +4,21 @@ import asyncio
 from collections.abc import Sequence
 from typing import ClassVar
 
+from msgspec import convert, json
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import DataTable, Input
 
-from contrastcli.tui.dialogs import Chooser
+from contrastcli.runs.results import Bootstrap
+from contrastcli.show.runs import bootstrap
+from contrastcli.tui.dialogs import Chooser, Question, ask_late
 from contrastcli.tui.history.history import metrics
-from contrastcli.tui.run_screen import RunScreen
+from contrastcli.tui.run_screen import RunScreen, in_words
 from contrastcli.tui.runs.columns import NEWEST, USUAL, all_columns, matching, ordered
 from contrastcli.tui.runs.listing import Entry, read_entries
-from contrastcli.tui.runs.overlay_panel import LETTERS, OverlayPanel, Tested
+from contrastcli.tui.runs.overlay_panel import LETTERS, OverlayPanel
 from contrastcli.tui.runs.runs_table import RunsTable
 from contrastcli.tui.runs.tree import GROUPINGS, Groupings, tree
 from contrastcli.tui.widgets import PlainText, after, hidden_key, known
@@ -128,8 +131,8 @@ class RunsScreen(RunScreen):
 
     def _show_chosen(self) -> None:
         row, grouping, typed = self._table.row, self.contrast.remembered.grouping, self._filter.value
-        remark = row.remark if row else typed and f"no run satisfies all of this: {typed} (/ and Ctrl+U show all)"
-        self._remark.update(self._overlay.tests.get(self._oldest_first, remark))
+        nothing = typed and f"no run satisfies all of this: {typed} (/ and Ctrl+U show all)"
+        self._remark.update(row.remark if row else nothing)
         self._overlay.show(self.chosen)
         sweep = self._groupings.sweeps.get(row.path[0]) if row and row.path and grouping == "sweeps" else None
         here = {entry.name for entry in row.entries} if row and (row.entry or len(row.path) > 1) else set()
@@ -144,11 +147,6 @@ class RunsScreen(RunScreen):
     def chosen(self) -> Sequence[Entry]:
         entries = {entry.name: entry for entry in self._entries}
         return [entries[name] for name in self._selected] or (self._table.row.entries if self._table.row else [])
-
-    @property
-    def _oldest_first(self) -> Tested:
-        """The runs that are selected, the earliest first."""
-        return tuple((e.run, getattr(e.status, "best", None)) for e in self._entries[::-1] if e.name in self._selected)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:
@@ -204,7 +202,11 @@ class RunsScreen(RunScreen):
 
     @work(group="bootstrap", exclusive=True)
     async def action_bootstrap(self) -> None:
-        await self._overlay.test_pair(self.contrast.directory, self._oldest_first, self._show_chosen)
+        pair = [entry.run for entry in reversed(self._entries) if entry.name in self._selected]
+        words = ("compare", *(str(run.path.resolve()) for run in pair), "--bootstrap", "--json")
+        if answer := await self._answer(f"comparing {in_words(pair)}", *words):
+            tested = convert(json.decode(answer)["bootstrap"][0], Bootstrap)
+            await ask_late(self.app, Question(bootstrap(tested), {}))
 
     def action_select(self) -> None:
         self._select(self._table.row.entries if self._table.row else ())
