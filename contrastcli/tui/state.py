@@ -3,7 +3,7 @@
 import contextlib
 import os
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 
@@ -11,15 +11,13 @@ from contrastcli.errors import DataError
 from contrastcli.files import atomic_write, decoding, read_bytes, state_dir
 
 _FILE = "app.json"
-_MOST_KEPT = 20
-T = TypeVar("T")
 
 
 class Project(msgspec.Struct):
     """What was chosen last for the runs of a directory, so that no project begins with another's data."""
 
     roles: dict[str, str] = {}
-    """By data file what its columns were said to be, on any screen; the one said last last."""
+    """By data file what its columns were said to be, on any screen."""
 
     # Setup
     draft: tuple[str, dict[str, str]] = ("starter", {})
@@ -47,8 +45,8 @@ class Project(msgspec.Struct):
         return self.roles.get(_key(data), "") if data else ""
 
     def keep_roles(self, data: str, columns: str) -> None:
-        """Remember what the columns of a data file are, and of the last few others."""
-        _keep(self.roles, data, columns)
+        """Remember what the columns of a data file are."""
+        self.roles[_key(data)] = columns
 
 
 class State(msgspec.Struct):
@@ -57,7 +55,7 @@ class State(msgspec.Struct):
     theme: str = "textual-dark"
     more: bool = False  # Setup: every setting is shown
     projects: dict[str, Project] = {}
-    """By runs directory; the one opened last last."""
+    """By runs directory."""
 
     # Live
     log_scale: bool = False
@@ -79,22 +77,13 @@ class State(msgspec.Struct):
         return self.projects.get(_key(directory), Project())
 
     def keep(self, directory: Path, project: Project) -> None:
-        """Keep the choices for a runs directory, and those of the last few others, as other apps have left them."""
-        self.projects = load().projects
-        _keep(self.projects, directory, project)
+        """Keep the choices for a runs directory, and those of others as other apps have left them."""
+        self.projects = load().projects | {_key(directory): project}
 
 
 def _key(path: Path | str) -> str:
     # A path's own method raises for a user who is not known.
     return str(Path(os.path.expanduser(path)).resolve())
-
-
-def _keep(some: dict[str, T], path: Path | str, value: T) -> None:
-    """Add a value for a path as the last one, and leave out the oldest where there are many."""
-    some.pop(_key(path), None)
-    some[_key(path)] = value
-    for oldest in list(some)[:-_MOST_KEPT]:
-        del some[oldest]
 
 
 def load() -> State:
