@@ -14,7 +14,7 @@ import pytest
 
 from contrastcli.runs.event import Event
 from contrastcli.runs.event_file import EventWriter, follow
-from contrastcli.runs.events import Done, Note, Progress, Saved, encode
+from contrastcli.runs.events import Done, Note, Progress, Saved
 from contrastcli.runs.measured import Angles, Evaluated, HardNegative, Step
 from contrastcli.runs.text import duration, fixed
 from contrastcli.show.console import Bars, Console, IgnoreClosedStream, Json, Lines, console, notification
@@ -248,32 +248,12 @@ def test_only_a_terminal_with_colour_gets_bars(
     assert isinstance(console(), kind)
 
 
-def test_json_goes_to_stdout_and_narration_to_stderr(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    console(json=True)(STEP)
-    assert capsysbinary.readouterr() == (encode(STEP), b"")
-    show([EVALUATED], console())
-    out, err = capsysbinary.readouterr()
-    assert out == b"" and err.startswith(b"dev       step 125  Spearman 71.39")
-
-
-class Hangup(io.StringIO):
-    """A terminal whose connection has dropped."""
-
-    def write(self, text: str) -> int:
-        raise OSError(5, "Input/output error")
-
-
-def test_training_outlives_its_terminal() -> None:
-    shown = IgnoreClosedStream(Lines(Hangup()))
-    show(RUN, shown)
-    shown.close()
-    with pytest.raises(OSError, match="Input/output error"):
-        show(RUN, Lines(Hangup()))
-
-
-def test_bars_outlive_their_terminal(terminal: Tty) -> None:
-    shown = IgnoreClosedStream(Bars(terminal))
+@pytest.mark.parametrize("kind", [Bars, Lines])
+def test_training_outlives_its_terminal(terminal: Tty, kind: type[Bars | Lines]) -> None:
+    shown = IgnoreClosedStream(kind(terminal))
     show(RUN[:4], shown)
     terminal.close()
     show(RUN[4:], shown)
     shown.close()
+    with pytest.raises(ValueError, match="closed file"):
+        show(RUN[4:], kind(terminal))

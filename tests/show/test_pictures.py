@@ -3,18 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 
-from contrastcli.evaluation.geometry import pca
-from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
 from contrastcli.runs.events import training_seconds
 from contrastcli.runs.measured import Angles, Evaluated, Step
 from contrastcli.show import chart
-from contrastcli.show.pictures import Picture, Series, labels, of_geometry, of_models, of_runs, of_sentences
+from contrastcli.show.pictures import Picture, Series, labels, of_geometry, of_models, of_runs
 from support.signs import started
-from support.tiny import told
 
 
 def bins(**counts: int) -> list[int]:
@@ -85,15 +81,6 @@ def test_training_time_is_shown_in_the_unit_that_suits_it(rate: float, unit: str
     assert picture.series[0].y == pytest.approx((shown,))
 
 
-def test_a_real_run_fills_every_picture(trained: Run) -> None:
-    pictures = of_runs({"simple": trained.events()})
-    assert [picture.name for picture in pictures] == [
-        "angles-positive", "angles-negative", "histogram-positive", "histogram-negative", "plane", "time",
-    ]  # fmt: skip
-    angles_events = told(trained, Angles)
-    assert drawn(pictures, "angles-positive")["simple"][0] == tuple(event.step for event in angles_events)
-
-
 def model(shift: float, **more: Any) -> dict[str, Any]:
     """What the geometry suite writes of a model."""
     return {
@@ -135,14 +122,6 @@ def test_tsne_is_a_picture_a_model_with_a_colour_a_class() -> None:
     pictures = of_models({"runs/my run": {"geometry": {"StackOverflow": task}}})
     classes = drawn(pictures, "tsne-stackoverflow-runs-my-run")
     assert [*classes.items()] == [("0", ((7,), (8,))), ("2", ((3,), (4,))), ("10", ((1, 5), (2, 6)))]
-
-
-def test_training_sentences_are_shown_under_models_of_any_width() -> None:
-    draw = np.random.default_rng(0)
-    models = {"wide": draw.normal(size=(7, 5)), "narrow": draw.normal(size=(7, 3))}
-    picture = of_sentences({name: pca(vectors)[0].tolist() for name, vectors in models.items()}, "wiki.txt")
-    assert picture.name == "pca-wiki.txt" and [len(series.x) for series in picture.series] == [7, 7]
-    assert sum(picture.series[0].x) == pytest.approx(0, abs=1e-9)
 
 
 def test_the_geometry_of_one_model_is_its_angles_over_each_other_and_its_sentences() -> None:

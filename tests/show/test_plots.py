@@ -48,7 +48,8 @@ def test_text_names_what_it_shows_and_fits(one: Picture, width: int, height: int
     assert all(series.name in "\n".join(rows) for series in one.series)
 
 
-def test_each_cloud_has_a_glyph_of_its_own_in_text() -> None:
+def test_each_cloud_has_a_glyph_of_its_own_in_text_and_values_follow_the_names() -> None:
+    assert "● a (STS 76.25)  ■ b (STS 70.00)  ▲ c" in text(PLACES, 80, 20)
     rows = text(CLOUDS, 60, 16).split("\n")
     assert rows[1:3] == ["up over across", "● left  ■ right"]
     plot = "\n".join(rows[3:])
@@ -65,10 +66,6 @@ def test_where_clouds_mix_none_hides_the_others() -> None:
     mixed = (Series(name, points(), points()) for name in "abc")
     plot = text(picture("points", *mixed), 40, 20)
     assert all(plot.count(glyph) > 100 for glyph in "●■▲")
-
-
-def test_values_follow_the_names_in_text() -> None:
-    assert "● a (STS 76.25)  ■ b (STS 70.00)  ▲ c" in text(PLACES, 80, 20)
 
 
 def plot(one: Picture, width: int = 44, height: int = 12) -> list[str]:
@@ -168,14 +165,6 @@ def test_lines_differ_without_their_colours(tmp_path: Path) -> None:
 def test_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
     one, other = (save(CLOUDS, tmp_path / name) for name in ("a", "b"))
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in other]
-
-
-@matplotlib
-def test_many_long_names_leave_room_for_the_picture(tmp_path: Path) -> None:
-    name = "2026-11-20-1432-simace-bert-base-7f3"
-    many = picture("points", *(Series(f"{name}{n}", (n, n + 1), (0, n)) for n in range(9)))
-    low, high = (int.from_bytes(save(one, tmp_path)[0].read_bytes()[20:24]) for one in (CLOUDS, many))
-    assert high > low
 
 
 @matplotlib
