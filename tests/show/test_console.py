@@ -1,23 +1,20 @@
 """What a terminal, a pipe and a program see of a run."""
 
 import io
-import json
 import math
 import re
 import sys
 from collections.abc import Iterable
 from itertools import pairwise
-from pathlib import Path
 
 import msgspec
 import pytest
 
 from contrastcli.runs.event import Event
-from contrastcli.runs.event_file import EventWriter, follow
 from contrastcli.runs.events import Done, Note, Progress, Saved
 from contrastcli.runs.measured import Angles, Evaluated, HardNegative, Step
 from contrastcli.runs.text import duration, fixed
-from contrastcli.show.console import Bars, Console, IgnoreClosedStream, Json, Lines, console, notification
+from contrastcli.show.console import Bars, Console, IgnoreClosedStream, Lines, console, notification
 from support.signs import started
 
 STARTED = started(steps=5698, steps_per_epoch=5698, objective="pairsupcon", precision="bf16")
@@ -152,19 +149,6 @@ def test_durations_read_naturally(seconds: float, words: str) -> None:
 def test_a_large_number_has_four_digits() -> None:
     numbers = 84_613_560.0, 999_999.5, -1.23456, math.nan
     assert [fixed(number, 4) for number in numbers] == ["8.461e+07", "999999.5000", "-1.2346", "–"]
-
-
-def test_json_is_the_bytes_of_the_events_file_live_and_watched(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
-    live, watched = io.BytesIO(), io.BytesIO()
-    shown, writer = Json(live), EventWriter(path)
-    for event in RUN:
-        shown(writer(event))
-    writer.close()
-    recorded = follow(path, lambda: False)
-    show((event for event, _ in zip(recorded, RUN, strict=False) if event), Json(watched))
-    assert live.getvalue() == watched.getvalue() == path.read_bytes()
-    assert [json.loads(line)["step"] for line in live.getvalue().splitlines()] == [event.step for event in RUN]
 
 
 def test_a_terminal_gets_a_bar_with_loss_score_rate_and_time_left(

@@ -16,7 +16,6 @@ from contrastcli.runs.status import Digest, Status, this_process
 from contrastcli.settings.sections import Alerts
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.fields.model_field import ModelField
-from contrastcli.tui.live.area import PanelArea
 from contrastcli.tui.live.header import poll
 from contrastcli.tui.live.screen import notices
 from contrastcli.tui.processes import Finished
@@ -153,11 +152,6 @@ async def test_leaving_stays_where_the_run_is_not_stopped_and_needs_no_run_that_
         run.events_path.mkdir()
         await page.press("q")
         await until(page, lambda: page.app.return_code == 0)
-
-
-def test_the_panels_are_known_before_they_are_on_the_screen() -> None:
-    area = PanelArea()
-    assert area.negatives in area.panels.values() and not area.negatives.listed
 
 
 async def test_leaving_asks_once_about_all_runs_in_progress_on_this_machine(

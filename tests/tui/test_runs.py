@@ -484,16 +484,6 @@ async def test_a_screenshot_says_where_it_is_or_why_it_is_not(place: Path, monke
         await until(pilot, lambda: any("cannot be written" in note.message for note in said))
 
 
-async def test_a_large_run_is_overlaid_without_making_the_app_late(tmp_path: Path) -> None:
-    run = recorded(tmp_path, "finished", "large")
-    append(run, *[stepped(600)] * 30_000)
-    async with opened(ContrastApp(tmp_path)) as (pilot, _):
-        before = time.monotonic()
-        await pilot.press("m")
-        assert time.monotonic() - before < 5, "a key is answered while events are read"
-        await until(pilot, lambda: "━━ large" in screen_text(pilot.app))
-
-
 async def test_of_many_runs_the_first_are_compared(tmp_path: Path) -> None:
     for number in range(len(LETTERS) + 1):
         recorded(tmp_path, "empty", f"run-{number}")

@@ -1,7 +1,6 @@
 """The Setup screen: its form, keys and states, the curve, the summary, the command and the start."""
 
 import json
-import math
 import shlex
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,14 @@ from contrastcli.runs import directory as runs
 from contrastcli.runs.events import Progress
 from contrastcli.runs.results import Preview, Suggested
 from contrastcli.settings.setting import spell
+from contrastcli.settings.similarity import SIMILARITIES
 from contrastcli.settings.suggestions import Suggestion
+from contrastcli.show.curve import curve
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.processes import Finished
-from contrastcli.tui.setup.curve import similarity_picture
+from contrastcli.tui.setup.curve import VIEWS, similarity_picture
 from contrastcli.tui.setup.draft import Draft
 from contrastcli.tui.setup.form import SettingRow, SettingsForm
 from contrastcli.tui.setup.screen import SetupScreen
@@ -196,21 +197,14 @@ async def test_choosing_simace_changes_the_form_the_curve_and_the_command_that_i
         assert (state_dir() / "copied.txt").read_text() == command + "\n"
 
 
-def test_the_curve_and_its_gradient_are_those_of_the_margin_and_the_temperature() -> None:
-    def at(angle: int, view: str, **settings: str) -> list[float]:
-        """What SimACE and the plain cosine have at an angle."""
-        typed = {f"objective.{name}": text for name, text in settings.items()}
-        picture = similarity_picture(Draft("starter", {"objective.name": "simace", **typed}), view)
-        return [series.y[angle] for series in picture.series]
-
-    shift = math.radians(30) / 0.06  # of the logit, by a margin of 30° at τ = 0.06
-    heights = [at(90, "value", margin=margin)[0] for margin in ("0", "30", "-30")]
-    assert heights == pytest.approx([0, -shift, shift], abs=1e-9)
-    assert at(60, "value", margin="30")[1] == pytest.approx(0.5 / 0.06)
-    assert at(30, "gradient", tau="0.5")[0] == pytest.approx(1 / 0.5)
-    assert at(30, "by_cosine", tau="0.5")[0] == pytest.approx(2 / 0.5)  # 1 / sin 30°
-    without_tau = similarity_picture(Draft("starter", {"objective.name": "pearson"}), "value")
-    assert without_tau.title == "similarity of positives" and without_tau.series[0].y[0] == pytest.approx(1)
+@pytest.mark.parametrize("view", VIEWS)
+def test_each_curve_is_that_of_the_margin_and_the_temperature_next_to_the_plain_cosine(view: str) -> None:
+    typed = {"objective.name": "simace", "objective.margin": "30", "objective.tau": "0.5"}
+    shown = [series.y[1:-1] for series in similarity_picture(Draft("starter", typed), view).series]
+    curves = curve(SIMILARITIES["angle"], 30, 0.5), curve(SIMILARITIES["cosine"], 0, 0.5)
+    assert shown == [getattr(one, view)[1:-1] for one in curves]
+    without_tau = similarity_picture(Draft("starter", {"objective.name": "pearson"}), view)
+    assert "τ" not in without_tau.title
 
 
 async def test_where_there_is_no_curve_one_line_says_why_and_what_brings_it(commands: Commands) -> None:
