@@ -62,10 +62,10 @@ async def until(pilot: Pilot[None], condition: Callable[[], object], seconds: fl
         await pilot.pause(0.05)
 
 
-async def press(pilot: Pilot[None], *keys: str, shows: str) -> None:
-    """Press keys, and let the app run until the screen shows this, wherever its lines end."""
+async def press(pilot: Pilot[None], *keys: str, shows: str | tuple[str, ...]) -> None:
+    """Press keys, and let the app run until the screen shows all of this, wherever its lines end."""
     await pilot.press(*keys)
-    await until(pilot, lambda: says(pilot, shows))
+    await until(pilot, lambda: says(pilot, *((shows,) if isinstance(shows, str) else shows)))
 
 
 async def paste(pilot: Pilot[None], text: str) -> None:

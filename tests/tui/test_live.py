@@ -144,8 +144,7 @@ async def test_without_a_run_the_newest_that_trains_is_shown_else_the_newest(tmp
         append(recorded(tmp_path, "empty", "behind"), Queued(step=0, behind=shown))
     recorded(tmp_path, "stopped")
     async with show(ContrastApp(tmp_path), NARROW) as page:
-        await page.press("2")
-        await until(page, lambda: says(page, shown, "/600"))
+        await press(page, "2", shows=(shown, "/600"))
         await page.press("3", "2")
         assert page.app.screen.here.run.name == shown  # type: ignore[attr-defined]
 
@@ -228,19 +227,16 @@ async def test_plus_and_minus_choose_how_many_of_the_steps_are_shown(tmp_path: P
             await until(page, lambda: shown() == pytest.approx(steps) and says(page, words))  # noqa: B023
         # A cursor before what is shown goes no further back, and never forward.
         await press(page, *["left_square_bracket"] * 14, shows="values at step 390")
-        await page.press("plus", "left_square_bracket")
-        await until(page, lambda: says(page, "values at step 390", "the last third"))
+        await press(page, "plus", "left_square_bracket", shows=("values at step 390", "the last third"))
 
 
 async def test_brackets_and_a_click_read_values_at_an_earlier_place(tmp_path: Path) -> None:
     async with show(opened(recorded(tmp_path, "finished"))) as page:
-        await page.press("w")
-        await until(page, lambda: says(page, "% of pairs, step 600", "accuracy 97 %", "loss 0.9629 (-2.68)"))
+        await press(page, "w", shows=("% of pairs, step 600", "accuracy 97 %", "loss 0.9629 (-2.68)"))
         await page.press(*["left_square_bracket"] * 3)
         await until(page, lambda: says(page, "values at step 550", "% of pairs, step 550", "epoch 5.50"))
         assert says(page, f"loss {stepped(550).loss:.4g} (", f"positive {angles(550).positive:.4g} (")
-        await page.press("right_square_bracket")
-        await until(page, lambda: says(page, "values at step 570", "% of pairs, step 570"))
+        await press(page, "right_square_bracket", shows=("values at step 570", "% of pairs, step 570"))
         await page.press("escape")
         await until(page, lambda: says(page, "% of pairs, step 600") and not says(page, "values at"))
         await page.click("#dev", offset=(20, 5))
@@ -330,8 +326,7 @@ async def test_the_curves_of_another_run_are_compared(tmp_path: Path) -> None:
     async with show(opened(run)) as page:
         chart = page.app.screen.query_one("#angles", Panel)
         await until(page, lambda: len(chart.picture.series) == 3)
-        await page.press("b")
-        await until(page, lambda: says(page, "Compare curves with", "none", "starter-resumed"))
+        await press(page, "b", shows=("Compare curves with", "none", "starter-resumed"))
         assert not says(page, str(tmp_path)), "runs of this directory go by their names"
         await page.press(*"resumed", "enter")
         await until(page, lambda: says(page, f"Δ to {other.name}", "(Δ+0)") and len(chart.picture.series) == 6)
@@ -396,8 +391,7 @@ async def test_panels_are_chosen_and_ordered_and_that_is_remembered(tmp_path: Pa
         await until(page, lambda: "loss" in charts(page))
         await press(page, "c", "escape", "left_square_bracket", shows="values at step")
         assert not app.remembered.panels, "they were looked at, and not chosen"
-        await page.press("c")
-        await until(page, lambda: says(page, "Panels", "● loss"))
+        await press(page, "c", shows=("Panels", "● loss"))
         await page.press("space", "down", "d", "escape")
         await until(page, lambda: shown(page) == chosen)
     async with show(opened(run)) as page:
@@ -410,14 +404,11 @@ async def test_the_hardest_negatives_and_the_worst_dev_pairs_are_read_at_any_ste
     async with show(opened(run), NARROW) as page:
         await until(page, lambda: "loss" in charts(page))
         await page.press("c", *["down"] * 9, "space", "escape")
-        await page.press(*["tab"] * 7, "z")
-        await until(page, lambda: says(page, "Hardest negatives, step 600", f"{hard.negative_deg:.1f}°▲"))
+        await press(page, *["tab"] * 7, "z", shows=("Hardest negatives, step 600", f"{hard.negative_deg:.1f}°▲"))
         assert says(page, "▲ closer than the positive", hard.anchor, hard.negative, hard.positive)
-        await page.press("tab")
-        await until(page, lambda: says(page, "Worst dev pairs, step 600", worst.second))
+        await press(page, "tab", shows=("Worst dev pairs, step 600", worst.second))
         assert says(page, "too close score 0 (rank 480), cosine 0.96 (rank 20)")
-        await page.press("left_square_bracket")
-        await until(page, lambda: says(page, "Worst dev pairs, step 500", "cosine 0.95 (rank 20)"))
+        await press(page, "left_square_bracket", shows=("Worst dev pairs, step 500", "cosine 0.95 (rank 20)"))
         await press(page, "shift+tab", shows="Hardest negatives, step 580")
 
 
@@ -481,8 +472,7 @@ async def test_a_paused_view_draws_what_is_looked_at_otherwise(tmp_path: Path) -
         await until(page, lambda: "loss" in charts(page))
         await page.press("p", *["tab"] * 6)
         await until(page, lambda: "plane" in charts(page) and says(page, "view paused"))
-        await page.press("tab", "z")
-        await until(page, lambda: says(page, "Violated again and again · 1 of 1", "view paused"))
+        await press(page, "tab", "z", shows=("Violated again and again · 1 of 1", "view paused"))
         await page.press("escape", "tab", "b", *other.name, "enter")
         await until(page, lambda: len(page.app.screen.query_one("#loss", Panel).picture.series) == 6)
         assert says(page, "view paused")
@@ -504,8 +494,7 @@ async def test_y_copies_state_numbers_and_log_and_brackets_and_long_lines_of_it_
     words = "[red]not a colour[/] " + " ".join(f"word{n}" for n in range(30))
     append(run, Note(step=600, text=words))
     async with show(app, NARROW) as page:
-        await page.press("shift+tab")
-        await until(page, lambda: says(page, words))
+        await press(page, "shift+tab", shows=words)
         await page.press("y")
         await until(page, lambda: "✔ finished 600/600" in app.clipboard)
         for text in (

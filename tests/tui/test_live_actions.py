@@ -86,8 +86,7 @@ async def test_a_notice_does_not_lie_on_the_answers_to_a_question(tmp_path: Path
         await until(page, lambda: says(page, "● running"))
         page.app.notify("\n".join(["what it says"] * 12), timeout=100)
         await until(page, lambda: says(page, "what it says"))
-        await page.press("s")
-        await until(page, lambda: says(page, "k keep running"))
+        await press(page, "s", shows="k keep running")
 
 
 def test_a_run_that_fails_without_a_word_calls_for_attention(tmp_path: Path) -> None:
@@ -121,8 +120,7 @@ async def test_s_asks_before_it_stops_a_run_that_has_not_ended_meanwhile(tmp_pat
     run = recorded(tmp_path, "running")
     async with show(opened(run)) as page:
         await until(page, lambda: "s stop" in footer(page))
-        await page.press("s")
-        await until(page, lambda: says(page, "Stop starter-running?", "It saves first, and can be resumed."))
+        await press(page, "s", shows=("Stop starter-running?", "It saves first, and can be resumed."))
         await page.press("k")
         await until(page, lambda: not says(page, "Stop starter-running?"))
         assert not run.stop_path.exists()
@@ -162,8 +160,7 @@ async def test_leaving_asks_once_about_all_runs_in_progress_on_this_machine(
     commands = answer_commands(monkeypatch, Finished(""))
     async with show(opened(recorded(tmp_path, "finished"))) as page:
         await until(page, lambda: says(page, "✔ finished"))
-        await page.press("q")
-        await until(page, lambda: says(page, "are still training.", "s stop them; they save first"))
+        await press(page, "q", shows=("are still training.", "s stop them; they save first"))
         await page.press("s")
         await until(page, lambda: page.app.return_code == 0)
     assert {words[-1] for words in commands.calls} == {str(run.path) for run in training}
@@ -247,8 +244,7 @@ async def test_detaching_lets_the_run_continue(tmp_path: Path) -> None:
     app = opened(run)
     async with show(app) as page:
         await until(page, lambda: "s stop" in footer(page))
-        await page.press("d")
-        await until(page, lambda: says(page, "No run is shown.", "starter-running continues training"))
+        await press(page, "d", shows=("No run is shown.", "starter-running continues training"))
         assert not run.stop_path.exists() and not app.watched
         await app.open_run(run)
         await until(page, lambda: says(page, "● running", "step 350 of 600"))

@@ -93,8 +93,7 @@ async def test_scores_of_other_dev_sets_are_told_apart_in_the_legend(tmp_path: P
     other = msgspec.structs.replace(evaluated(350, best=True), metric="ndcg@10", data="faq.csv", score=1.0)
     append(recorded(tmp_path, "running", "two"), other)
     async with opened(ContrastApp(tmp_path), WIDE) as (pilot, _):
-        await pilot.press("a")
-        await until(pilot, lambda: says(pilot, "dev score × 100, of dev sets that differ", "Spearman · starter"))
+        await press(pilot, "a", shows=("dev score × 100, of dev sets that differ", "Spearman · starter"))
         assert says(pilot, "nDCG@10 · faq.csv", "100 nDCG@10 ")
 
 

@@ -232,8 +232,7 @@ async def test_where_it_is_narrow_the_summary_is_below_the_curve_and_g_shows_the
 ) -> None:
     async with setting_up(NARROW) as (pilot, screen):
         assert says(pilot, "contrast train --preset", "Summary")
-        await pilot.press("pagedown", "pagedown")
-        await until(pilot, lambda: says(pilot, "positive", "a puppy", "[sprints]"))
+        await press(pilot, "pagedown", "pagedown", shows=("positive", "a puppy", "[sprints]"))
         await press(pilot, "pageup", "pageup", shows="━━ cosine")
         titles = []
         for _ in range(4):

@@ -60,11 +60,9 @@ async def test_z_lists_every_anchor_as_last_told_with_its_angles_and_the_words_t
         bold = {s.text.strip() for y in range(4) for s in panel.render_line(y) if s.style and s.style.bold}
         assert {"person", "man", "loudly"} <= {word.strip(",") for text in bold for word in text.split()}
         assert "2" not in bold and "A" not in bold, "the case of a letter is no difference"
-        await page.press("down", "down", "down")
-        await until(page, lambda: says(page, "Violated again and again · 3 of 3", "▶ 3 times"))
+        await press(page, "down", "down", "down", shows=("Violated again and again · 3 of 3", "▶ 3 times"))
         assert not says(page, "a man 2")
-        await page.press("up")
-        await until(page, lambda: says(page, "· 2 of 3", "▶ 4 times", "a man 3", "a man 1"))
+        await press(page, "up", shows=("· 2 of 3", "▶ 4 times", "a man 3", "a man 1"))
         append(run, Violated(step=300, anchors=[violated(1, 9)], total=1_310))
         await until(page, lambda: says(page, "· 3 of 3, the worst of 1,310", "▶ 4 times"))
         append(run, started(this_process(), resumed_from=200))
