@@ -15,8 +15,8 @@ from textual.events import Key
 from textual.keys import Keys, _character_to_key
 from textual.message_pump import MessagePump
 
-_OPENS_DIALOG = {"note", "baseline", "leave", "stop", "delete", "export", "merge"}
-"""Actions that may open a dialog later than they return: each in a worker of its name."""
+_LATER = {"note", "baseline", "leave", "stop", "delete", "export", "merge", "leave_out"}
+"""Actions that have their effect, maybe a dialog, later than they return: each in a worker of its name."""
 _LONGEST_SECONDS = 5.0  # from a key to the next
 _POLL_SECONDS = 0.01
 
@@ -82,7 +82,7 @@ class KeyQueue:
         for node in (*(app.focused or app.screen).ancestors_with_self, app):
             await _processed(node)
         await _processed(app.screen)
-        if action in _OPENS_DIALOG:
+        if action in _LATER:
             name = f"action_{action}"
             await self._until(lambda: app.screen.is_modal or all(worker.name != name for worker in app.workers))
 

@@ -47,7 +47,6 @@ class LiveScreen(ViewScreen):
     def __init__(self) -> None:
         super().__init__()
         self._header = RunHeader()
-        self._leaving_out = asyncio.Lock()
 
     def body(self) -> ComposeResult:
         yield PlainText("No run is shown.\n\nPress 1 to set up and start a run, or 3 to choose one.", id="nothing")
@@ -177,15 +176,8 @@ class LiveScreen(ViewScreen):
         panel, run = self._area.negatives, self.contrast.run_shown
         one = panel.listed[panel.chosen]
         undo = ["--undo"] if (pair := (one.anchor, one.negative)) in panel.left_out else []
-        # At once, since y may follow.
-        panel.left_out ^= {pair}
-        # A second x takes back what the first has done by then.
-        async with self._leaving_out:
-            words = ("runs", "exclude", *undo, "--")
-            done = run and await self.contrast.change_run(*words, str(run.path.resolve()), *pair)
-        if not done:
+        if run and await self.contrast.change_run("runs", "exclude", *undo, "--", str(run.path.resolve()), *pair):
             panel.left_out ^= {pair}
-        else:
             is_live = self.here is not None and self.here.is_live
             since = "from the next step on" if is_live else "where it is resumed, or trained again by t"
             what = "a negative again" if undo else "left out"
