@@ -29,15 +29,6 @@ def test_a_size_is_told_in_its_largest_unit(count: int, text: str) -> None:
     assert size(count) == text
 
 
-def test_what_sets_runs_apart_includes_their_scores(tmp_path: Path) -> None:
-    pair = [recorded(tmp_path, "finished", name) for name in ("one", "two")]
-    pair[0].scores_path.write_text('{"suites": {"sts": {"STS12": {"all": {"spearman": 61.5}}, "average": 60}}}')
-    lines = {line.split()[0]: line.split()[1:] for line in details(pair).splitlines() if line}
-    assert lines["A"] in (["one"], ["B"])
-    assert "sts average" in details(pair)
-    assert [line.split() for line in details(pair).splitlines() if "STS12" in line] == [["sts", "STS12", "61.50", "–"]]
-
-
 def test_long_names_of_runs_keep_the_ends_in_which_they_differ(tmp_path: Path) -> None:
     pair = [recorded(tmp_path, "finished", f"{'a' * 60}-seed={n}") for n in (1, 2)]
     assert [line[-8:] for line in details(pair).splitlines()[:2]] == ["a-seed=1", "a-seed=2"]
@@ -48,16 +39,6 @@ def test_details_name_the_run_that_is_gone(tmp_path: Path) -> None:
     gone = recorded(tmp_path, "finished", "one")
     (tmp_path / "one").rename(tmp_path / "elsewhere")
     assert "cannot be read" in details([gone, gone])
-
-
-def test_the_details_of_one_run_are_its_status_and_settings_without_a_step_where_it_has_not_begun(
-    tmp_path: Path,
-) -> None:
-    lines = [line.split() for line in details([recorded(tmp_path, "stopped")]).splitlines()]
-    best = "best dev Spearman · starter 72.85 at step 300"
-    for row in ("step 350 of 600", "loss 1.1714", best, "last checkpoint checkpoints/000350", "train.lr 5e-05"):
-        assert row.split() in lines
-    assert "of 0" not in details([recorded(tmp_path, "starting")])
 
 
 def test_details_shorten_the_paths_of_the_run_and_no_path_in_words(
