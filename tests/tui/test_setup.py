@@ -13,7 +13,7 @@ from textual.widgets import Button, Input, OptionList
 from contrastcli.files import state_dir
 from contrastcli.runs import directory as runs
 from contrastcli.runs.events import Progress
-from contrastcli.runs.results import Preview, Suggested
+from contrastcli.runs.results import Suggested
 from contrastcli.settings.setting import spell
 from contrastcli.settings.similarity import SIMILARITIES
 from contrastcli.settings.suggestions import Suggestion
@@ -131,20 +131,11 @@ async def test_a_start_shows_what_is_downloaded_starts_once_and_leaving_asks_abo
         await pilot.press("escape")
         commands.held.set()
         await until(pilot, lambda: says(pilot, "started starter-running; 3 lists it"))
-        assert pilot.app.return_code is None
+        assert pilot.app.return_code is None and pilot.app.current_mode == "setup"
         await press(pilot, "q", shows="starter-running is still training")
         await pilot.press("k")
         await until(pilot, lambda: pilot.app.return_code == 0)
     assert not commands.cancelled and len(started(commands)) == 1
-
-
-async def test_a_start_leaves_one_in_setup_who_works_on_there(commands: Commands) -> None:
-    async with setting_up() as (pilot, _):
-        commands.held.clear()
-        await press(pilot, "s", "down", shows="starting…")
-        commands.held.set()
-        await until(pilot, lambda: says(pilot, "started starter-running; 3 lists it"))
-        assert pilot.app.current_mode == "setup"
 
 
 async def test_what_a_start_says_is_of_its_own_draft(commands: Commands) -> None:
@@ -500,11 +491,3 @@ async def test_arrows_go_through_the_fields_and_the_footer_keeps_within_eight_ke
         assert len([active for active in screen.active_bindings.values() if active.binding.show]) <= 8
         await pilot.press(*["down"] * 3)
         await until(pilot, lambda: "q leave" not in screen_text(pilot.app), 5)  # where q is a letter
-
-
-def test_what_the_dry_run_prints_is_what_the_screen_reads(contrast: Contrast) -> None:
-    """Here the command line itself is asked."""
-    draft = Draft("starter", {"train.epochs": "2"})
-    answer = contrast("train", *draft.words, "--dry-run", "--json")
-    preview = msgspec.json.decode(answer.out, type=Preview)
-    assert (preview.steps, preview.sentences_per_step) == (46, 128)
