@@ -58,13 +58,6 @@ class CorpusPanel(QueryPanel):
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
         self._project.question, self._project.nearest = self._typed("question"), self._typed("k")
-        self._show_title()
-
-    def _show_title(self) -> None:
-        """Name the question of the answer, where another one is in its field by now."""
-        asked = self._nearest.query if self._nearest else ""
-        is_other = asked not in ("", query_line(self._typed("question")))
-        self.border_title = Content(f"Nearest to '{excerpt(asked, _ASKED_WIDTH)}'" if is_other else _TITLE)
 
     def on_choice_field_changed(self, event: ChoiceField.Changed) -> None:
         event.stop()
@@ -107,8 +100,7 @@ class CorpusPanel(QueryPanel):
 
     def show_message(self, text: str) -> None:
         super().show_message(text)
-        self._nearest = None
-        self._show_title()
+        self._nearest, self.border_title = None, _TITLE
         self.query_one(".message").display = bool(text)
         self._table.display = not text
 
@@ -116,7 +108,7 @@ class CorpusPanel(QueryPanel):
         nearest = msgspec.json.decode(line, type=Nearest)
         self.show_message("")
         self._nearest = nearest
-        self._show_title()
+        self.border_title = Content(f"Nearest to '{excerpt(nearest.query, _ASKED_WIDTH)}'")
         table = self._table
         table.clear(columns=True)
         table.add_columns("rank", " cosine", " angle", "   row")
