@@ -1,9 +1,9 @@
 """What opens over a screen: a question, a line to type, and help."""
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
-from time import monotonic
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
@@ -14,17 +14,20 @@ from textual.widgets import Button, Input, OptionList
 
 from contrastcli.tui.widgets import LineInput, PlainText
 
-LATE_SECONDS = 1.0
-"""For which a question that comes late takes no key."""
 _POLL_SECONDS = 0.1
 
 
-async def ask_late(app: App[Any], question: "Question") -> str:
-    """Ask what comes long after its key: once nobody types, and unanswered by keys for what was there before."""
+async def show_late(app: App[Any], text: str) -> None:
+    """Show what comes long after its key, once nobody types."""
     while isinstance(app.focused, Input):
         await asyncio.sleep(_POLL_SECONDS)
-    question.answers_from = monotonic() + LATE_SECONDS
-    return cast(str, await app.push_screen_wait(question))
+    await app.push_screen_wait(Question(text, {}))
+
+
+async def may_replace(app: App[Any], path: str) -> bool:
+    """Whether there is nothing at a path, or it may be replaced, which is asked."""
+    question = Question(f"{path} is there. Replace it?", {"r": "replace"})
+    return not os.path.exists(path) or await app.push_screen_wait(question) == "r"
 
 
 class Question(ModalScreen[str]):
@@ -36,7 +39,6 @@ class Question(ModalScreen[str]):
     def __init__(self, question: str, answers: Mapping[str, str]) -> None:
         super().__init__()
         self._question, self._answers = question, answers
-        self.answers_from = 0.0
 
     def on_mount(self) -> None:
         # They would lie on the answers.
@@ -50,9 +52,7 @@ class Question(ModalScreen[str]):
             yield PlainText("Esc  back", classes="muted")
 
     def on_key(self, event: Key) -> None:
-        if event.time < self.answers_from:
-            event.stop()
-        elif event.key in self._answers:
+        if event.key in self._answers:
             event.stop()
             self.dismiss(event.key)
 

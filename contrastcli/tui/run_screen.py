@@ -1,6 +1,7 @@
 """What can be done with a run, and in which states: the keys are the same in Live and Runs."""
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,9 +20,8 @@ from contrastcli.settings.catalogue import find_objective
 from contrastcli.settings.sections import EXPORTS
 from contrastcli.show.format import size
 from contrastcli.tui import processes
-from contrastcli.tui.dialogs import Prompt, Question, ask_late
+from contrastcli.tui.dialogs import Prompt, Question, may_replace, show_late
 from contrastcli.tui.fields.choice_field import ChoiceField, ChoiceList
-from contrastcli.tui.processes import Finished
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.widgets import hidden_key
 
@@ -166,27 +166,18 @@ class RunScreen(ModeScreen):
         several = len(saved) > 1
         question = f"Write the best model of {in_words(saved)} to which new folder{', one in it for each' * several}?"
         proposed = "exported" if several else f"exported/{saved[0].name}"
-        if not (folder := await self.app.push_screen_wait(Prompt(question, proposed))):
+        if not (typed := await self.app.push_screen_wait(Prompt(question, proposed))):
             return
         formats = [(str(name), about) for name, about in EXPORTS.items()]
         field = ChoiceField("In which format?", lambda: formats, formats[0][0])
-        if kind := await self.app.push_screen_wait(ChoiceList(field, formats)):
-            for run in saved:
-                await self._export(run, str(Path(folder, run.name)) if several else folder, kind)
-
-    async def _export(self, run: Run, place: str, kind: str) -> None:
-        """Write the best model of a run to a folder in a format, over an earlier export if that is wanted."""
-        what, words = f"exporting {run.name}", ("export", str(run.path.resolve()), place, "--format", kind)
-        done = await self._work(what, *words)
-        if done.record.key == "overwrite":
-            answers = {"o": "overwrite it", "k": "keep it"}
-            if await ask_late(self.app, Question(done.record.what, answers)) != "o":
-                return
-            done = await self._work(what, *words, "--overwrite")
-        if done.error:
-            self.contrast.fail(done.error)
-        else:
-            self.app.notify(f"exported {run.name} to {place}", timeout=10, markup=False)
+        if not (kind := await self.app.push_screen_wait(ChoiceList(field, formats))):
+            return
+        folder = os.path.expanduser(typed)
+        places = {run: str(Path(folder, run.name)) if several else folder for run in saved}
+        for run in [run for run, place in places.items() if await may_replace(self.app, place)]:
+            words = ("export", str(run.path.resolve()), places[run], "--format", kind, "--overwrite")
+            if await self._answer(f"exporting {run.name}", *words):
+                self.app.notify(f"exported {run.name} to {places[run]}", timeout=10, markup=False)
 
     @work(group="merge")
     async def action_merge(self) -> None:
@@ -202,17 +193,10 @@ class RunScreen(ModeScreen):
             return
         words = (base, *(str(run.path.resolve()) for run in saved), "--out", folder)
         if answer := await self._answer(f"measuring models between {base} and {in_words(saved)}", "merge", *words):
-            await ask_late(self.app, Question(answer.rstrip(), {}))
+            await show_late(self.app, answer.rstrip())
 
     async def _answer(self, what: str, *words: str) -> str:
-        """What a long command prints; empty where it fails, which is shown."""
-        done = await self._work(what, *words)
-        if done.error:
-            self.contrast.fail(done.error)
-        return "" if done.error else done.stdout
-
-    async def _work(self, what: str, *words: str) -> Finished:
-        """Run a long command, and say what it does and how far it is as long as it works."""
+        """What a long command prints, which tells how far it is; empty where it fails, which is shown."""
         reached = deque([""], maxlen=1)
 
         def tell() -> None:
@@ -223,9 +207,12 @@ class RunScreen(ModeScreen):
         tell()
         timer = self.set_interval(_TELL_SECONDS, tell)
         try:
-            return await processes.run_command(self.contrast.directory, *words, on_progress=reached.append)
+            done = await processes.run_command(self.contrast.directory, *words, on_progress=reached.append)
         finally:
             timer.stop()
+        if done.error:
+            self.contrast.fail(done.error)
+        return "" if done.error else done.stdout
 
     @work
     async def action_delete(self) -> None:

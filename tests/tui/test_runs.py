@@ -11,7 +11,6 @@ import msgspec
 import pytest
 from textual.widgets import Input
 
-from contrastcli.errors import ErrorRecord
 from contrastcli.runs import directory as runs
 from contrastcli.runs.events import Done, Progress
 from contrastcli.tui import state
@@ -273,33 +272,25 @@ async def test_the_settings_of_a_run_that_diverged_are_taken_to_setup_with_half_
         await until(pilot, lambda: str(command.content).endswith("--preset starter --batch-size 17 --lr 0.01"))
 
 
-async def test_an_export_asks_for_a_folder_a_format_and_whether_to_overwrite_an_earlier_one(
+async def test_an_export_asks_for_a_folder_a_format_and_whether_to_replace_what_is_there(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("contrastcli.tui.dialogs.LATE_SECONDS", 60.0)
-    exists = ErrorRecord("out exists", ["choose another folder"], key="overwrite")
-    commands = answer_commands(
-        monkeypatch,
-        lambda directory, words: Finished("") if "--overwrite" in words else Finished("", "out exists", exists),
-    )
+    commands = answer_commands(monkeypatch, Finished("out\n"))
+    Path("out").mkdir()
     async with opened(ContrastApp(place), NARROW) as (pilot, table):
         at(table, "starter-finished")
         await press(pilot, "x", shows="which new folder")
         await pilot.press("escape")
-        await until(pilot, lambda: isinstance(pilot.app.screen, RunsScreen))
-        assert not commands.calls
-        for answer, said in (("k", "finished"), ("o", "exported starter-finished to out")):
+        for answer in ("escape", "r"):
+            await until(pilot, lambda: isinstance(pilot.app.screen, RunsScreen))
+            assert not commands.calls
             await press(pilot, "x", shows="which new folder")
             await press(pilot, "ctrl+u", *"out", "enter", shows="In which format?")
-            await press(pilot, *"int8", "enter", shows="out exists")
-            await pilot.press("o", "escape")  # typed before it was read
-            question = pilot.app.screen
-            assert isinstance(question, Question)
-            question.answers_from = 0.0
+            await press(pilot, *"int8", "enter", shows="out is there. Replace it?")
             await pilot.press(answer)
-            await until(pilot, lambda: said in screen_text(pilot.app))  # noqa: B023
-    words = ("export", str((place / "starter-finished").resolve()), "out", "--format", "onnx-int8")
-    assert commands.calls == [words, words, (*words, "--overwrite")]
+        await until(pilot, lambda: says(pilot, "exported starter-finished to out"))
+    words = ("export", str((place / "starter-finished").resolve()), "out", "--format", "onnx-int8", "--overwrite")
+    assert commands.calls == [words]
 
 
 async def test_deleting_asks_and_deletes_what_is_not_in_progress(place: Path) -> None:
@@ -493,7 +484,6 @@ async def test_of_many_runs_the_first_are_compared(tmp_path: Path) -> None:
 
 
 async def test_b_tests_two_selected_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("contrastcli.tui.dialogs.LATE_SECONDS", 0.0)
     tested = {"data": "own.csv", "pairs": 967, "metric": "ndcg@10", "runs": ["b", "a"], "scores": [80.07, 80.32]}
     tested |= {"difference": 0.25, "low": -0.3, "high": 0.78, "p": 0.352, "resamples": 10_000}
     commands = answer_commands(monkeypatch, Finished(json.dumps({"bootstrap": [tested]})))

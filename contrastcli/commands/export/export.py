@@ -155,7 +155,7 @@ def _replaces(dest: Path, overwrite: bool) -> bool:
     if paths and TAGS not in card:
         raise UsageError(f"{dest} holds a model that no export has written", "choose another folder")
     if paths and not overwrite:
-        raise UsageError(f"{dest} exists", [Use("--overwrite"), "choose another folder"], key="overwrite")
+        raise UsageError(f"{dest} exists", [Use("--overwrite"), "choose another folder"])
     return True
 
 

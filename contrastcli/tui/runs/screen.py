@@ -13,7 +13,7 @@ from textual.widgets import DataTable, Input
 
 from contrastcli.runs.results import Bootstrap
 from contrastcli.show.runs import bootstrap
-from contrastcli.tui.dialogs import Chooser, Question, ask_late
+from contrastcli.tui.dialogs import Chooser, show_late
 from contrastcli.tui.history.history import metrics
 from contrastcli.tui.run_screen import RunScreen, in_words
 from contrastcli.tui.runs.columns import NEWEST, USUAL, all_columns, matching, ordered
@@ -206,7 +206,7 @@ class RunsScreen(RunScreen):
         words = ("compare", *(str(run.path.resolve()) for run in pair), "--bootstrap", "--json")
         if answer := await self._answer(f"comparing {in_words(pair)}", *words):
             tested = convert(json.decode(answer)["bootstrap"][0], Bootstrap)
-            await ask_late(self.app, Question(bootstrap(tested), {}))
+            await show_late(self.app, bootstrap(tested))
 
     def action_select(self) -> None:
         self._select(self._table.row.entries if self._table.row else ())

@@ -1,5 +1,6 @@
 """The rows of the training data that are unusual, over Setup: to page through, accept and reject."""
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from textual.widgets import DataTable
 from contrastcli.runs.results import Found, Inspected, Odd
 from contrastcli.runs.text import excerpt
 from contrastcli.tui import processes
-from contrastcli.tui.dialogs import Prompt, Question
+from contrastcli.tui.dialogs import Prompt, Question, may_replace
 from contrastcli.tui.setup.draft import Draft, reading_words
 from contrastcli.tui.widgets import PlainText, RowTable, styled
 
@@ -155,8 +156,9 @@ class Rows(ModalScreen[str]):
         path = Path(self._source)
         suffix = path.suffix if path.suffix in (".csv", ".tsv", ".jsonl", ".parquet") else ".jsonl"
         question = "Write the rows that remain to which new file?"
-        output = await self.app.push_screen_wait(Prompt(question, f"{path.stem or 'rows'}-clean{suffix}"))
-        if not output or not await self._may_replace(output):
+        typed = await self.app.push_screen_wait(Prompt(question, f"{path.stem or 'rows'}-clean{suffix}"))
+        output = os.path.expanduser(typed or "")
+        if not output or not await may_replace(self.app, output):
             return
         chosen: list[str] = []
         for flag, out in (("--drop", True), ("--keep", False)):
@@ -169,10 +171,6 @@ class Rows(ModalScreen[str]):
             self._status.update(done.error)
         else:
             self.dismiss(output)
-
-    async def _may_replace(self, output: str) -> bool:
-        question = Question(f"{output} is there. Replace it?", {"r": "replace"})
-        return not Path(output).expanduser().exists() or await self.app.push_screen_wait(question) == "r"
 
 
 def _lines(found: Found, row: Odd) -> Iterator[Content]:
