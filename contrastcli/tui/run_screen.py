@@ -153,7 +153,7 @@ class RunScreen(ModeScreen):
     async def action_note(self) -> None:
         if self.here is None:
             return
-        run, before = self.here.run, note_of(self.here.run)
+        run, before = self.here.run, printable(self.here.run.note())
         prompt = Prompt(f"A note on {run.name}; words with # are tags to filter by", before)
         # One of several lines, which the prompt has in one, stays as it is where nothing else changes.
         if (text := await self.app.push_screen_wait(prompt)) is not None and text != before:
@@ -235,8 +235,3 @@ def in_words(some: Sequence[Run]) -> str:
     """The name of a run, or how many there are and the names of the first."""
     names = ", ".join(run.name for run in some[:6]) + ", …" * (len(some) > 6)
     return names if len(some) == 1 else f"{len(some)} runs ({names})"
-
-
-def note_of(run: Run) -> str:
-    """The note on a run; empty where there is none."""
-    return printable(run.note()).strip()

@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from contrastcli.boundary import printable
 from contrastcli.errors import ContrastError, error_text
 from contrastcli.runs.directory import Run, list_runs
 from contrastcli.runs.methods import Member, dev_score
 from contrastcli.settings.setting import Value
-from contrastcli.tui.run_screen import RunView, note_of
+from contrastcli.tui.run_screen import RunView
 
 _REST_SECONDS = 0.002
 
@@ -70,7 +71,7 @@ def _stamp(run: Run) -> object:
 
 def _read(run: Run) -> Entry:
     status = run.status()
-    seen = Entry(run, status, run.is_saved, run.is_pruned, size=run.size_bytes(), note=note_of(run))
+    seen = Entry(run, status, run.is_saved, run.is_pruned, size=run.size_bytes(), note=printable(run.note()))
     try:
         config = run.config()
     except ContrastError as error:
