@@ -25,14 +25,6 @@ def typed(preset: str, **settings: str) -> Draft:
     return draft
 
 
-def test_another_objective_keeps_what_was_typed_and_resets_what_was_inherited() -> None:
-    draft = typed("starter", objective__tau="0.07", objective__name="simace")
-    shown = draft.config.flat()
-    assert shown["objective.tau"] == 0.07
-    assert (shown["objective.similarity"], shown["objective.margin"]) == ("angle", 10.0)
-    assert shown["model.backbone"] == "starter"
-
-
 def test_a_setting_that_an_objective_does_not_use_is_kept_for_one_that_does() -> None:
     draft = typed("starter", objective__beta="2", objective__name="simace")
     assert draft.words == ["--preset", "starter", "--objective", "simace"]
@@ -101,15 +93,6 @@ def test_a_bad_value_is_named_at_its_field_and_the_rest_is_valid(key: str, text:
     assert not draft.fields[key].wrong and draft.can_run
 
 
-def test_the_margin_has_the_unit_of_the_similarity() -> None:
-    draft = Draft("starter", {})
-    units = []
-    for similarity in ("cosine", "angle", "arc"):
-        draft.type("objective.similarity", similarity)
-        units.append((draft.fields["objective.margin"].text, draft.fields["objective.margin"].unit))
-    assert units == [("0", "cosine"), ("10", "degrees"), ("10", "degrees")]
-
-
 def test_a_margin_that_was_typed_in_another_unit_is_inherited() -> None:
     draft = typed("starter", objective__margin="0.2", objective__similarity="arc")
     assert draft.config.flat()["objective.margin"] == 10 and "objective.margin" not in draft.typed
@@ -119,11 +102,6 @@ def test_a_margin_that_was_typed_in_another_unit_is_inherited() -> None:
     draft = typed("simace-bert-base", objective__margin="15", train__lr="1e-4")
     draft.choose_preset("pairsupcon-base")
     assert draft.typed == {"train.lr": "1e-4"}
-
-
-def test_a_setting_that_the_objective_has_not_says_which_one_has_it() -> None:
-    field = Draft("starter", {"objective.name": "simcse"}).fields["objective.lambda"]
-    assert field.off == field.note == "simcse has no λ: supcon does"
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
