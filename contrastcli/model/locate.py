@@ -76,11 +76,6 @@ class ModelRef:
         """The model folder; None if it would have to be downloaded or does not exist."""
         return self._on_disk() or _cached(self.name)
 
-    def is_same(self, other: "ModelRef") -> bool:
-        """Whether both name one model."""
-        folder, others = self.local_folder(), other.local_folder()
-        return self.name == other.name or bool(folder and others and folder.resolve() == others.resolve())
-
     def absence(self) -> str:
         """Why the model is not on this machine, or "". Asks the hub alone. Raises DataError if there is no model."""
         if self.local_folder():

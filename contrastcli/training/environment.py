@@ -63,10 +63,7 @@ def check_teachers(path: Path, plan: Plan) -> dict[str, list[_Model]]:
             began = msgspec.convert(recorded.get(one.name, []), list[_Model])
         teachers[one.name] = [_model(name) for name in one.models]
         for was, now in zip(began, teachers[one.name], strict=False):
-            # Earlier versions recorded of a run only which checkpoint it was.
-            is_checked = "checksum" in was or not resolve(now["name"]).run
-            is_other = not is_checked and Path(was.get("folder") or "").name != Path(now["folder"] or "").name
-            if is_other or any(was.get(key) not in (None, now[key]) for key in ("revision", "checksum")):
+            if any(was.get(key) not in (None, now[key]) for key in ("revision", "checksum")):
                 what = f"{now['name']} has other weights than those with which the run began"
                 raise _changed(path, plan.config, what)
     return {name: models for name, models in teachers.items() if models}

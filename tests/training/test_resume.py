@@ -176,16 +176,9 @@ def test_one_bit_of_the_optimiser_keeps_a_run_from_resuming(tiny: Tiny, tmp_path
     assert f"use the model {run.checkpoint('best')} (--model, --backbone)" in error.value.hint
 
 
-def test_a_checkpoint_without_checksums_still_resumes_and_is_read_strictly(stopped: Run) -> None:
-    """As older versions wrote them."""
+def test_a_checkpoint_without_checksums_still_resumes(stopped: Run) -> None:
     for file in stopped.checkpoints_dir.rglob("checksums.json"):
         file.unlink()
-    position = stopped.checkpoint("last") / "training" / "position.json"
-    before = position.read_bytes()
-    position.write_bytes(b"short")
-    with pytest.raises(DataError, match=r"position\.json is malformed"):
-        train(stopped)
-    position.write_bytes(before)
     assert train(stopped).status == "finished"
 
 

@@ -7,13 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from contrastcli.api import ObjectiveSettings, Spec
 from contrastcli.objectives.functional import Result
 from contrastcli.objectives.rows import Rows
-from contrastcli.runs import checksums
 from contrastcli.runs.directory import Run
 from contrastcli.runs.measured import Violated
 from contrastcli.training.auxiliaries import violations
@@ -135,16 +133,3 @@ def test_a_sentence_without_a_copy_has_no_positive_to_be_further_than(
     spec = Spec("spread", ObjectiveSettings, ("sentences",), f"{__name__}:spread", "Someone 2030", copies=False)
     bring_objective(monkeypatch, spec.name, lambda: spec)
     assert train(tiny.run(place, spec.name, "sentences", train__max_steps=2)).status == "finished"
-
-
-def test_a_checkpoint_of_an_earlier_version_has_no_counts_and_is_resumed(tiny: Tiny, place: Path) -> None:
-    run = small(tiny, place, 16, train__max_steps=4)
-    train(run, on_step(2, run.stop_path.touch))
-    training = run.checkpoint("last") / "training"
-    tensors = load_file(training / "heads.safetensors")
-    assert {name for name in tensors if name.startswith("violations_")}
-    for name in [name for name in tensors if name.startswith("violations_")]:
-        del tensors[name]
-    save_file(tensors, training / "heads.safetensors")
-    checksums.write(training)
-    assert train(run).status == "finished"
