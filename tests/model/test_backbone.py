@@ -174,18 +174,6 @@ def test_language_model_head_trains_the_word_embeddings_it_is_tied_to(published:
     assert (60, 32) not in {parameter.shape for parameter in head.parameters()}, "it has no matrix of its own"
 
 
-def test_longest_text_counts_usable_positions_only(published: Path) -> None:
-    backbone = load_backbone(published)
-    kind = backbone.config["model_type"]
-    assert backbone.max_length == (22 if "roberta" in kind or kind == "mpnet" else 24)
-    assert (backbone.width, backbone.layers, backbone.vocab_size) == (32, 3, 60)
-    full = torch.full((1, backbone.max_length), 7)
-    assert backbone(full, None).last.shape == (1, backbone.max_length, 32)
-    if kind != "modernbert":  # rotations have no end
-        with pytest.raises((IndexError, RuntimeError)):
-            backbone(torch.full((1, backbone.max_length + 1), 7), None)
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -18,7 +18,7 @@ from contrastcli.model.pooling import Dense, Normalize
 from contrastcli.model.prompts import read_prompts
 from contrastcli.settings.sections import Model
 from contrastcli.training.dev import DevSet
-from support.contracts import PROMPTS, SCALE, by_hand, under, write_embedder
+from support.contracts import SCALE, by_hand, under, write_embedder
 from support.rounding import assert_near
 from support.tiny import Tiny
 
@@ -66,17 +66,6 @@ def test_sentence_transformers_pools_without_the_prompt_alike(
     assert_near(theirs.encode(TEXTS), encoder.encode(TEXTS), scale=SCALE)
 
 
-@pytest.mark.parametrize("include_prompt", [True, False])
-def test_a_text_of_a_kind_comes_after_its_prompt(embedder: Path, include_prompt: bool) -> None:
-    encoder = under(load_encoder(embedder), include_prompt=include_prompt)
-    # CLS and the words of the prompt
-    skipped = {"query": 3, "document": 4}
-    for kind in ("query", "document"):
-        count = 0 if include_prompt else skipped[kind]
-        expected = [by_hand(encoder, PROMPTS[kind] + text, count) for text in TEXTS]
-        assert_near(encoder.encode(TEXTS, kind), expected, scale=SCALE)
-
-
 def test_passages_are_documents_and_what_has_no_prompt_gets_the_default_one(embedder: Path) -> None:
     contract = replace(read_contract(embedder), prompts={"passage": "p ", "all": "a "}, default="all")
     assert [contract.prompt(kind) for kind in ("query", "document", None)] == ["a ", "p ", "a "]
@@ -121,24 +110,6 @@ def test_what_a_setting_changes_of_the_backbone_is_said(embedder: Path, case: st
 
 def test_a_bare_backbone_has_no_contract_that_a_setting_could_change(tiny: Tiny) -> None:
     assert adapted(read_contract(tiny.backbone), Model(pooling="cls", max_length=8))[1] == []
-
-
-def test_one_prompt_is_for_all_texts_and_those_of_a_model_for_the_roles_of_pairs(embedder: Path) -> None:
-    contract, views = read_contract(embedder), ("anchor", "positive")
-    assert contract.prompts_of("auto", PROMPTS, "pairs", views) == {"anchor": "den ba ", "positive": "fir go lum "}
-    assert contract.prompts_of("auto", PROMPTS, "scored", views) == {"anchor": "", "positive": ""}
-    contract, _ = adapted(contract, Model(prompts="sir "))
-    assert {contract.prompt(kind) for kind in (None, "query", "document")} == {"sir "}
-    assert set(contract.prompts_of("sir ", PROMPTS, "sentences", views).values()) == {"sir "}
-
-
-def test_prompts_by_role_are_names_or_texts(embedder: Path) -> None:
-    words = "anchor=other,positive=den, lum: ,negative=sir "
-    contract, _ = adapted(read_contract(embedder), Model(prompts=words))
-    views = ("anchor", "positive", "negative_1")
-    before = contract.prompts_of(words, PROMPTS, "triplets", views)
-    assert before == {"anchor": "bum ", "positive": "den, lum: ", "negative_1": "sir "}
-    assert contract.prompt("query") == "bum " and contract.prompt("document") == "den, lum: "
 
 
 @pytest.mark.parametrize(

@@ -129,15 +129,6 @@ def test_an_encoder_that_has_encoded_is_copied_and_pickled(encoder: SentenceEnco
         assert np.array_equal(one.encode(TEXTS), before)
 
 
-def test_the_default_type_of_tensors_changes_no_embedding(encoder: SentenceEncoder) -> None:
-    before = encoder.encode(TEXTS)
-    torch.set_default_dtype(torch.float64)
-    try:
-        assert np.array_equal(encoder.encode(TEXTS), before)
-    finally:
-        torch.set_default_dtype(torch.float32)
-
-
 def test_training_frees_the_copy_of_the_weights(encoder: SentenceEncoder) -> None:
     encoder.encode(TEXTS[:2])
     encoder.train()

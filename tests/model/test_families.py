@@ -55,7 +55,10 @@ def test_hidden_states_equal_transformers(family: Path) -> None:
 
 
 def test_the_longest_text_and_the_pooling_are_known_from_the_config_alone(family: Path) -> None:
-    assert longest_of(family, read_config(family)) == load_backbone(family).max_length
+    backbone = load_backbone(family)
+    longest = backbone.max_length
+    assert longest == longest_of(family, read_config(family))
+    assert backbone(torch.full((1, longest), 7), None).last.shape == (1, longest, 32)
     of_family = "causal attention → last pooling" if family.name in DECODERS else "mean pooling"
     assert str(read_contract(family)) == of_family
 

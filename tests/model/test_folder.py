@@ -19,7 +19,7 @@ from contrastcli.errors import DataError
 from contrastcli.model.encoder import SentenceEncoder, padded
 from contrastcli.model.folder import load_encoder, load_model, save_encoder
 from contrastcli.model.locate import resolve
-from contrastcli.model.pooling import Dense, Normalize
+from contrastcli.model.pooling import Normalize
 from contrastcli.runs import checksums
 from contrastcli.runs.directory import Run
 from contrastcli.settings.sections import Pooling
@@ -46,44 +46,26 @@ def folder(tiny: Tiny, tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-@pytest.mark.parametrize("pooling", POOLINGS)
-def test_a_pooling_is_what_its_name_says(tiny: Tiny, pooling: Pooling) -> None:
-    encoder = load_encoder(tiny.backbone, pooling)
-    expected = [by_hand(encoder, text) for text in TEXTS]
-    assert_near(encoder.encode(TEXTS), expected)
-
-
-def test_dense_layer_unit_length_prompt_and_longest_text_are_applied(tiny: Tiny) -> None:
-    encoder = full(tiny)
-    vectors = encoder.encode(TEXTS)
-    assert vectors.shape == (len(TEXTS), 7) and vectors.dtype == np.float32
-    assert_near(vectors, [by_hand(encoder, text) for text in TEXTS])
-    assert_near(np.linalg.norm(vectors, axis=1), np.ones(len(TEXTS)))
-    assert encoder.encode([]).shape == (0, 7)
-
-
 @pytest.mark.filterwarnings("ignore")  # of the other library
 @pytest.mark.parametrize(
     ("pooling", "activation"),
     [*((pooling, nn.Tanh()) for pooling in POOLINGS), ("mean", nn.Identity()), ("mean", nn.GELU())],
 )
-def test_a_saved_model_comes_back_the_same_also_in_sentence_transformers(
+def test_a_model_pools_as_its_name_says_and_comes_back_the_same_also_in_sentence_transformers(
     tiny: Tiny, tmp_path: Path, pooling: Pooling, activation: nn.Module
 ) -> None:
     encoder = full(tiny, pooling, activation)
+    vectors = encoder.encode(TEXTS)
+    assert_near(vectors, [by_hand(encoder, text) for text in TEXTS])
+    assert vectors.dtype == np.float32 and encoder.encode([]).shape == (0, 7)
     save_encoder(encoder, tmp_path / "one")
     again = load_encoder(tmp_path / "one")
     save_encoder(again, tmp_path / "two")
     for loaded in (again, load_encoder(tmp_path / "two")):
         assert (str(loaded.contract), loaded.max_length) == (str(encoder.contract), 12)
-        assert np.array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))
+        assert np.array_equal(loaded.encode(TEXTS), vectors)
     library = pytest.importorskip("sentence_transformers")
-    assert_near(library.SentenceTransformer(str(tmp_path / "two"), device="cpu").encode(TEXTS), encoder.encode(TEXTS))
-
-
-def test_another_pooling_leaves_out_the_dense_layer_that_was_trained_on_the_models_own(folder: Path) -> None:
-    assert [type(layer) for layer in load_encoder(folder, "cls").after] == [Normalize]
-    assert [type(layer) for layer in load_encoder(folder, "mean").after] == [Dense, Normalize]  # the model's own
+    assert_near(library.SentenceTransformer(str(tmp_path / "two"), device="cpu").encode(TEXTS), vectors)
 
 
 def test_the_pooler_is_that_of_transformers_and_is_kept_in_the_folder(tiny: Tiny, tmp_path: Path) -> None:
@@ -328,12 +310,9 @@ def test_other_libraries_find_all_weights_in_a_saved_folder(
     assert all(torch.equal(tensor, again.state_dict()[name]) for name, tensor in theirs.state_dict().items())
 
 
-def test_the_longest_text_is_never_beyond_the_backbones_own(folder: Path) -> None:
-    settings("sentence_bert_config.json", max_seq_length=512)(folder)
-    assert load_encoder(folder).max_length == 32
-
-
-def test_the_longest_text_of_a_bare_backbone_is_its_tokenizers(tiny: Tiny, tmp_path: Path) -> None:
+def test_the_longest_text_of_a_bare_backbone_is_its_tokenizers_and_never_beyond_its_own(
+    tiny: Tiny, tmp_path: Path
+) -> None:
     bare = Path(shutil.copytree(tiny.backbone, tmp_path / "bare"))
     for length, expected in ((20, 20), (512, 32), (10**30, 32), (-1, 32)):
         (bare / "tokenizer_config.json").write_text(json.dumps({"model_max_length": length}))

@@ -56,11 +56,11 @@ def write_embedder(backbone: Path, folder: Path) -> Path:
     return folder
 
 
-def by_hand(encoder: SentenceEncoder, text: str, skipped: int = 0) -> NDArray[np.float64]:
-    """One text alone: its token vectors but for the first ones, pooled, through the layers one by one."""
+def by_hand(encoder: SentenceEncoder, text: str) -> NDArray[np.float64]:
+    """One text alone: its token vectors, pooled, through the layers one by one."""
     ids = torch.tensor(encoder.tokenizer.encode([encoder.contract.prompt() + text], encoder.max_length))
     with torch.no_grad():
-        first, penultimate, last = (layer[0, skipped:].double() for layer in encoder.backbone.eval()(ids, None))
+        first, penultimate, last = (layer[0].double() for layer in encoder.backbone.eval()(ids, None))
         tokens = {
             "cls": last[:1],
             "mean": last,
@@ -68,7 +68,7 @@ def by_hand(encoder: SentenceEncoder, text: str, skipped: int = 0) -> NDArray[np
             "first-last": torch.cat([first, last]),
             "last-mean": torch.cat([penultimate, last]),
             "last": last[-1:],
-            "mask": last[ids[0, skipped:] == encoder.tokenizer.mask_id],
+            "mask": last[ids[0] == encoder.tokenizer.mask_id],
         }[encoder.contract.pooling]
         vector = tokens.mean(dim=0)
         for layer in encoder.after:
