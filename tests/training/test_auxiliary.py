@@ -7,8 +7,6 @@ from contrastcli.settings.losses import SimCSE
 from contrastcli.settings.objective import AuxiliarySpec, ObjectiveSettings
 from contrastcli.training.auxiliaries.auxiliary import make_auxiliaries
 from contrastcli.training.auxiliaries.mlm import MaskedTokens
-from contrastcli.training.plan import make_plan
-from support.tiny import Tiny
 
 
 class Elsewhere(ObjectiveSettings, frozen=True, kw_only=True):
@@ -23,14 +21,3 @@ def test_they_are_made_with_their_settings_and_one_that_cannot_be_imported_is_na
     assert isinstance(mlm, MaskedTokens) and (mlm.weight, mlm.probability) == (0.25, 0.5)
     with pytest.raises(UsageError, match="NoSuchViews cannot be imported"):
         make_auxiliaries(Elsewhere())
-
-
-def test_a_plan_counts_their_views_encoders_and_models(tiny: Tiny) -> None:
-    plans = {name: make_plan(tiny.config(name, "sentences")) for name in ("simcse", "pcl", "rankcse")}
-    assert {name: plan.sentences_per_step for name, plan in plans.items()} == {
-        "simcse": 8 * 2,
-        "pcl": 8 * 10 * 2,
-        "rankcse": 8 * 2,
-    }
-    assert [plan.config.objective.encoders for plan in plans.values()] == [1, 2, 1]
-    assert [plan.models.count(str(tiny.backbone)) for plan in plans.values()] == [1, 1, 3]

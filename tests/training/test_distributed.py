@@ -18,8 +18,8 @@ from safetensors.torch import load_file
 
 from contrastcli.errors import UsageError
 from contrastcli.runs.directory import Run
-from contrastcli.runs.events import Done, Note, Saved, Started
-from contrastcli.runs.measured import Evaluated, Probed, Step, Violated
+from contrastcli.runs.events import Done, Note, Started
+from contrastcli.runs.measured import Probed, Step, Violated
 from contrastcli.runs.process import exclude
 from contrastcli.training import distributed, process
 from contrastcli.training.distributed import World
@@ -103,7 +103,7 @@ def test_two_processes_equal_one(tiny: Tiny, tmp_path: Path, by_two: dict[str, R
     two, one = by_two[case], run_of(tiny, tmp_path, case)
     train(one)
     steps = [[event for event in run.events() if isinstance(event, Step)] for run in (one, two)]
-    assert len(steps[0]) == len(steps[1]) > 0
+    assert len(steps[0]) == len(steps[1]) > 0 and two.status().state == "finished"
     for expected, shared in zip(*steps, strict=True):
         assert shared.loss == pytest.approx(expected.loss, rel=EXACT)
         assert shared.parts == pytest.approx(expected.parts, rel=10 * EXACT)
@@ -142,15 +142,6 @@ def test_training_moved_the_weights_far_beyond_that_tolerance(tiny: Tiny, by_two
     before = load_file(tiny.backbone / "model.safetensors")
     after = load_file(by_two["pairs"].checkpoint("last") / "model.safetensors")
     assert all(float((after[name] - before[name]).abs().max()) > 10 * EXACT for name in after)
-
-
-@pytest.mark.slow
-def test_one_of_them_writes(by_two: dict[str, Run]) -> None:
-    for case, run in by_two.items():
-        for kind in (Step, Saved, Evaluated):
-            steps = [event.step for event in told(run, kind)]
-            assert steps == sorted(set(steps)), case
-        assert run.status().state == "finished", case
 
 
 @pytest.mark.slow

@@ -48,13 +48,6 @@ def test_the_score_before_training_is_that_of_the_backbone(embedder: Tiny, place
     assert told(run, Evaluated)[0].score == pytest.approx(scores["score"] / 100, abs=1e-5)
 
 
-def test_another_pooling_is_said_with_what_it_drops(embedder: Tiny, place: Path) -> None:
-    run = embedder.trained(place, "simcse", "pairs", train__max_steps=1, model__pooling="cls")
-    words = "model.pooling is cls instead of the backbone's mean, without the backbone's dense 32 to 40 with Identity"
-    assert [note.text for note in told(run, Note) if note.text.startswith(words)]
-    assert read_contract(run.checkpoint()).steps() == ["cls pooling", "unit length", "unit length"]
-
-
 @pytest.mark.parametrize("prompts", ["auto", "sir "])
 def test_a_dry_run_counts_the_tokens_of_prompts_too(embedder: Tiny, place: Path, prompts: str) -> None:
     run = embedder.run(place, "simcse", "pairs", train__max_steps=1, model__prompts=prompts)
@@ -72,7 +65,7 @@ def test_a_dry_run_counts_the_tokens_of_prompts_too(embedder: Tiny, place: Path,
         ("auto", ("den ba ", "fir go lum ", "fir go lum ")),
         ("none", ("", "", "")),
         ("sir ", ("sir ", "sir ", "sir ")),
-        ("anchor=other,positive=sir ,negative=ka ", ("bum ", "sir ", "ka ")),
+        ("anchor=other,positive=den, lum ,negative=ka ", ("bum ", "den, lum ", "ka ")),
         ("anchor=document,positive=query", ("fir go lum ", "den ba ", "den ba ")),
     ],
 )

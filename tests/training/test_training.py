@@ -22,7 +22,6 @@ from contrastcli.runs.measured import Angles, Evaluated, Step
 from contrastcli.runs.status import read_writer
 from contrastcli.training import angles, loop
 from contrastcli.training.dev import DevSet
-from contrastcli.training.optim import rate
 from support.tables import scored_pairs
 from support.tiny import Tiny, known, told, train
 from support.waiting import wait_until
@@ -208,22 +207,6 @@ def test_slow_steps_are_logged_in_time_and_long_work_says_that_it_begins(
     assert [event.sentences_per_s for event in steps] == [4.0] * 4
     begun = [event for event in told(run, Progress) if event.what == "encoding the dev set"]
     assert (begun[0].step, begun[0].done) == (0, 0) and begun[0].total > 0
-
-
-def test_the_logged_rate_is_the_one_that_the_optimiser_used(
-    tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    used: list[float] = []
-    original = torch.optim.AdamW.step
-
-    def step(self: torch.optim.AdamW) -> None:
-        used.append(self.param_groups[0]["lr"])
-        original(self)
-
-    monkeypatch.setattr(torch.optim.AdamW, "step", step)
-    run = tiny.trained(place, train__max_steps=15, train__schedule="cosine", train__warmup=0.25)
-    assert [event.lr for event in told(run, Step)] == used
-    assert used == pytest.approx([1e-3 * rate(run.config().train, step, 15) for step in range(1, 16)])
 
 
 def test_training_learns_the_rows(tiny: Tiny, place: Path) -> None:
