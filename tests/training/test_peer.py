@@ -10,15 +10,11 @@ from safetensors.torch import load_file
 from contrastcli.data.tokens import TokenTable
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
-from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Started
 from contrastcli.runs.measured import Step
-from contrastcli.training.auxiliaries.auxiliary import AuxiliaryContext
 from contrastcli.training.auxiliaries.views import Perturbation, PerturbedViews, perturb
 from contrastcli.training.checkpoint import disk_bytes
-from contrastcli.training.inputs import Inputs, Prompted
 from contrastcli.training.loop import Trainer
-from contrastcli.training.session import Session
 from support.tiny import Tiny, told
 from support.trainers import first_batch, gradients, trainer_of
 
@@ -63,20 +59,12 @@ def test_a_fifth_of_the_tokens_is_deleted_or_repeated(random: np.random.Generato
     assert sorted(first) == ids.tolist()
 
 
-def test_a_token_is_deleted_where_it_was_drawn(random: np.random.Generator) -> None:
-    """Not at its first occurrence, which would never touch the end of a sentence of two alternating words."""
-    ids = np.tile(np.array([7, 8], dtype=np.int32), 10)
-    ends = {tuple(perturb("delete", ids, random)[-6:].tolist()) for _ in range(50)}
-    assert len(ends) > 3
-
-
-def perturbed(tiny: Tiny, max_length: int = 32, seed: int = 1, prompt: str = "") -> PerturbedViews:
-    config = tiny.config("pcl", "sentences", model__max_length=max_length, train__seed=seed)
-    views = PerturbedViews(KINDS)
-    encoder, session = load_encoder(tiny.backbone), Session(lambda event: None)
-    read = Prompted([], [], np.zeros(0, int), np.zeros(0, int))
-    inputs = Inputs(TokenTable.of([]), read, {}, {"anchor": prompt}, config.model.max_length)
-    views.load(AuxiliaryContext(Run(Path()), config, encoder, "fp32", inputs, session))
+def perturbed(tiny: Tiny, max_length: int = 32, seed: int = 1, prompt: str = "none") -> PerturbedViews:
+    """Views of each kind twice, of which the first are tested."""
+    settings = {"model__max_length": max_length, "train__seed": seed, "model__prompts": prompt}
+    views, *_ = trainer_of(tiny, Path(), "pcl", "sentences", **settings).stepper.auxiliaries
+    assert isinstance(views, PerturbedViews)
+    views.kinds = KINDS
     return views
 
 
