@@ -319,21 +319,6 @@ def test_the_longest_text_of_a_bare_backbone_is_its_tokenizers_and_never_beyond_
         assert load_encoder(bare).max_length == expected
 
 
-def test_a_snapshot_of_links_is_a_model_and_is_saved_without_them(folder: Path, tmp_path: Path) -> None:
-    """The hub's cache holds every file once, and links to it from each snapshot."""
-    before = load_encoder(folder).encode(TEXTS)
-    blobs = tmp_path / "blobs"
-    blobs.mkdir()
-    for number, file in enumerate(sorted(path for path in folder.rglob("*") if path.is_file())):
-        file.rename(blobs / str(number))
-        file.symlink_to(blobs / str(number))
-    encoder = load_encoder(folder)
-    save_encoder(encoder, tmp_path / "again")
-    shutil.rmtree(blobs)
-    assert np.array_equal(encoder.encode(TEXTS), before)
-    assert np.array_equal(load_encoder(tmp_path / "again").encode(TEXTS), before)
-
-
 def test_leaving_out_cls_needs_a_tokenizer_that_has_one(tiny: Tiny, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(tiny.backbone, tmp_path / "model"))
     edit("tokenizer_config.json", lambda content: {k: v for k, v in content.items() if k != "cls_token"})(folder)

@@ -7,7 +7,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file
@@ -21,7 +20,7 @@ from contrastcli.runs.directory import Run, remove
 from contrastcli.runs.events import Note
 from contrastcli.runs.measured import Evaluated
 from contrastcli.show import settings as show
-from support.contracts import SCALE, write_embedder
+from support.contracts import write_embedder
 from support.resuming import state, train_with_a_kill
 from support.rounding import assert_near
 from support.tiny import Tiny, told, train
@@ -81,6 +80,7 @@ def test_before_the_first_step_it_is_the_backbone(tiny: Tiny, tmp_path: Path) ->
 def test_a_killed_run_ends_as_if_nothing_had_happened(tiny: Tiny, tmp_path: Path) -> None:
     settings = LORA | {"train__max_steps": 4, "train__save_every": 2, "dev__every": 3, "train__precision": "bf16"}
     settings |= {"train__token_budget": 200, "model__freeze": "1", "model__head": "keep"}
+    settings |= {"model__lora_targets": "query,value"}
     killed = train_with_a_kill(tiny.run(tmp_path / "one", "simcse", "pairs", **settings), 2)
     assert "last/adapter_model.safetensors" in state(killed)
 
@@ -144,23 +144,6 @@ def test_a_base_that_another_run_trained_stays_when_that_one_goes(tiny: Tiny, tm
     copied = Path(shutil.copytree(moved.checkpoint(), tmp_path / "lib" / "adapters" / "one"))
     with pytest.raises(DataError, match="is missing"):
         load_encoder(copied)
-
-
-@pytest.mark.parametrize("targets", ["auto", "query,value"])
-def test_the_same_model_in_peft_and_in_sentence_transformers(tiny: Tiny, tmp_path: Path, targets: str) -> None:
-    names = ("peft", "sentence_transformers", "transformers")
-    peft, library, theirs = (pytest.importorskip(name) for name in names)
-    world = replace(tiny, backbone=write_embedder(tiny.backbone, tmp_path / "embedder"))
-    run = world.trained(tmp_path / "run", "simcse", "pairs", **LORA, model__lora_targets=targets)
-    ours = load_encoder(run.checkpoint()).eval()
-    model = library.SentenceTransformer(str(run.checkpoint()), device="cpu")
-    assert_near(model.encode_query(TEXTS), ours.encode(TEXTS, "query"), scale=SCALE)
-    wrapped = peft.PeftModel.from_pretrained(theirs.AutoModel.from_pretrained(world.backbone), run.checkpoint()).eval()
-    table = ours.tokenise(TEXTS)
-    for row in range(len(TEXTS)):
-        ids = torch.from_numpy(table[row].astype(np.int64))[None]
-        with torch.inference_mode():
-            assert_near(wrapped(ids).last_hidden_state, ours.backbone(ids, None).last)
 
 
 @pytest.mark.parametrize(("words", "kept"), [("embeddings", 0), ("1", 1)])
