@@ -251,24 +251,6 @@ def test_old_spellings_of_the_weights_load(small: Path) -> None:
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_dropout_acts_in_training_only_and_follows_the_seed(published: Path) -> None:
-    backbone = load_backbone(published)
-    ids, mask = batch(padding_of(backbone))
-
-    def last(seed: int) -> Tensor:
-        torch.manual_seed(seed)
-        vectors: Tensor = backbone(ids, mask).last[mask]
-        return vectors
-
-    with torch.no_grad():
-        assert torch.equal(last(1), last(2))
-        backbone.train()
-        assert torch.equal(last(1), last(1))
-        assert not torch.equal(last(1), last(2))
-        mean = torch.stack([last(seed) for seed in range(40)]).mean(0)
-        assert (mean - last(1)).abs().mean() < (last(2) - last(1)).abs().mean()
-
-
 @pytest.mark.parametrize("p", [0.1, 0.5])
 def test_dropout_zeroes_its_share_and_keeps_the_mean(p: float) -> None:
     torch.manual_seed(0)

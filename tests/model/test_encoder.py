@@ -129,12 +129,6 @@ def test_an_encoder_that_has_encoded_is_copied_and_pickled(encoder: SentenceEnco
         assert np.array_equal(one.encode(TEXTS), before)
 
 
-def test_training_frees_the_copy_of_the_weights(encoder: SentenceEncoder) -> None:
-    encoder.encode(TEXTS[:2])
-    encoder.train()
-    assert encoder._copy is None
-
-
 def test_an_encoder_in_training_is_so_after_encoding_that_fails_too(encoder: SentenceEncoder) -> None:
     def interrupt(done: int, total: int) -> None:
         if done:

@@ -86,15 +86,6 @@ def test_the_hardest_negatives_are_told_as_texts_each_two_once() -> None:
     assert measure(views, Rows(ids)).closest == []
 
 
-def test_equal_sentences_are_at_zero_degrees() -> None:
-    views, ids = batch(6, "anchor")
-    event = measure(
-        {"anchor": views["anchor"], "positive": views["anchor"].clone()}, Rows({**ids, "positive": ids["anchor"]})
-    )
-    assert event.positive == 0.0
-    assert event.positive_histogram[0] == 6
-
-
 def test_a_batch_without_positives_or_negatives_has_no_mean() -> None:
     views, ids = batch(4, "anchor", "positive")
     contradictions = measure(views, Rows(ids, torch.full((4,), 2)))
