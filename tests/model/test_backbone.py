@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -20,32 +21,20 @@ from contrastcli.model.bert.packed import PackedBert
 from contrastcli.model.devices import has_products
 from contrastcli.model.encoder import autocast
 from contrastcli.settings.sections import Precision
-from support.families import batch, reference
+from support.families import batch, reference, write_family
 from support.rounding import assert_near
 
 transformers = pytest.importorskip("transformers")
 needs_packing = pytest.mark.skipif(not has_products("fp32"), reason="this torch has no oneDNN")
 
-BERT_SIZES = {
-    "vocab_size": 60,
-    "hidden_size": 32,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
-    "max_position_embeddings": 24,
-}
-DISTIL_NAMES = ("vocab_size", "dim", "n_layers", "n_heads", "hidden_dim", "max_position_embeddings")
-DISTIL_SIZES = dict(zip(DISTIL_NAMES, BERT_SIZES.values(), strict=True))
-MODERN = {name: 0 for name in ("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")}
-RATES = {f"{place}_dropout": 0.1 for place in ("embedding", "attention", "mlp")}
-CONFIGS: dict[str, Callable[[], object]] = {
-    "bert": lambda: transformers.BertConfig(**BERT_SIZES),
-    "bert-gelu-new": lambda: transformers.BertConfig(**BERT_SIZES, hidden_act="gelu_new", layer_norm_eps=1e-3),
-    "roberta": lambda: transformers.RobertaConfig(**BERT_SIZES, type_vocab_size=1),
-    "roberta-relu": lambda: transformers.RobertaConfig(**BERT_SIZES, hidden_act="relu"),
-    "distilbert-relu": lambda: transformers.DistilBertConfig(**DISTIL_SIZES, activation="relu"),
-    "mpnet": lambda: transformers.MPNetConfig(**BERT_SIZES),
-    "modernbert": lambda: transformers.ModernBertConfig(**BERT_SIZES, **MODERN, **RATES, local_attention=8),
+CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "bert": ("bert", {}),
+    "bert-gelu-new": ("bert", {"hidden_act": "gelu_new", "layer_norm_eps": 1e-3}),
+    "roberta": ("roberta", {"pad_token_id": 1, "type_vocab_size": 1}),
+    "roberta-relu": ("roberta", {"pad_token_id": 1, "hidden_act": "relu"}),
+    "distilbert-gelu-new": ("distilbert", {"activation": "gelu_new"}),
+    "mpnet": ("mpnet", {}),
+    "modernbert": ("modernbert", {f"{place}_dropout": 0.1 for place in ("embedding", "attention", "mlp")}),
 }
 
 
@@ -58,22 +47,8 @@ def published_state(backbone: Backbone) -> dict[str, Tensor]:
 @pytest.fixture(scope="module", params=list(CONFIGS))
 def published(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as the hub has them, with the language-model head and sizeable random weights."""
-    return write_model(tmp_path_factory.mktemp(request.param), CONFIGS[request.param]())
-
-
-def write_model(folder: Path, config: object) -> Path:
-    torch.manual_seed(7)
-    model = transformers.AutoModelForMaskedLM.from_config(config)
-    with torch.no_grad():
-        for parameter in model.parameters():  # biases and LayerNorms too, which are 0 and 1 by default
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    model.save_pretrained(folder)
-    return folder
-
-
-def electra() -> object:
-    """An encoder that goes through transformers."""
-    return transformers.ElectraConfig(**BERT_SIZES, embedding_size=16)
+    family, changes = CONFIGS[request.param]
+    return write_family(family, tmp_path_factory.mktemp("published") / family, head=True, **changes)
 
 
 def padding_of(backbone: Backbone) -> int:
@@ -105,9 +80,7 @@ def test_hidden_states_equal_transformers(published: Path) -> None:
 @pytest.mark.parametrize("name", ["mpnet", "modernbert"])
 def test_long_texts_equal_transformers(name: str, tmp_path: Path) -> None:
     """Where far tokens are related in another way than near ones."""
-    sizes = BERT_SIZES | {"max_position_embeddings": 302}
-    configs = {"mpnet": transformers.MPNetConfig, "modernbert": partial(transformers.ModernBertConfig, **MODERN)}
-    folder = write_model(tmp_path, configs[name](**sizes))
+    folder = write_family(name, tmp_path / name, max_position_embeddings=302)
     backbone, model = load_backbone(folder), reference(folder)
     assert isinstance(backbone, BertBackbone)
     ids = torch.randint(5, 60, (2, 300), generator=torch.Generator().manual_seed(2))
@@ -160,7 +133,7 @@ def test_language_model_head_equals_transformers(published: Path) -> None:
     with torch.no_grad():
         ours = head(backbone(ids, mask).last[mask])  # (M, V)
         theirs = model(input_ids=ids, attention_mask=mask.long()).logits[mask]
-    assert ours.shape == (18, 60)
+    assert ours.shape == (18, 65)
     assert_near(ours, theirs)
     stored = load_file(published / "model.safetensors")
     assert all(torch.equal(stored[name], tensor) for name, tensor in head.published_state().items())
@@ -171,7 +144,7 @@ def test_language_model_head_trains_the_word_embeddings_it_is_tied_to(published:
     head = load_language_model_head(published, backbone)
     head(torch.ones(1, 32)).square().sum().backward()
     assert [name for name, p in backbone.named_parameters() if p.grad is not None] == ["bert.words.weight"]
-    assert (60, 32) not in {parameter.shape for parameter in head.parameters()}, "it has no matrix of its own"
+    assert (65, 32) not in {parameter.shape for parameter in head.parameters()}, "it has no matrix of its own"
 
 
 @pytest.mark.parametrize(
@@ -185,7 +158,7 @@ def test_language_model_head_trains_the_word_embeddings_it_is_tied_to(published:
 def test_a_model_that_its_weights_do_not_fit_is_refused_before_it_takes_memory(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], changes: dict[str, object], words: str
 ) -> None:
-    folder = write_model(tmp_path / "model", electra())
+    folder = write_family("electra", tmp_path / "model")
     edit_config(folder, **changes)
     capfd.readouterr()
     with pytest.raises(DataError, match=words):
@@ -195,7 +168,7 @@ def test_a_model_that_its_weights_do_not_fit_is_refused_before_it_takes_memory(
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    return write_model(tmp_path / "small", CONFIGS["bert"]())
+    return write_family("bert", tmp_path / "small", head=True)
 
 
 def edit_config(folder: Path, **changes: object) -> None:
@@ -211,14 +184,14 @@ def rewrite(folder: Path, change: Callable[[dict[str, Tensor]], dict[str, Tensor
 @pytest.mark.parametrize(
     "changes",
     [
-        {"layer_types": ["sliding_attention", "full_attention", "full_attention"]},
+        {"layer_types": ["sliding_attention", "full_attention"]},
         {"rope_parameters": {"full_attention": {"rope_theta": 300.0}, "sliding_attention": {"rope_theta": 20.0}}},
-        {"layer_types": None, "rope_parameters": None, "global_attn_every_n_layers": 2, "local_rope_theta": 20.0},
+        {"layer_types": None, "rope_parameters": None, "local_rope_theta": 20.0},
         {"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 4.0, "rope_theta": 300.0}}},
     ],
 )
 def test_either_spelling_of_modernberts_layers_is_read(tmp_path: Path, changes: dict[str, object]) -> None:
-    folder = write_model(tmp_path, CONFIGS["modernbert"]())
+    folder = write_family("modernbert", tmp_path / "modern")
     edit_config(folder, **changes)
     ids, mask = batch(0)
     with torch.no_grad():
@@ -284,10 +257,10 @@ def test_a_config_and_weights_that_do_not_fit_are_named(small: Path, tmp_path: P
     rewrite(small, partial(without, "bert.encoder.layer.1.attention.self.key.weight"))
     with pytest.raises(DataError, match=r"model\.safetensors.*encoder\.layer\.1\.attention\.self\.key\.weight"):
         load_backbone(small)
-    edit_config(small, vocab_size=61)
-    with pytest.raises(DataError, match=r"embeddings\.word_embeddings\.weight are.*\[60, 32\].*\[61, 32\]"):
+    edit_config(small, vocab_size=66)
+    with pytest.raises(DataError, match=r"embeddings\.word_embeddings\.weight are.*\[65, 32\].*\[66, 32\]"):
         load_backbone(small)
-    modern = write_model(tmp_path / "modern", CONFIGS["modernbert"]())
+    modern = write_family("modernbert", tmp_path / "modern")
     edit_config(modern, layer_types=["full_attention"])
     with pytest.raises(DataError, match="layer_types do not fit"):
         load_backbone(modern)
@@ -305,7 +278,7 @@ def test_a_model_without_a_language_model_head_here_says_so(small: Path, tmp_pat
     rewrite(small, partial(without, "cls."))
     with pytest.raises(DataError, match="no language-model head"):
         load_language_model_head(small, load_backbone(small))
-    folder = write_model(tmp_path / "electra", electra())
+    folder = write_family("electra", tmp_path / "electra")
     with pytest.raises(DataError, match="language-model head of 'electra' models"):
         load_language_model_head(folder, load_backbone(folder))
 

@@ -67,14 +67,18 @@ def embedder(request: pytest.FixtureRequest, tiny: Tiny, tmp_path_factory: pytes
     return replace(tiny, backbone=write_embedder(write_family(request.param, folder / "bare"), folder / "embedder"))
 
 
-def write_family(family: str, folder: Path, **changes: Any) -> Path:
-    """A folder as on the hub, whose biases and norms are random too; with a decoder's tokenizer if it is one."""
+def write_family(family: str, folder: Path, *, head: bool = False, **changes: Any) -> Path:
+    """A folder as on the hub, whose biases and norms are random too; with a decoder's tokenizer if it is one.
+
+    An encoder may have a language-model `head`, which decoders have.
+    """
     name, sizes = FAMILIES[family]
     if not hasattr(transformers, f"{name}Config"):
         pytest.skip(f"this transformers has no {name}")
     config = getattr(transformers, f"{name}Config")(**SIZES | sizes | changes)
     torch.manual_seed(7)
-    kind: Any = transformers.AutoModelForCausalLM if family in DECODERS else transformers.AutoModel
+    kind: Any = transformers.AutoModelForMaskedLM if head else transformers.AutoModel
+    kind = transformers.AutoModelForCausalLM if family in DECODERS else kind
     model = kind.from_config(config)
     with torch.no_grad():
         for parameter in model.parameters():
