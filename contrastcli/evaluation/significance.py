@@ -143,13 +143,14 @@ def bootstrap(first: Floats, second: Floats, gold: Floats | None = None) -> Boot
 
 
 def judge(vectors: Vectors, data: DevData) -> Floats:
-    """What vectors make of dev data: a number (P,) for each pair or query. Raises DataError.
-
-    These are the cosines of scored pairs, else the metric of each query.
-    """
+    """What a model's vectors make of dev data, as `values_of` has it. Raises DataError."""
     for kind, texts in by_kind(data).items():
         vectors.add(texts, kind)
-    first, second = map(vectors, data.columns, data.kinds)
+    return values_of(data, *map(vectors, data.columns, data.kinds))
+
+
+def values_of(data: DevData, first: Floats, second: Floats) -> Floats:
+    """Given the vectors of both columns, the cosines of scored pairs (P,), else the metric of each query (Q,)."""
     if isinstance(data, ScoredPairs):
         return cosine(first, second)
     return ranking.measure(data, ranking.ranks(data.judged, first, second), first, second)

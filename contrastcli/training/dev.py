@@ -3,11 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from contrastcli.data.batching import Indices
@@ -17,7 +15,7 @@ from contrastcli.data.relevance import Retrieval
 from contrastcli.data.tokens import TokenTable
 from contrastcli.evaluation import ranking
 from contrastcli.evaluation.procedure import finite
-from contrastcli.evaluation.significance import RESAMPLES, interval, resampled
+from contrastcli.evaluation.significance import RESAMPLES, interval, resampled, values_of
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import Floats, alignment, cosine, ranks, spearman, spread, uniformity
 from contrastcli.runs.events import Verdict
@@ -79,22 +77,24 @@ class DevSet:
         Positives of the alignment are relevant documents, or scored pairs above 4/5 of the scale. The uniformity is
         that of all texts of scored pairs, and without distractors of queries and what is relevant to them.
         """
-        vectors, first, second, judged = self._measure(encoder, step, on_chunk)
-        shorter = {k: self._judge(first[:, :k], second[:, :k]).score for k in encoder.contract.dims}
-        texts = np.union1d(self.first[judged.first], self.second[judged.second])
-        similar = judged.first[judged.similar], judged.second[judged.similar]
+        vectors, left, right, values = self._measure(encoder, step, on_chunk)
+        shorter = {k: self._score(values_of(self.data, left[:, :k], right[:, :k])) for k in encoder.contract.dims}
+        first, second, scores = self._pairs()
+        texts = np.union1d(self.first[first], self.second[second])
+        similar = scores > (0.0 if isinstance(self.data, Retrieval) else 4.0 if scores.max() > 1 else 0.8)
+        positives = torch.from_numpy(left[first[similar]]), torch.from_numpy(right[second[similar]])
         if self.general:
             self.general._measure(encoder, step, on_chunk)
         rank, mean_norm, singular = spread(vectors)
         return Evaluated(
             step=step,
             metric=self.data.metric,
-            score=judged.score,
+            score=self._score(values),
             shorter=shorter,
-            alignment=finite(round(alignment(first[similar[0]], second[similar[1]]), 6)),
+            alignment=finite(round(alignment(*positives), 6)),
             uniformity=finite(round(uniformity(vectors[texts]), 6)),
             pairs=len(self.data),
-            worst=self._worst(judged),
+            worst=self._worst(left, right),
             general=self.general.change("last") if self.general else None,
             rank=finite(round(rank, 2)),
             mean_norm=finite(round(mean_norm, 4)),
@@ -104,17 +104,17 @@ class DevSet:
 
     def _measure(
         self, encoder: SentenceEncoder, step: int, on_chunk: Callable[[int], None] | None
-    ) -> "tuple[Tensor, Tensor, Tensor, _Judged]":
-        """The vectors of all texts (S, d) and of both columns, and the score, which is remembered."""
+    ) -> tuple[Tensor, Floats, Floats, Floats]:
+        """The vectors of all texts (S, d) and of both columns, and what the score is of, which is remembered."""
         vectors = encoder.encode_table(self.table, on_chunk=on_chunk)  # (S, d)
-        left, right = vectors[torch.from_numpy(self.first)], vectors[torch.from_numpy(self.second)]
-        judged = self._judge(left, right)
-        scores = resampled(judged.values, judged.gold)
+        left, right = vectors.numpy()[self.first], vectors.numpy()[self.second]
+        values = values_of(self.data, left, right)
+        scores = resampled(values, self._gold)
         self.scores |= {"last": scores} if step else {"first": self.scores.get("first", scores), "last": scores}
         if step and "first" in self.scores:
             change = scores - self.scores["first"]
             self.scores["most"] = np.fmax(self.scores.get("most", -np.inf), change[1:] - change[0])
-        return vectors, left, right, judged
+        return vectors, left, right, values
 
     def kept(self) -> dict[str, Floats]:
         """The scores of both sets, by a name for each, as a checkpoint keeps them."""
@@ -154,65 +154,41 @@ class DevSet:
         change = self.change(until, chosen=True)
         return Verdict(step=step, base=base, best_step=best_step or step, change=change, general=general)
 
-    def _judge(self, first: Tensor, second: Tensor) -> "_Judged":
-        data = self.data
-        return _correlated(data, first, second) if isinstance(data, ScoredPairs) else _ranked(data, first, second)
+    @property
+    def _gold(self) -> Floats | None:
+        return np.asarray(self.data.scores, np.float64) if isinstance(self.data, ScoredPairs) else None
 
-    def _worst(self, judged: "_Judged") -> list[DevPair]:
-        """The pairs whose rank by cosine is farthest from that by score."""
-        rows = np.argsort(-abs(judged.score_ranks - judged.cosine_ranks), kind="stable")[:TEXTS]
-        first, second = self.data.columns
+    def _score(self, values: Floats) -> float | None:
+        score = values.mean() if self._gold is None else spearman(values, self._gold)
+        return finite(round(float(score), 6))
+
+    def _pairs(self) -> tuple[Indices, Indices, Floats]:
+        """The scored pairs, or queries and what is relevant to each: places in both columns, and scores (P,)."""
+        if isinstance(self.data, ScoredPairs):
+            rows = np.arange(len(self.data))
+            return rows, rows, np.asarray(self.data.scores, np.float64)
+        first, second, grades = self.data.judged[self.data.relevant].T
+        return first, second, grades.astype(np.float64)
+
+    def _worst(self, left: Floats, right: Floats) -> list[DevPair]:
+        """The pairs whose rank by cosine is farthest from that by score; what is relevant should be the first."""
+        first, second, scores = self._pairs()
+        cosines = cosine(left[first], right[second])
+        if isinstance(self.data, ScoredPairs):
+            by_score, by_cosine = ranks(-scores), ranks(-cosines)
+        else:
+            by_score = np.ones(len(scores))
+            by_cosine = ranking.ranks(self.data.judged, left, right)[self.data.relevant].astype(np.float64)
+        rows = np.argsort(-abs(by_score - by_cosine), kind="stable")[:TEXTS]
+        texts = self.data.columns
         return [
             DevPair(
-                first=excerpt(first[judged.first[row]], LENGTH),
-                second=excerpt(second[judged.second[row]], LENGTH),
-                score=float(judged.scores[row]),
-                cosine=round(float(judged.cosines[row]), 4),
-                score_rank=round(judged.score_ranks[row]),
-                cosine_rank=round(judged.cosine_ranks[row]),
+                first=excerpt(texts[0][first[row]], LENGTH),
+                second=excerpt(texts[1][second[row]], LENGTH),
+                score=float(scores[row]),
+                cosine=round(float(cosines[row]), 4),
+                score_rank=round(by_score[row]),
+                cosine_rank=round(by_cosine[row]),
             )
-            for row in (rows if np.isfinite(judged.cosines).all() else ())
+            for row in (rows if np.isfinite(cosines).all() else ())
         ]
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """The score, rounded, and pairs (P,) of both columns of dev data: which are similar, scores, cosines and ranks.
-
-    `values` and `gold` are what the score is of, as `resampled` takes them.
-    """
-
-    score: float | None
-    values: Floats
-    gold: Floats | None
-    first: Indices
-    second: Indices
-    similar: NDArray[np.bool_]
-    scores: NDArray[np.floating]
-    cosines: NDArray[np.floating]
-    score_ranks: NDArray[Any]
-    cosine_ranks: NDArray[Any]
-
-
-def _correlated(data: ScoredPairs, first: Tensor, second: Tensor) -> _Judged:
-    """All scored pairs, ranked from the most similar; equal values share their mean rank."""
-    rows, scores = np.arange(len(data)), np.asarray(data.scores, dtype=np.float64)
-    cosines = cosine(first.numpy(), second.numpy())
-    similar = scores > (4.0 if scores.max() > 1 else 0.8)
-    places = ranks(-scores), ranks(-cosines)
-    score = finite(round(spearman(cosines, scores), 6))
-    return _Judged(score, cosines, scores, rows, rows, similar, scores, cosines, *places)
-
-
-def _ranked(data: Retrieval, queries: Tensor, documents: Tensor) -> _Judged:
-    """The relevant documents of each query that there are, which all should be its first."""
-    vectors = queries.numpy(), documents.numpy()
-    ranks = ranking.ranks(data.judged, *vectors)
-    values = ranking.measure(data, ranks, *vectors)
-    relevant = data.relevant
-    first, second, grades = data.judged[relevant].T
-    cosines = cosine(vectors[0][first], vectors[1][second])
-    ones = np.ones(len(grades))
-    similar, scores = grades > 0, grades.astype(float)
-    score = finite(round(float(values.mean()), 6))
-    return _Judged(score, values, None, first, second, similar, scores, cosines, ones, ranks[relevant])
