@@ -69,6 +69,7 @@ def test_a_whole_model_has_no_adapter_to_export(tiny: Tiny, tmp_path: Path, cont
 def test_what_is_set_without_what_it_needs_is_said(tiny: Tiny, place: Path) -> None:
     idle = {"model__lora_alpha": 8, "model__lora_targets": "query", "data__mine_ranks": "5-10"}
     idle |= {"data__mix": "one", "objective__hard_negative_weight": 1, "dev__data": "none", "dev__patience": 2}
+    idle |= {"dev__keep_general": 1.0}
     idle |= {"dev__corpus": "documents.txt"}
     notes = make_plan(tiny.run(place, "simcse", "pairs", **idle).config()).examples.notes
     assert "without model.lora there is no effect of model.lora_alpha, model.lora_targets" in notes
@@ -76,6 +77,7 @@ def test_what_is_set_without_what_it_needs_is_said(tiny: Tiny, place: Path) -> N
     assert "without several sets there is no effect of data.mix" in notes
     assert "without hard negatives there is no effect of objective.hard_negative_weight" in notes
     assert "without a dev set there is no effect of dev.patience" in notes
+    assert "without dev.general there is no effect of dev.keep_general" in notes
     assert "without dev data of queries there is no effect of dev.corpus" in notes
 
 

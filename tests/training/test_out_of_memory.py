@@ -5,7 +5,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 import torch
@@ -21,7 +20,6 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
 from contrastcli.runs.events import Done, Note
 from contrastcli.runs.measured import Angles, Evaluated, Step
-from contrastcli.runs.status import this_process
 from contrastcli.settings.sections import Precision
 from contrastcli.training import angles
 from contrastcli.training.auxiliaries import violations
@@ -196,17 +194,3 @@ def test_a_model_that_does_not_fit_at_all_says_what_helps(
     if command == "train":
         end = told(Run(Path("runs/one")), Done)[-1]
         assert answer.err.endswith(f"contrast: error: {end.message}\nhint: {end.hint}\n")
-
-
-@pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError(OUT_OF_MEMORY), ValueError("a fault")])
-def test_what_a_run_records_of_an_error_before_it_trains_is_what_is_printed(
-    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    def refuse(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr("contrastcli.commands.train._prepare", refuse)
-    run.alive_path.write_bytes(msgspec.json.encode(this_process()))
-    answer, end = contrast("train", "--resume", "simple", "--no-ui"), told(run, Done)[-1]
-    failed(answer, 1, end.message, end.hint)
-    assert end.status == "failed" and not run.alive_path.exists()

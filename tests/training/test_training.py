@@ -71,18 +71,6 @@ def test_the_heartbeat_has_the_step_that_is_not_logged(
     assert list(takes) == parts and min(takes.values()) > 0
 
 
-def test_what_a_step_takes_is_the_mean_of_all_steps_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now))
-    clock = loop.Clock(torch.device("cpu"))
-    for seconds, what in ((1, "batch"), (3, "forward"), (6, "evaluation"), (1, "batch"), (3, "forward")):
-        now += seconds
-        clock.mark(what)
-        if what == "forward":
-            clock.tick(8)
-    assert clock.takes() == {"batch": 1.0, "forward": 3.0, "evaluation": 3.0}
-
-
 def test_a_gpu_is_timed_by_its_own_events_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded: list[Any] = []
     passed = 2
@@ -207,15 +195,6 @@ def test_slow_steps_are_logged_in_time_and_long_work_says_that_it_begins(
     assert [event.sentences_per_s for event in steps] == [4.0] * 4
     begun = [event for event in told(run, Progress) if event.what == "encoding the dev set"]
     assert (begun[0].step, begun[0].done) == (0, 0) and begun[0].total > 0
-
-
-def test_training_learns_the_rows(tiny: Tiny, place: Path) -> None:
-    run = tiny.trained(place, "simcse", "sentences", train__epochs=6, dev__data="none")
-    losses = known(event.loss for event in told(run, Step))
-    assert sum(losses[-20:]) < 0.6 * sum(losses[:20])
-    angles = told(run, Angles)
-    positive, negative = known(event.positive for event in angles), known(event.negative for event in angles)
-    assert negative[-1] - positive[-1] > negative[0] - positive[0] + 10  # degrees
 
 
 def test_notes_of_settings_and_data_are_events(tiny: Tiny, place: Path) -> None:

@@ -239,11 +239,6 @@ def test_blank_rows_of_a_general_set_are_left_out_as_those_of_the_data(tmp_path:
     assert len(load_general(dev, Data(blank="drop")) or ()) == 2
 
 
-def test_a_bound_without_a_general_set_is_said(tiny: Tiny) -> None:
-    notes = make_plan(tiny.config("simcse", "pairs", dev__keep_general=1.0)).examples.notes
-    assert "without dev.general there is no effect of dev.keep_general" in notes
-
-
 def test_a_run_that_stops_before_it_is_measured_has_no_verdict(tiny: Tiny, place: Path) -> None:
     run = tiny.run(place, dev__every=10)
     assert train(run, on_step(3, run.stop_path.touch)).status == "stopped" and told(run, Verdict) == []
