@@ -56,15 +56,7 @@ def over_an_embedding_in_a_term(views: Mapping[str, Tensor], rows: Rows, heads: 
     return mean_over(INDICES, term, views["anchor"])
 
 
-def over_a_constant(views: Mapping[str, Tensor], rows: Rows, heads: nn.ModuleDict) -> Tensor:
-    """Tensors that need no gradient may be anywhere."""
-    constant = torch.ones(8, 32)
-    return in_heads(views, rows, heads) + mean_over(
-        INDICES, lambda i, a: -paired(a[i], constant[i], COSINE), views["anchor"]
-    )
-
-
-TRAINED = [in_heads, over_its_heads_in_a_term, over_an_embedding_in_a_term, over_a_constant]
+TRAINED = [in_heads, over_its_heads_in_a_term, over_an_embedding_in_a_term]
 
 
 @pytest.fixture
@@ -94,9 +86,7 @@ def take(loss: Loss) -> None:
 
 
 @pytest.mark.parametrize("function", TRAINED)
-def test_what_is_in_its_heads_or_needs_no_gradient_is_none(
-    outside: Callable[[Function], None], function: Function
-) -> None:
+def test_what_is_in_its_heads_is_none(outside: Callable[[Function], None], function: Function) -> None:
     outside(function)
     loss = make_loss(SPEC, ObjectiveSettings())
     take(loss)

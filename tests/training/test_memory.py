@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -13,15 +12,10 @@ STEPS = 2
 
 def rows_of_32_tokens(folder: Path) -> Path:
     """2048 labelled pairs whose sentences all reach the limit of 32 tokens."""
-    from contrastcli.data.sources import STARTER
-
-    words = (word for line in (STARTER / "nli.tsv").read_text().splitlines()[1:] * 50 for word in line.split())
-    lines = ["premise\thypothesis\tlabel"]
-    for number in range(2 * LARGE):
-        premise, hypothesis = (" ".join(islice(words, 40)) for _ in range(2))
-        lines.append(f"{premise}\t{number} {hypothesis}\t{('entailment', 'contradiction')[number % 2]}")
+    labels, text = ("entailment", "contradiction"), "a man plays the guitar " * 8
+    rows = [f"{n} {text}\t{text} {n}\t{labels[n % 2]}" for n in range(2 * LARGE)]
     path = folder / "rows.tsv"
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(["premise\thypothesis\tlabel", *rows, ""]))
     return path
 
 
