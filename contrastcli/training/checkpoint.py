@@ -52,7 +52,6 @@ class Position:
     to_evaluate: bool = False
     first_budget: Count = 0
     token_budget: Count = 0
-    processes: Count = 0
 
     def is_better(self, score: float | None) -> bool:
         """Whether a dev score of this step is above all since the first update."""

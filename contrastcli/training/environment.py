@@ -28,7 +28,7 @@ from contrastcli.settings.outside import package_of
 from contrastcli.training.plan import Plan
 
 _PACKAGES = ("torch", "numpy", "tokenizers", "safetensors", "transformers", "datasets", "scipy")
-_TOLD = ("contrast", "torch", "device_name", "threads")
+_TOLD = ("contrast", "torch", "device_name", "threads", "processes")
 """What a resume tells of where it is not as before."""
 _WEIGHTS = ("*.safetensors", PICKLED, "[0-9]_*/*.safetensors", f"[0-9]_*/{PICKLED}")
 

@@ -73,7 +73,7 @@ def make_trainer(run: Run, plan: Plan, device: torch.device, session: Session) -
         session.note(session.step, text)
     dev = _dev_set(plan, encoder, session, is_new=folder is None)
     position = checkpoint.restore(folder, stepper.extras, optimizer, dev) if folder else Position(to_evaluate=True)
-    stepper.token_budget = _continue_under(position, stepper.token_budget, device, session)
+    stepper.token_budget = _continue_under(position, stepper.token_budget, session)
     encoder.note = lambda text: session.note(position.step, text)
     return Trainer(run, plan, stepper, optimizer, position, inputs, dev, session)
 
@@ -136,22 +136,16 @@ def _of_scored(plan: Plan, kinds: str) -> str:
     return f"scored pairs are read without the model's prompts for {kinds}; with them: {typed}"
 
 
-def _continue_under(position: Position, budget: int, device: torch.device, session: Session) -> int:
-    """The token budget to continue with, given that of the settings; notes say what is not as it was."""
-    processes = session.world.size
-    was, was_processes = position.token_budget, position.processes
+def _continue_under(position: Position, budget: int, session: Session) -> int:
+    """The token budget to continue with, given that of the settings; a note says where it is not as it was."""
+    was = position.token_budget
     memory_ran_out = 0 < was < position.first_budget == budget
-    position.processes, position.first_budget = processes, budget
-    position.token_budget = was if memory_ran_out else budget
-
-    other = "other chunks, which draw other dropout"
-    if was_processes not in (0, processes):
-        chunks = "the same chunks and dropout, equal to 1e-6" if device.type == "cpu" else other
-        session.note(position.step, f"{processes} processes instead of {was_processes}: {chunks}")
+    position.first_budget, position.token_budget = budget, was if memory_ran_out else budget
     if memory_ran_out:
         reason = "since memory ran out with more; --token-budget N sets another budget"
         session.note(position.step, f"at most {was:,} tokens at once, {reason}")
     elif was not in (0, budget):
+        other = "other chunks, which draw other dropout"
         session.note(position.step, f"at most {budget:,} tokens at once instead of {was:,}: {other}")
     return position.token_budget
 
