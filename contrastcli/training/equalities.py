@@ -5,18 +5,16 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from contrastcli.errors import error_text
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
+from contrastcli.model.metrics import Floats
 from contrastcli.training.loop import Trainer
 
 _TEXTS = 16
 _MOST = 1e-4
 """The largest difference of equal vectors, as a share of the longest one: the kernels of two libraries part by 2e-5."""
-
-Vectors = NDArray[np.float32]
 
 
 def check_adapter(trainer: Trainer) -> str:
@@ -52,7 +50,7 @@ def check_adapter(trainer: Trainer) -> str:
     return f"the adapter changes embeddings by {change:.0e}; differences: {', '.join(words)}{unmeasured}{bug}"
 
 
-def _encode_exported(encoder: SentenceEncoder, folder: Path, texts: list[str]) -> tuple[str, Vectors]:
+def _encode_exported(encoder: SentenceEncoder, folder: Path, texts: list[str]) -> tuple[str, Floats]:
     save_encoder(encoder, folder)
     try:
         library = importlib.import_module("sentence_transformers")
@@ -62,5 +60,5 @@ def _encode_exported(encoder: SentenceEncoder, folder: Path, texts: list[str]) -
     return "sentence-transformers", model.encode(texts, show_progress_bar=False)
 
 
-def _difference(one: Vectors, other: Vectors) -> float:
+def _difference(one: Floats, other: Floats) -> float:
     return float(np.abs(one - other).max() / np.linalg.norm(other, axis=1).max())
