@@ -64,7 +64,7 @@ def test_a_run_tells_what_it_mined(tiny: Tiny, place: Path) -> None:
     notes = [(note.step, note.text) for note in told(run, Note) if "mined" in note.text]
     assert [step for step, _ in notes] == [0, 8, 16]
     assert notes[0][1] == "hard negatives mined: 100% changed, 0 rows have none"
-    assert [event.done for event in told(run, Progress) if event.what == "mining"] == [160] * 3
+    assert [event.total for event in told(run, Progress) if event.what == "mining"] == [160] * 3
     (started,) = told(run, Started)
     assert (started.negatives_per_anchor, started.sentences_per_step) == (15, 24)
 

@@ -7,7 +7,6 @@ import torch
 
 from contrastcli.data.batching import Corpus, Indices
 from contrastcli.model.mining import Pool, Rule, mine, read_ranks
-from contrastcli.runs.events import Progress
 from contrastcli.settings.sections import Data
 from contrastcli.training.auxiliaries.auxiliary import Auxiliary, AuxiliaryContext
 
@@ -55,10 +54,8 @@ class MinedNegatives(Auxiliary):
         session, inputs = self.context.session, self.context.inputs
         advance = session.progress(step, "encoding", len(inputs.table))
         vectors = self.context.encoder.encode_table(inputs.table, on_chunk=advance).numpy()
-        mined, done = np.zeros_like(self.negatives), 0
+        mined, advance = np.zeros_like(self.negatives), session.progress(step, "mining", len(self.negatives))
         for judged in mine(vectors, self.pool, self.rule):
-            session.check_stop()
             mined[judged.rows] = inputs.texts_of(judged.negatives(self.rule.count))
-            done += len(judged.rows)
-            session.emit(Progress(step=step, what="mining", done=done, total=len(mined)))
+            advance(len(judged.rows))
         return mined
