@@ -159,8 +159,8 @@ def dev_data(runs: Sequence[Run]) -> "DevData":
             raise UsageError(f"{run.name} trained on what {runs[0].name} held out", _UNSEEN)
     assert data is not None and held_out is not None
     if len(data) < len(held_out):
-        seen = f"of the {len(held_out):,} dev rows of {runs[0].name} others trained on some"
-        narrate(f"note: {seen}: {len(data):,} are measured")
+        seen = f"on {len(held_out) - len(data):,} of the {len(held_out):,} dev rows of {runs[0].name}"
+        narrate(f"note: other runs trained {seen}: {len(data):,} are measured")
     return data
 
 

@@ -186,7 +186,8 @@ def test_what_one_run_held_out_is_compared_where_the_other_did_not_train_on_it(
     relevant = {(tested[0].queries[q], tested[0].documents[d]) for q, d, grade in tested[0].judged if grade}
     assert relevant == {(row["anchor"], row["positive"]) for row in map(json.loads, pairs) if row["anchor"] in expected}
     assert f"over {len(expected)} queries of 20% of {data[0]}" in run_comparison(compared)
-    note = f"note: of the {len(first.dev)} dev rows of run-0 others trained on some: {len(expected)} are measured\n"
+    seen = f"{len(first.dev) - len(expected)} of the {len(first.dev)} dev rows of run-0"
+    note = f"note: other runs trained on {seen}: {len(expected)} are measured\n"
     assert note in capsys.readouterr().err
 
 
