@@ -7,6 +7,7 @@ from functools import partial
 from io import BytesIO
 from itertools import accumulate
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, get_args
 
 import numpy as np
@@ -168,8 +169,8 @@ def _mapped(path: Path, remedy: Hint) -> Stored:
     check_regular(path)
     try:
         return np.lib.format.open_memmap(path, mode="r")
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is no whole .npy of vectors: {error}", remedy) from None
+    except (ValueError, OverflowError, RecursionError, TokenError) as error:
+        raise DataError(f"{path} is not a complete .npy file of vectors: {error}", remedy) from None
 
 
 def check_own(stored: Stored, encoder: SentenceEncoder, texts: Sequence[str], name: str, remedy: Hint) -> float:

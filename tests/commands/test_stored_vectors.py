@@ -132,9 +132,9 @@ def test_vectors_that_are_not_the_corpus_s_are_refused_with_what_makes_them(cont
         "other.npy": "of type float32, no vectors of 32",
         "fewer.npy": "holds 159 × 32 numbers",
         "turned.npy": "turned.npy holds vectors of other texts or another model",
-        "text.npy": "text.npy is no whole .npy of vectors",
-        "cut.npy": "cut.npy is no whole .npy of vectors",
-        "v.parquet": "v.parquet is no whole .npy of vectors",
+        "text.npy": "text.npy is not a complete .npy file of vectors",
+        "cut.npy": "cut.npy is not a complete .npy file of vectors",
+        "v.parquet": "v.parquet is not a complete .npy file of vectors",
     }.items():
         answer = contrast(*QUERY, "--vectors", name)
         failed(answer, 3, what, "contrast encode tiny/sentences.jsonl -o ")
