@@ -174,8 +174,10 @@ class RunScreen(ModeScreen):
             return
         folder = os.path.expanduser(typed)
         places = {run: str(Path(folder, run.name)) if several else folder for run in saved}
+        there = {run for run, place in places.items() if os.path.exists(place)}
         for run in [run for run, place in places.items() if await may_replace(self.app, place)]:
-            words = ("export", str(run.path.resolve()), places[run], "--format", kind, "--overwrite")
+            overwrite = ["--overwrite"] * (run in there)
+            words = ("export", str(run.path.resolve()), places[run], "--format", kind, *overwrite)
             if await self._answer(f"exporting {run.name}", *words):
                 self.app.notify(f"exported {run.name} to {places[run]}", timeout=10, markup=False)
 
