@@ -49,7 +49,10 @@ class WithoutControls(LineFilter):
 
 
 def styled(*parts: str | tuple[str, str]) -> Content:
-    """Texts, each alone or with its style. Textual strips some control characters and misplaces the styles then."""
+    """Texts, each alone or with its style. Textual strips some control characters and misplaces the styles then.
+
+    It also shows $text-muted in full where a text has several styles: $foreground-muted is dim there.
+    """
     return Content.assemble(*(printable(p) if isinstance(p, str) else (printable(p[0]), p[1]) for p in parts))
 
 
