@@ -123,12 +123,16 @@ def _choices(frame: Frame) -> list[Use]:
     ]
 
 
-def load_documents(name: str, columns: str = "", blank: Blank = "error") -> Examples:
-    """What a search ranks: sentences, or the positives of pairs and triplets. Raises DataError."""
+def load_documents(name: str, columns: str = "", blank: Blank = "error", *, with_negatives: bool = True) -> Examples:
+    """What a search ranks: sentences, or the texts of pairs and triplets but their anchors. Raises DataError.
+
+    Without negatives none is found under the id of a row that it is wrong for.
+    """
     rows = from_frame(_open_texts(name, columns), columns, "", name, blank=blank, texts_only=True)
-    # A negative would be found under the id of a row that it is wrong for.
-    views = {view: texts for view, texts in rows.views.items() if view in ("anchor", "positive")}
-    return documents_of(replace(rows, views=views))
+    if not with_negatives and "negative" in rows.views:
+        views = {view: rows.views[view] for view in ("anchor", "positive")}
+        rows = replace(rows, views=views, notes=(*rows.notes, f"hard negatives of {name} are not searched"))
+    return documents_of(rows)
 
 
 def _open_texts(name: str, columns: str) -> Frame:

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +54,8 @@ class Index:
         blank: Blank = "error",
         vectors: Sequence[Path] = (),
     ) -> None:
-        rows = (load_sentences if vectors else load_documents)(str(corpus), columns, blank)
+        load = load_sentences if vectors else partial(load_documents, with_negatives=False)
+        rows = load(str(corpus), columns, blank)
         self.notes = rows.notes
         self._encoder = encoder
         self._rows, self._texts = rows, rows.views["anchor"]

@@ -164,5 +164,7 @@ def test_a_corpus_of_other_columns_is_searched_and_its_ids_are_answered(contrast
     left = contrast(*answers, "--blank", "drop")
     assert left.out.count("\n") == 2 and "1 of 3 rows without a text in 'Antwort' were left out" in left.err
     Path("triplets.csv").write_text("id,anchor,positive,negative\n1,ba,go lum,ba den\n2,den,ba den,fir\n")
-    found = json.loads(contrast("query", "ba den", "--corpus", "triplets.csv", *MODEL, "--json").out)["neighbours"]
+    answer = contrast("query", "ba den", "--corpus", "triplets.csv", *MODEL, "--json")
+    assert "note: hard negatives of triplets.csv are not searched" in answer.err
+    found = json.loads(answer.out)["neighbours"]
     assert [(one["id"], one["text"]) for one in found] == [("2", "ba den"), ("1", "go lum")]
