@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, compress
@@ -158,14 +158,21 @@ def preview(examples: Examples) -> list[dict[str, str]]:
 
 
 def from_frame(
-    frame: Frame, columns: str, labels: str, source: str, *, blank: Blank = "error", texts_only: bool = False
+    frame: Frame,
+    columns: str,
+    labels: str,
+    source: str,
+    *,
+    blank: Blank = "error",
+    texts_only: bool = False,
+    needs: Collection[Form] = (),
 ) -> Examples:
     """The rows of a frame in the form that its columns make; `columns`, `labels` and `blank` as in `sections.Data`.
 
-    With `texts_only` labels and scores are not read. Raises DataError, and UsageError for malformed `columns` and
-    `labels`.
+    With `texts_only` labels and scores are not read; `needs` are the forms that an objective takes. Raises DataError,
+    and UsageError for malformed `columns` and `labels`.
     """
-    form, used = roles.shape(frame, columns, source)
+    form, used = roles.shape(frame, columns, source, needs)
     named = roles.named_labels(labels)
     if texts_only:
         used = {role: column for role, column in used.items() if role != "label" and "score" not in role}

@@ -55,9 +55,12 @@ LISTED = ("anchor", "positive", "negative", *(f"negative_{number}" for number in
 LABELS: tuple[str, ...] = ("entailment", "neutral", "contradiction")
 """Names of the labels 0, 1 and 2."""
 
+DIFFERENCE: tuple[Role, ...] = ("anchor", "positive", "negative", "score")
+"""The roles of triplets with the difference of a teacher's two scores, as rows for Margin-MSE are published."""
+
 SHAPES: tuple[tuple[Form, tuple[Role, ...]], ...] = (
     ("scored-triplets", ("anchor", "positive", "negative", "score", "negative_score")),
-    ("scored-triplets", ("anchor", "positive", "negative", "score")),
+    ("scored-triplets", DIFFERENCE),
     ("scored", ("anchor", "positive", "score")),
     ("triplets", ("anchor", "positive", "negative")),
     ("labelled", ("anchor", "positive", "label")),

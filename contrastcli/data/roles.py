@@ -4,7 +4,7 @@ import math
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastcli.data.formats import Frame
-from contrastcli.data.forms import FORMS, LABELS, LISTED, LONGEST, NAMED, NAMES, SHAPES
+from contrastcli.data.forms import DIFFERENCE, FORMS, LABELS, LISTED, LONGEST, NAMED, NAMES, SHAPES
 from contrastcli.data.lines import LONGEST_NAME, as_number, cut_name, taken_out, with_header
 from contrastcli.data.texts import Column, Texts
 from contrastcli.errors import DataError, Hint, Remedy, UsageError, Use, nearest
@@ -41,11 +41,12 @@ _NO_GOLD, _BLANK = {"-", "-1"}, {"", "none", "nan"}
 """Words in place of a label, as files and as Python have them."""
 
 
-def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]]:
+def shape(frame: Frame, columns: str, source: str, needs: Collection[Form] = ()) -> tuple[Form, dict[str, str]]:
     """The form of a frame's rows and the column of each role; hard negatives in the order of their numbers.
 
     Roles come from `columns` ("anchor=a,positive=b") alone if it names texts, else from the names of the columns, as
-    does that of ids. Raises UsageError for malformed `columns`, DataError for columns that are missing or ambiguous.
+    does that of ids. The one score of a triplet is its pair's, unless the `needs` of an objective have differences.
+    Raises UsageError for malformed `columns`, DataError for columns that are missing or ambiguous.
     """
     given = _parse_columns(columns, frame, source) if columns else {}
     ids = [column for column in frame.columns if _role_of(column) == "id"]
@@ -55,7 +56,7 @@ def shape(frame: Frame, columns: str, source: str) -> tuple[Form, dict[str, str]
     if "sentence" in roles and {"anchor", "positive"} & roles.keys():
         raise _two_forms(roles, source)
     in_order = sorted(roles, key=lambda role: (len(role), role))  # negative_2 before negative_10
-    for form, needed in SHAPES:
+    for form, needed in (one for one in SHAPES if one[1] != DIFFERENCE or one[0] in needs):
         may_be_half = needed == ("anchor",) or (form == "classes" and "sentence" not in given)
         if set(needed) <= {_kind(role) for role in roles} and not (may_be_half and _is_half(frame, roles, given)):
             if unfit := [role for role in given if _kind(role) not in (*needed, "id")]:

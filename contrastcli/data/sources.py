@@ -19,9 +19,9 @@ from contrastcli.data.convert import adapt, join
 from contrastcli.data.downloads import named_by
 from contrastcli.data.examples import Examples, from_frame
 from contrastcli.data.formats import Frame, format_of, read_file
-from contrastcli.data.forms import FORMS
+from contrastcli.data.forms import FORMS, LISTED
 from contrastcli.data.relevance import documents_of
-from contrastcli.data.roles import COLUMNS, named, shape
+from contrastcli.data.roles import COLUMNS, listed, named, shape
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.files import OF_A_PIPE
 from contrastcli.settings import sections
@@ -81,17 +81,18 @@ def _load_set(
     if name.startswith(SENTEVAL) and "scored" not in needs:
         pairs = from_frame(frame, "anchor=sentence1,positive=sentence2", "", name, blank=data.blank)
         return adapt(adapt(pairs, ("sentences",), ()), needs, labels, ["sentence"], data)
-    form, used = shape(frame, data.columns, name)
+    form, used = shape(frame, data.columns, name, needs)
     if form == "scored" and not {"scored", "scored-triplets"} & {*needs}:
         what = f"{name} holds scored pairs ('{used['score']}' is the score), which are not used here"
-        texts = join_items(f"{role}={used[role]}" for role in ("anchor", "positive"))
-        texts_alone = Use("--columns", texts, "take the texts alone:")
+        negatives = (column for column, role in listed(frame, data.columns) if role == "negative")
+        texts = map("=".join, zip(LISTED, (used["anchor"], used["positive"], *negatives), strict=False))
+        texts_alone = Use("--columns", join_items(texts), "take the texts alone:")
         remedies = Use("--objective", "cosent or aoe", "train with"), texts_alone
         raise DataError(what, remedies, key=sections.OBJECTIVE.key)
-    # Names of classes are no sentences to learn from, and of a teacher's scores not all learn.
+    # Names of classes are no sentences to learn from.
     texts_only = form == "classes" and "pairs" not in needs and "sentences" in needs
-    texts_only |= form == "scored-triplets" and form not in needs
-    examples = from_frame(frame, data.columns, data.labels, name, blank=data.blank, texts_only=texts_only)
+    how = (data.columns, data.labels, name)
+    examples = from_frame(frame, *how, blank=data.blank, texts_only=texts_only, needs=needs)
     return adapt(examples, needs, labels, frame.columns, data)
 
 

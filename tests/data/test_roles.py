@@ -94,6 +94,12 @@ REMEDIES = {
         "anchor=sentence1,positive=sentence2",
         [("a", "b"), ("c", "d")],
     ),
+    "triplets with one score": (
+        ("anchor|positive|score|negative_1|negative_2", "a|b|1|c|d", "e|f|2|g|h"),
+        "a.tsv holds scored pairs",
+        "anchor=anchor,positive=positive,negative=negative_1,negative_2=negative_2",
+        [("a", "b", "c", "d"), ("e", "f", "g", "h")],
+    ),
     "two anchors": (
         ("anchor|premise|positive", "a|b|c", "d|e|f"),
         "'anchor' and 'premise' could both be the anchor",
@@ -392,7 +398,7 @@ def test_several_hard_negatives_may_be_a_list() -> None:
     rows = load("anchor\tpositive\tnegative", "a\tb\tc", "d\te\t")
     assert rows.views["negative"] == ["c", ""] and "1 of 2 rows have no hard negative" in rows.notes
     scored = "anchor\tpositive\tnegative\tscore\tnegative_score", "a\tb\tc\t1\t0", "d\te\t\t1\t0"
-    refused(DataError, *scored, needs=TAUGHT, what="the sentence in the column 'negative' is blank")
+    refused(DataError, *scored, what="the sentence in the column 'negative' is blank")
     with pytest.raises(DataError, match=r"line 1.* holds 3, which is not text"):
         load(*pairs('["b", 3]'), name="a.jsonl")
     refused(DataError, *pairs("[]"), name="a.jsonl", what="no row has a negative in negatives")
@@ -540,13 +546,15 @@ def test_scored_triplets_become_what_triplets_do(form: Form) -> None:
     assert rows.candidate_scores is None and rows.fingerprint == plain.fingerprint
 
 
-def test_one_score_of_a_triplet_is_the_difference_of_two() -> None:
+@pytest.mark.parametrize("columns", ["", "anchor=anchor,positive=positive,negative=negative,score=score"])
+def test_one_score_of_a_triplet_is_its_pairs_or_for_a_teachers_student_the_difference_of_two(columns: str) -> None:
     lines = "anchor|positive|negative|score", "a|b|c|11.5", "e|f|g|-2"
-    rows = load(*lines, needs=TAUGHT)
+    rows = load(*lines, needs=TAUGHT, columns=columns)
     assert rows.candidate_scores is not None and rows.candidate_scores.tolist() == [[11.5, 0], [-2, 0]]
     assert "score is read as the difference of the positive's and the negative's score" in rows.notes
-    several = load("anchor|positive|score|negative_1|negative_2", "a|b|1|c|d", "e|f||g|h", needs=("triplets",))
-    assert several.views.items() >= {"negative": ["c", "g"], "negative_2": ["d", "h"]}.items()
-    assert "columns not used: score" in several.notes
-    pairs = load(*lines, needs=("scored",), columns="anchor=anchor,positive=positive,score=score")
+    pairs = load(*lines, needs=("scored",))
     assert (pairs.form, pairs.scores, [*pairs.views]) == ("scored", [11.5, -2], ["anchor", "positive"])
+    several = "anchor|positive|score|negative_1|negative_2", "a|b|1|c|d", "e|f|2|g|h"
+    refused(
+        DataError, *several, needs=TAUGHT, what="not every negative has a score", hint="as many negatives as scores"
+    )
