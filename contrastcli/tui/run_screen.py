@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from textual import work
 from textual.binding import Binding, BindingType
+from textual.events import Key
 from textual.screen import ModalScreen
 
 from contrastcli.boundary import printable
@@ -128,17 +129,19 @@ class RunScreen(ModeScreen):
 
     def action_resume(self) -> None:
         if self.here and (path := str(self.here.run.path)) not in {worker.name for worker in self.workers}:
-            self.run_worker(self._resume(self.here.run), path, "resume")
+            self.run_worker(self._resume(self.here.run, self.contrast.keys.last), path, "resume")
 
-    async def _resume(self, run: Run) -> None:
-        """Resume a run, and go to Live unless another screen was opened meanwhile."""
+    async def _resume(self, run: Run, key: Key | None) -> None:
+        """Resume a run, and go to Live unless a key was pressed after this one."""
         self.app.notify(f"resuming {run.name}: loading the model and the data", markup=False)
         words = ("train", "--resume", str(run.path.resolve()), "--detach")
         done = await processes.run_command(self.contrast.directory, *words)
         if done.error:
             self.contrast.fail(f"{run.name} could not be resumed: {done.error}")
-        elif self.is_current:
+        elif self.is_current and (self.mode == "live" or self.contrast.keys.last is key):
             await self.contrast.open_run(run)
+        else:
+            self.app.notify(f"resumed {run.name}; 3 lists it", markup=False)
 
     async def action_use_in(self, mode: str) -> None:
         if self.here:

@@ -241,6 +241,20 @@ async def test_a_run_is_resumed_and_shown_where_there_is_what_to_resume_from(
     assert commands.calls == [("train", "--resume", str((place / "starter-stopped").resolve()), "--detach")]
 
 
+async def test_a_resume_leaves_one_who_writes_a_note_meanwhile(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = answer_commands(monkeypatch, Finished(""))
+    commands.held.clear()
+    async with opened(ContrastApp(place)) as (pilot, table):
+        at(table, "starter-stopped")
+        await pilot.press("r")
+        await until(pilot, lambda: commands.calls)
+        await press(pilot, "n", *"they", shows="A note on starter-stopped")
+        commands.held.set()
+        await until(pilot, lambda: says(pilot, "resumed starter-stopped; 3 lists it"))
+        await pilot.press(*"sy")
+        assert says(pilot, "theysy") and pilot.app.current_mode == "runs" and len(commands.calls) == 1
+
+
 @pytest.mark.parametrize("key", ["r", "M"])
 async def test_what_is_begun_with_a_run_goes_on_while_the_same_is_begun_with_another(
     place: Path, monkeypatch: pytest.MonkeyPatch, key: str
