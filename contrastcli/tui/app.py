@@ -21,6 +21,7 @@ from textual.filter import LineFilter
 from textual.keys import format_key
 from textual.reactive import reactive
 from textual.screen import Screen
+from textual.worker import WorkerError
 
 from contrastcli.boundary import escaped
 from contrastcli.errors import ContrastError, error_text
@@ -40,6 +41,8 @@ from contrastcli.tui.terminal import end_with_terminal
 from contrastcli.tui.widgets import WithoutControls, hidden_key
 
 _WITHOUT_CONTROLS = WithoutControls()
+_ENDED_BY_LEAVING = ("start", "resume", "export", "merge", "evaluation")
+"""Groups of workers whose commands end with the app."""
 _PALETTE = "the palette: every key by its name, and the themes"
 _SCREEN_KEYS = [
     Binding(f"{n},f{n}", f"mode('{mode}')", f"{title} screen", show=False, tooltip=f"go to {title}", id=f"mode.{mode}")
@@ -124,20 +127,29 @@ def in_progress(directory: Path, shown: Run | None) -> list[Run]:
 
 
 async def _leave(app: "ContrastApp") -> None:
-    """Leave; first ask about what is not done: commands that leaving ends, and runs."""
+    """Leave; first ask about what is not done: commands that leaving ends, and runs, those too that one has begun."""
     at_work = {worker.group for worker in app.workers}
-    for work in [work for work in ("start", "resume", "export", "merge", "evaluation") if work in at_work]:
+    for work in [work for work in _ENDED_BY_LEAVING if work in at_work]:
         question = Question(f"The {work} is not done yet: leaving ends it.", {"l": "leave"})
         if await app.push_screen_wait(question) != "l":
             return
-    answer = "k"
-    if runs := await to_thread(in_progress, app.directory, app.run_shown):
-        are, them, save = ("are", "them", "they save") if len(runs) > 1 else ("is", "it", "it saves")
-        answers = {"k": f"keep {them} running", "s": f"stop {them}; {save} first"}
-        question = Question(f"{', '.join(one.name for one in runs)} {are} still training.", answers)
-        answer = await app.push_screen_wait(question)
-    if answer == "k" or (answer == "s" and all([await app.stop_run(one) for one in runs])):
-        app.exit()
+    left = set[Run]()
+    while True:
+        if runs := [run for run in await to_thread(in_progress, app.directory, app.run_shown) if run not in left]:
+            are, them, save = ("are", "them", "they save") if len(runs) > 1 else ("is", "it", "it saves")
+            answers = {"k": f"keep {them} running", "s": f"stop {them}; {save} first"}
+            question = Question(f"{', '.join(one.name for one in runs)} {are} still training.", answers)
+            answer = await app.push_screen_wait(question)
+            if answer != "k" and not (answer == "s" and all([await app.stop_run(one) for one in runs])):
+                return
+            left |= {*runs}
+        elif workers := [one for one in app.workers if one.group in _ENDED_BY_LEAVING and not one.is_finished]:
+            for worker in workers:
+                worker.cancel()
+                with suppress(WorkerError):
+                    await worker.wait()
+        else:
+            return app.exit()
 
 
 class ContrastApp(App[None]):

@@ -186,6 +186,7 @@ async def test_leaving_asks_about_an_export_a_merge_and_an_evaluation(
 ) -> None:
     commands = answer_commands(monkeypatch, Finished(""))
     commands.held.clear()
+    recorded(tmp_path, "running", "other")
     async with show(opened(recorded(tmp_path, "finished"))) as page:
         await until(page, lambda: "x export" in footer(page))
         await press(page, key, shows="best, step 300" if what == "evaluation" else "which new folder")
@@ -193,8 +194,11 @@ async def test_leaving_asks_about_an_export_a_merge_and_an_evaluation(
         await page.press(*["enter"] * (what == "export"))
         await until(page, lambda: commands.calls)
         await press(page, "q", shows=f"The {what} is not done yet: leaving ends it.")
-        await page.press("l")
-        await until(page, lambda: page.app.return_code == 0)
+        await press(page, "l", shows="other is still training.")
+        recorded(tmp_path, "running", "begun-meanwhile")
+        await press(page, "k", shows="begun-meanwhile is still training.")
+        await page.press("k")
+        await until(page, lambda: page.app.return_code == 0 and commands.cancelled)
 
 
 async def test_a_process_that_ends_before_it_resumes_the_run_is_reported_with_the_end_of_its_log(
