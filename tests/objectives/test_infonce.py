@@ -120,7 +120,8 @@ def test_a_guide_that_finds_everything_closer_leaves_nothing_to_learn() -> None:
     views = batch("anchor", "positive", rows=4)
     ones = torch.ones(4, 3, dtype=torch.float64)
     guides = {"guide_anchor": ones, "guide_positive": -ones + 1e-3 * torch.eye(4, 3, dtype=torch.float64)}
-    guides["guide_positive"][1] = torch.tensor([1.0, -1.0, 0.0])  # at 90°, so that row 1 drops no other
+    # At 90°, so that row 1 drops no other.
+    guides["guide_positive"][1] = torch.tensor([1.0, -1.0, 0.0])
     value, _ = infonce({**views, **guides}, Rows(distinct(views)), similarity="cosine", margin=0.0, guide="a")
     value.backward()  # type: ignore[no-untyped-call]
     assert value.isfinite() and all(view.grad is not None and view.grad.isfinite().all() for view in views.values())
@@ -144,7 +145,8 @@ def test_some_rows_may_be_the_anchors() -> None:
     check(value, lambda: contrast_by_loops(vectors(views), numbers(ids), *HOW, same_side=True, rows=[1, 3]), views)
 
 
-@pytest.mark.parametrize("width", [2, 6])  # the second moment above 1/d, and mostly below
+# With the second moment above 1/d, and mostly below.
+@pytest.mark.parametrize("width", [2, 6])
 def test_the_orthogonal_regulariser_is_its_formula(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(functional, "BLOCK", 2)
     views = batch("anchor", "positive", "negative", rows=5, width=width, seed=1)
