@@ -170,8 +170,10 @@ def restore(folder: Path, extras: nn.Module, optimizer: torch.optim.Optimizer, d
     checksums.check(training)
     position = read_position(folder)
     with failing_as(DataError, f"{training} cannot be read", _start_from(folder)):
-        # Earlier versions kept fewer buffers.
-        extras.load_state_dict(dict(extras.named_buffers()) | load_file(training / "heads.safetensors"))
+        buffers = dict(extras.named_buffers())
+        # Earlier versions kept fewer of those that are saved.
+        fresh = {name: tensor for name, tensor in extras.state_dict().items() if name in buffers}
+        extras.load_state_dict(fresh | load_file(training / "heads.safetensors"))
         state: dict[int, dict[str, Tensor]] = {}
         for name, tensor in load_file(training / "optimizer.safetensors").items():
             number, _, key = name.partition(".")

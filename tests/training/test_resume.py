@@ -18,6 +18,7 @@ from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, Note
 from contrastcli.training import checkpoint
+from support.families import write_family
 from support.packages import bring_objective
 from support.resuming import Killed, state, train_with_a_kill
 from support.tiny import Tiny, on_step, told, train
@@ -57,6 +58,13 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(
         settings["data__train"] = ",".join(f"{tiny.data[one]}={n}" for n, one in enumerate(form.split("+"), 1))
         form = "pairs"
     train_with_a_kill(tiny.run(tmp_path / "whole", objective, form, **settings), step)
+
+
+def test_a_killed_run_of_encoders_by_transformers_ends_as_if_nothing_had_happened(tiny: Tiny, tmp_path: Path) -> None:
+    """They have buffers that are not saved."""
+    backbone = str(write_family("electra", tmp_path / "electra"))
+    changes = {"model__backbone": backbone, **SHORT}
+    train_with_a_kill(tiny.run(tmp_path / "whole", "pcl", "sentences", **changes), 5)
 
 
 @pytest.mark.usefixtures("four_threads")
