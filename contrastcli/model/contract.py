@@ -409,7 +409,7 @@ def write_contract(
         del config[_DIMS]
     if contract.pooling in _LAYERS:  # for WeightedLayerPooling
         config["output_hidden_states"] = True
-    files[config_file(folder).name] = config
+    files[config_file(folder).name] = dict(sorted(config.items()))  # as transformers writes it
     for file, content in files.items():
         (folder / file).write_bytes(json_bytes(content))
 

@@ -61,9 +61,9 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(
 
 
 def test_a_killed_run_of_encoders_by_transformers_ends_as_if_nothing_had_happened(tiny: Tiny, tmp_path: Path) -> None:
-    """They have buffers that are not saved."""
+    """They have buffers that are not saved, and a config in an order of its own."""
     backbone = str(write_family("electra", tmp_path / "electra"))
-    changes = {"model__backbone": backbone, **SHORT}
+    changes = {"model__backbone": backbone, "model__dims": "8,16", **SHORT}
     train_with_a_kill(tiny.run(tmp_path / "whole", "pcl", "sentences", **changes), 5)
 
 
