@@ -149,3 +149,9 @@ async def test_without_data_there_is_nothing_to_inspect_and_an_error_stands_wher
         await until(pilot, lambda: says(pilot, "there is no file or folder gone.csv"))
         await pilot.press("space", "k", "escape")
         assert pilot.app.screen is screen
+
+
+async def test_rows_of_which_none_is_unusual_are_none_to_move_among() -> None:
+    Path("usual.csv").write_text("q,a\nhow many dogs run,two of them do\nwhere is the train,at the station\n")
+    async with inspecting(data="usual.csv") as (pilot, _):
+        await press(pilot, "up", "home", "end", "space", shows="nothing unusual")

@@ -108,9 +108,9 @@ class Rows(ModalScreen[str]):
         return _OUT if self._is_out(row) else _STAYS
 
     @on(DataTable.RowHighlighted)
-    def _show_row(self, event: DataTable.RowHighlighted) -> None:
-        if event.cursor_row < len(self._rows):
-            self.query_one("#texts", PlainText).update(Content("\n").join(_lines(*self._rows[event.cursor_row])))
+    def _show_row(self) -> None:
+        if self._here:
+            self.query_one("#texts", PlainText).update(Content("\n").join(_lines(*self._here)))
             self.query_one("#row").scroll_home(animate=False)
 
     @property
