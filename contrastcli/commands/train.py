@@ -3,7 +3,7 @@
 import contextlib
 import shlex
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import dropwhile, islice
 from operator import attrgetter
@@ -35,7 +35,7 @@ from contrastcli.runs.directory import Run, create, discard_untouched, list_runs
 from contrastcli.runs.event import Event
 from contrastcli.runs.events import Saved, Verdict
 from contrastcli.runs.measured import Evaluated, Step
-from contrastcli.runs.process import interruptible, launch
+from contrastcli.runs.process import handle_signals, interruptible, interruption, launch
 from contrastcli.runs.results import Lengths, Preview, sourced
 from contrastcli.runs.status import Environment, Status, digest, read_writer, this_process
 from contrastcli.settings import sections
@@ -173,37 +173,35 @@ def start(
     is_last = bool(after) and (after == run or (is_new and after in list_runs(run.path.parent)[:1]))
     # Of a process that was launched to train a run nobody sees an error but in the run.
     is_launched = this_process().same_as(read_writer(run.alive_path))
+    late = list[int]()
     with reporting(run) if is_launched else contextlib.nullcontext(), interruptible():
-        prepared = _prepare(config, run, shared, json)
-    if prepared is None:
-        return 0
-    run, plan = prepared
-    if is_last:
-        # Others may have been queued while this one was prepared, and none waits for itself.
-        older = dropwhile(lambda one: one.name != run.name, list_runs(run.path.parent))
-        after = next(islice(older, 1, None), None)
-    if not detach and show is None:
-        try:
-            return _train_here(run, plan, json, after)
-        except BaseException:
-            if is_new:
-                discard_untouched(run)
-            raise
-    behind = ("--after", str(after.path.resolve())) if after else ()
-    launch(run, ["train", "--resume", str(run.path.resolve()), "--no-ui", *behind])
-    if show is not None:
-        show(run)
-        print_path(run.path)
-        for verdict in islice(run.latest(Verdict), 1):
-            narrate(verdict.line())
-        return report(run)
+        if (plan := _prepare(config, run, json)) is None:
+            return 0
+        with _written(plan.config, run, is_new, shared) as made:
+            if is_last:
+                # Others may have been queued while this one was prepared, and none waits for itself.
+                older = dropwhile(lambda one: one.name != made.name, list_runs(made.path.parent))
+                after = next(islice(older, 1, None), None)
+            if not detach and show is None:
+                return _train_here(made, plan, json, after)
+            behind = ("--after", str(after.path.resolve())) if after else ()
+            # A signal comes too late now: the process is there, and the user is told of it.
+            with handle_signals(late.append):
+                launch(made, ["train", "--resume", str(made.path.resolve()), "--no-ui", *behind])
+                if show is None or late:
+                    print_path(made.path)
+                    doing = f"queued behind {after.name}" if after else "training in the background"
+                    narrate(f"{doing}: contrast watch {made.word}")
+                    return 0
+    show(run)
     print_path(run.path)
-    narrate(f"{f'queued behind {after.name}' if after else 'training in the background'}: contrast watch {run.word}")
-    return 0
+    for verdict in islice(run.latest(Verdict), 1):
+        narrate(verdict.line())
+    return report(run)
 
 
-def _prepare(config: Config, run: Run, shared: bool, json: bool) -> tuple[Run, Plan] | None:
-    """Check all that training needs, and write the run; None for one that has finished. Raises ContrastError."""
+def _prepare(config: Config, run: Run, json: bool) -> Plan | None:
+    """Check all that training needs; None for a run that has finished. Raises ContrastError."""
     processes = world()
     try:
         plan = make_plan(config)
@@ -224,8 +222,29 @@ def _prepare(config: Config, run: Run, shared: bool, json: bool) -> tuple[Run, P
         folders = _folders(plan, run)
         if status is None:
             _check_loading(plan, run, folders[1:])
-        _write(plan.config, run, status is None, shared)
-    return Run(Path(processes.broadcast(str(run.path))), run.is_elsewhere), plan
+    return plan
+
+
+@contextlib.contextmanager
+def _written(config: Config, run: Run, is_new: bool, shared: bool) -> Iterator[Run]:
+    """Make a new run, which if `shared` another process may do first, or write the settings of one that is there.
+
+    A new one that no process has begun to train in the body is deleted.
+    """
+    processes, signals = world(), list[int]()
+    with contextlib.ExitStack() as untouched:
+        if processes.is_main:
+            with handle_signals(signals.append):
+                if is_new:
+                    create(config, run.path.parent, run.name, shared=shared)
+                    untouched.callback(discard_untouched, run)
+                else:
+                    # A run in progress must not be changed.
+                    with run.locked(), writing_to(run.path):
+                        run.write_config(config)
+        if signals:
+            raise interruption(signals[0])
+        yield Run(Path(processes.broadcast(str(run.path))), run.is_elsewhere)
 
 
 def _check_loading(plan: Plan, run: Run, others: Sequence[Path]) -> None:
@@ -306,17 +325,6 @@ def _check_resumable(run: Run, plan: Plan) -> None:
         base_folder(last)
 
 
-def _write(config: Config, run: Run, is_new: bool, shared: bool) -> None:
-    """Make a new run, which if `shared` another process may do first, or write the settings of one that is there."""
-    if is_new:
-        create(config, run.path.parent, run.name, shared=shared)
-        return
-    # A run in progress must not be changed.
-    with run.locked(), writing_to(run.path):
-        run.write_config(config)
-
-
-@interruptible()
 def _train_here(run: Run, plan: Plan, json: bool, after: Run | None) -> int:
     path_printed, unread = json, list[OSError]()
     with console.showing(console.console(json)) as shown:

@@ -391,9 +391,9 @@ def remove(run: Run) -> None:
 
 
 def discard_untouched(run: Run) -> None:
-    """Delete a new run, unless a process has begun to train it."""
+    """Delete a new run, unless a process has begun to train it, or was launched to."""
     with contextlib.suppress(RunError, OSError), run.locked():
-        if not run.events_path.exists():
+        if not (run.events_path.exists() or run.alive_path.exists()):
             shutil.rmtree(run.path)
 
 

@@ -7,16 +7,17 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from contrastcli.commands import train as start
-from contrastcli.errors import ContrastError, DivergedError, InterruptedEarly, Preempted
-from contrastcli.runs.directory import Run
+from contrastcli.errors import ContrastError, DivergedError, InterruptedEarly, Preempted, RunError
+from contrastcli.runs.directory import Run, create
 from contrastcli.runs.events import Done, Note, Progress, Started
 from contrastcli.runs.measured import Step
 from contrastcli.runs.process import handle_signals
@@ -131,6 +132,11 @@ def interrupted_import(*_: object) -> None:
     raise RuntimeError("Error calling __set_name__ on 'cached_property' instance") from KeyboardInterrupt()
 
 
+def made_and_signalled(*words: Any, **more: Any) -> None:
+    create(*words, **more)
+    signal.raise_signal(signal.SIGTERM)
+
+
 @pytest.mark.parametrize(
     ("function", "library", "code", "what"),
     [
@@ -139,6 +145,7 @@ def interrupted_import(*_: object) -> None:
         ("make_plan", tried_again, 75, "preempted"),
         ("supervise", tried_again, 75, "preempted"),
         ("supervise", interrupted_import, 130, "interrupted"),
+        ("create", made_and_signalled, 75, "preempted"),
     ],
 )
 def test_a_signal_before_training_is_one_whatever_a_library_makes_of_it_and_leaves_no_run(
@@ -152,6 +159,26 @@ def test_a_signal_before_training_is_one_whatever_a_library_makes_of_it_and_leav
     monkeypatch.setattr(start, function, library)
     refused(contrast(*train_command(*LABELLED)), code, what, "nothing was changed")
     assert set(os.listdir("runs") if Path("runs").exists() else ()) <= {".gitignore"}
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_start_in_the_background_leaves_a_run_in_progress_that_is_told_of_or_none(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    def launch(run: Run, words: Sequence[str]) -> None:
+        if not is_late:
+            raise RunError("no process can be started", "end some")
+        run.alive_path.touch()
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(start, "launch", launch)
+    answer = contrast(*train_command(*LABELLED, "--detach", "--name", "one"))
+    if is_late:
+        assert (answer.code, answer.out) == (0, "runs/one\n")
+        assert "training in the background: contrast watch one" in answer.err
+    else:
+        refused(answer, 1, "no process can be started")
+    assert Path("runs/one").exists() == is_late
 
 
 def test_a_signal_that_a_library_swallows_before_the_loop_stops_it_there(tiny: Tiny, place: Path) -> None:
