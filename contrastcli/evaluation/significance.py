@@ -146,14 +146,15 @@ def judge(vectors: Vectors, data: DevData) -> Floats:
     """What a model's vectors make of dev data, as `values_of` has it. Raises DataError."""
     for kind, texts in by_kind(data).items():
         vectors.add(texts, kind)
-    return values_of(data, *map(vectors, data.columns, data.kinds))
+    return values_of(data, *map(vectors, data.columns, data.kinds))[0]
 
 
-def values_of(data: DevData, first: Floats, second: Floats) -> Floats:
-    """Given the vectors of both columns, the cosines of scored pairs (P,), else the metric of each query (Q,)."""
+def values_of(data: DevData, first: Floats, second: Floats) -> tuple[Floats, Indices | None]:
+    """Given vectors of both columns, the cosines of scored pairs (P,), else each query's metric (Q,) and ranks (J,)."""
     if isinstance(data, ScoredPairs):
-        return cosine(first, second)
-    return ranking.measure(data, ranking.ranks(data.judged, first, second), first, second)
+        return cosine(first, second), None
+    ranks = ranking.ranks(data.judged, first, second)
+    return ranking.measure(data, ranks, first, second), ranks
 
 
 def compare_models(

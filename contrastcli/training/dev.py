@@ -13,7 +13,6 @@ from contrastcli.data.dev_data import DevData
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.relevance import Retrieval
 from contrastcli.data.tokens import TokenTable
-from contrastcli.evaluation import ranking
 from contrastcli.evaluation.procedure import finite
 from contrastcli.evaluation.significance import RESAMPLES, interval, resampled, values_of
 from contrastcli.model.encoder import SentenceEncoder
@@ -77,8 +76,8 @@ class DevSet:
         Positives of the alignment are relevant documents, or scored pairs above 4/5 of the scale. The uniformity is
         that of all texts of scored pairs, and without distractors of queries and what is relevant to them.
         """
-        vectors, left, right, values = self._measure(encoder, step, on_chunk)
-        shorter = {k: self._score(values_of(self.data, left[:, :k], right[:, :k])) for k in encoder.contract.dims}
+        vectors, left, right, values, places = self._measure(encoder, step, on_chunk)
+        shorter = {k: self._score(values_of(self.data, left[:, :k], right[:, :k])[0]) for k in encoder.contract.dims}
         first, second, scores = self._pairs()
         texts = np.union1d(self.first[first], self.second[second])
         similar = scores > (0.0 if isinstance(self.data, Retrieval) else 4.0 if scores.max() > 1 else 0.8)
@@ -94,7 +93,7 @@ class DevSet:
             alignment=finite(round(alignment(*positives), 6)),
             uniformity=finite(round(uniformity(vectors[texts]), 6)),
             pairs=len(self.data),
-            worst=self._worst(left, right),
+            worst=self._worst(left, right, places),
             general=self.general.change("last") if self.general else None,
             rank=finite(round(rank, 2)),
             mean_norm=finite(round(mean_norm, 4)),
@@ -104,17 +103,17 @@ class DevSet:
 
     def _measure(
         self, encoder: SentenceEncoder, step: int, on_chunk: Callable[[int], None] | None
-    ) -> tuple[Tensor, Floats, Floats, Floats]:
-        """The vectors of all texts (S, d) and of both columns, and what the score is of, which is remembered."""
+    ) -> tuple[Tensor, Floats, Floats, Floats, Indices | None]:
+        """The vectors of all texts (S, d) and of both columns, and `values_of` them, whose score is remembered."""
         vectors = encoder.encode_table(self.table, on_chunk=on_chunk)  # (S, d)
         left, right = vectors.numpy()[self.first], vectors.numpy()[self.second]
-        values = values_of(self.data, left, right)
+        values, places = values_of(self.data, left, right)
         scores = resampled(values, self._gold)
         self.scores |= {"last": scores} if step else {"first": self.scores.get("first", scores), "last": scores}
         if step and "first" in self.scores:
             change = scores - self.scores["first"]
             self.scores["most"] = np.fmax(self.scores.get("most", -np.inf), change[1:] - change[0])
-        return vectors, left, right, values
+        return vectors, left, right, values, places
 
     def kept(self) -> dict[str, Floats]:
         """The scores of both sets, by a name for each, as a checkpoint keeps them."""
@@ -170,15 +169,13 @@ class DevSet:
         first, second, grades = self.data.judged[self.data.relevant].T
         return first, second, grades.astype(np.float64)
 
-    def _worst(self, left: Floats, right: Floats) -> list[DevPair]:
+    def _worst(self, left: Floats, right: Floats, places: Indices | None) -> list[DevPair]:
         """The pairs whose rank by cosine is farthest from that by score; what is relevant should be the first."""
         first, second, scores = self._pairs()
         cosines = cosine(left[first], right[second])
-        if isinstance(self.data, ScoredPairs):
-            by_score, by_cosine = ranks(-scores), ranks(-cosines)
-        else:
-            by_score = np.ones(len(scores))
-            by_cosine = ranking.ranks(self.data.judged, left, right)[self.data.relevant].astype(np.float64)
+        by_score, by_cosine = ranks(-scores), ranks(-cosines)
+        if isinstance(self.data, Retrieval) and places is not None:
+            by_score, by_cosine = np.ones(len(scores)), places[self.data.relevant].astype(np.float64)
         rows = np.argsort(-abs(by_score - by_cosine), kind="stable")[:TEXTS]
         texts = self.data.columns
         return [

@@ -3,12 +3,14 @@
 import json
 import math
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from contrastcli import load
 from contrastcli.data.relevance import Retrieval
+from contrastcli.evaluation import ranking
 from contrastcli.model.folder import load_encoder
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Note
@@ -77,11 +79,16 @@ def test_the_dimensions_that_are_used_are_those_of_the_dev_texts(tiny: Tiny, tra
     assert event.singular == pytest.approx(shares[:5], abs=1e-4)
 
 
-def test_a_judgement_of_a_document_that_is_not_there_counts_in_the_score_alone(tiny: Tiny) -> None:
+def test_a_judgement_of_a_document_that_is_not_there_counts_in_the_score_alone(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
     judged = np.array([(0, 0, 1), (1, 1, 1), (1, -1, 1)])
     data = Retrieval(["ba", "fir"], ["ba den", "fir go", "lum"], judged, np.empty((0, 3), np.int64), "set", "map")
     encoder = load_encoder(tiny.backbone).eval()
+    rank = Mock(wraps=ranking.ranks)
+    monkeypatch.setattr(ranking, "ranks", rank)
     whole, found = (DevSet.of(one, encoder).evaluate(encoder, 0) for one in (data, replace(data, judged=judged[:2])))
+    assert rank.call_count == 2, "each set is ranked once"
     assert (whole.alignment, whole.uniformity, whole.worst) == (found.alignment, found.uniformity, found.worst)
     assert (
         whole.score
