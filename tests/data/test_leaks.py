@@ -47,10 +47,10 @@ def test_dropped_rows_are_gone_and_counted() -> None:
     assert rows.notes[0].startswith("2 of 4 training rows") and rows.notes[0].endswith("they were dropped")
 
 
-def test_the_name_of_a_class_is_no_leak() -> None:
-    views = texts(anchor=["a", "b", "c"], positive=["x", "y", "x"])
-    (note,) = check_leaks(Examples("pairs", views, None, "rows", read_as="classes"), ["x", "B"], "note").notes
-    assert note.startswith("1 of 3 training rows hold a text of the dev set: 'b'; ")
+def test_the_name_of_a_class_is_no_leak_nor_one_that_was_mined_as_a_negative() -> None:
+    views = texts(anchor=["a", "b", "c", "d"], positive=["x", "y", "x", "y"], negative=["y", "x", "y", "x"])
+    (note,) = check_leaks(Examples("triplets", views, None, "rows"), ["x", "B"], "note").notes
+    assert note.startswith("1 of 4 training rows hold a text of the dev set: 'b'; ")
 
 
 def test_a_leak_may_be_an_error() -> None:
