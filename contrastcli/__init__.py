@@ -25,7 +25,7 @@ starter/      a small encoder and texts, for the first minute offline
 
 Imports point down, inside functions too:
 
-    cli → tui, options → parsing → commands → training, show → evaluation → model → api → data, objectives, runs
+    cli → tui, options → parsing → commands → api → training, show → evaluation → model → data, objectives, runs
         → settings → boundary, files → errors
 """
 

@@ -1,7 +1,7 @@
-"""What another package may import: for an objective's settings, `Spec` and loss, and for a `Suite` and its procedure.
+"""What another package may import: for an objective's settings, `Spec`, loss and auxiliaries, and for a `Suite`.
 
 `contrast train --help` imports the module of a `Spec`, and `contrast help suites` that of a `Suite`, so torch is loaded
-only by the names for losses and procedures.
+only by the names for losses, auxiliaries and procedures.
 """
 
 from importlib import import_module
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     )
     from contrastcli.objectives.rows import CONTRADICTION, ENTAILMENT, NEUTRAL, Rows
     from contrastcli.objectives.similarity import cosines, from_cosine, paired, pairwise, unit
+    from contrastcli.training.auxiliaries.auxiliary import Auxiliary
 else:
     _LAZY = ("objectives.functional", "objectives.rows", "objectives.similarity", "evaluation.procedure")
+    _LAZY += ("training.auxiliaries.auxiliary",)
 
     def __getattr__(name: str) -> object:
         for file in _LAZY if name in __all__ else ():
@@ -36,7 +38,7 @@ else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["AuxiliarySpec", "Bounds", "Margin", "ObjectiveSettings", "Spec", "Tau", "about"]
+__all__ = ["Auxiliary", "AuxiliarySpec", "Bounds", "Margin", "ObjectiveSettings", "Spec", "Tau", "about"]
 __all__ += ["SIMILARITIES", "Similarity", "SimilarityName"]
 __all__ += ["CONTRADICTION", "ENTAILMENT", "NEUTRAL", "Rows"]
 __all__ += ["discrimination", "fresh_linear", "isin", "mask_logits", "mean_over", "pair_features"]

@@ -15,6 +15,7 @@ SETTINGS = {
     *("SIMILARITIES", "Similarity", "SimilarityName"),
 }
 LOSSES = {
+    "Auxiliary",
     *("Rows", "ENTAILMENT", "NEUTRAL", "CONTRADICTION"),
     *("mean_over", "mask_logits", "isin", "discrimination", "pair_features", "fresh_linear"),
     *("unit", "cosines", "pairwise", "paired", "from_cosine"),
