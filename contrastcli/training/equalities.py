@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from contrastcli.errors import error_text
+from contrastcli.evaluation.mteb import logging_disabled
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, save_encoder
 from contrastcli.model.metrics import Floats
@@ -56,7 +57,8 @@ def _encode_exported(encoder: SentenceEncoder, folder: Path, texts: list[str]) -
         library = importlib.import_module("sentence_transformers")
     except ImportError:
         return "this program", load_encoder(folder).eval().encode(texts)
-    model = library.SentenceTransformer(str(folder), device=str(encoder.device))
+    with logging_disabled():
+        model = library.SentenceTransformer(str(folder), device=str(encoder.device))
     return "sentence-transformers", model.encode(texts, show_progress_bar=False)
 
 

@@ -56,13 +56,17 @@ def test_a_run_keeps_its_adapter_names_its_base_and_says_what_is_equal(tiny: Tin
 
 
 def test_a_finished_run_is_finished_whatever_the_other_library_says(
-    tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    settings = LORA | {"train__max_steps": 1}
+    assert train(tiny.run(place.with_name("prompts"), "simcse", "pairs", model__prompts="query: ", **settings))
+    assert not caplog.messages, "the other library says that there is a prompt"
+
     def fail(*words: object) -> None:
         raise RuntimeError("of another version")
 
     monkeypatch.setattr("contrastcli.training.equalities.save_encoder", fail)
-    run = tiny.run(place, "simcse", "pairs", **LORA | {"train__max_steps": 1})
+    run = tiny.run(place, "simcse", "pairs", **settings)
     assert train(run).status == "finished"
     assert [note for note in told(run, Note) if note.text.endswith("the rest was not measured: of another version")]
 
