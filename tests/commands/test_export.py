@@ -115,6 +115,10 @@ def test_the_card_says_how_a_text_becomes_a_vector(tiny: Tiny, tmp_path: Path) -
     export_model(resolve(str(write_embedder(tiny.backbone, tmp_path / "asking"))), tmp_path / "out")
     card = (tmp_path / "out" / "README.md").read_text()
     assert 'similarity(model.encode_query("a dog runs"), model.encode_document("a puppy sprints"))' in card
+    prompts = {"prompts": {"query": "a: ", "document": "a: "}}
+    (tmp_path / "asking" / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    export_model(resolve(str(tmp_path / "asking")), tmp_path / "one")
+    assert "Prefixes: `a: ` for a query or a document." in (tmp_path / "one" / "README.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,9 @@ def _contract(encoder: SentenceEncoder) -> str:
     steps += [f"Then {in_words(layer)}." for layer in contract.after]
     if default := contract.prompt():
         steps.append(f"Every text is prefixed with {_code(default)}.")
-    prompts = [f"{_code(text)} for a {name}" for name, text in contract.prompts.items() if text and text != default]
+    named = contract.prompts.items()
+    kinds = {text: " or ".join(f"a {name}" for name, other in named if other == text) for _, text in named}
+    prompts = [f"{_code(text)} for {of}" for text, of in kinds.items() if text not in ("", default)]
     if prompts:
         steps.append(f"Prefixes: {', '.join(prompts)}.")
     if contract.suffix:
