@@ -35,7 +35,7 @@ def raise_first_fault(checks: Sequence[Check]) -> None:
 
 def _checks(run: Run) -> list[Check]:
     parts: Mapping[str, Callable[[], str]] = {
-        "config.toml": partial(_settings, run),
+        "settings": partial(_settings, run),
         "checkpoints.json": partial(_names, run),
         **{f"checkpoints/{folder.name}": partial(_checkpoint, folder) for folder in run.all_checkpoints()},
         "events.jsonl": partial(_events, run),
@@ -57,7 +57,7 @@ def _settings(run: Run) -> str:
     if run.all_checkpoints() and not run.environment_path.exists():
         raise DataError(f"{run.environment_path} is missing, and there are checkpoints", _RESTORE)
     check_settings(run.environment_path, config)
-    return f"{len(config.sources)} settings"
+    return f"{len(config.sources)} in config.toml"
 
 
 def _names(run: Run) -> str:

@@ -45,7 +45,7 @@ def test_a_run_in_order_has_a_line_for_each_thing(contrast: Contrast, run: Run) 
     assert all(line.startswith("✓ ok") for line in text.out.splitlines())
     checks = json.loads(contrast(*VERIFY, "--json").out)
     assert [check["what"] for check in checks] == [
-        *("config.toml", "checkpoints.json", "checkpoints/000004", "events.jsonl", "scores.json"),
+        *("settings", "checkpoints.json", "checkpoints/000004", "events.jsonl", "scores.json"),
     ]
     assert all(check["ok"] for check in checks)
     assert contents([run.path]) == before
