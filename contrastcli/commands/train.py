@@ -302,9 +302,7 @@ def _folders(plan: Plan, run: Run) -> list[Path]:
         try:
             folders.append(resolve(model, run.path.parent).folder())
         except Absent as error:
-            # A path such as runs/one could be a name on the hub too.
-            was = Environment.read(run.environment_path).backbone.get("folder") or ""
-            if not run.exists() or (isinstance(error, Unreachable) and Path(was).parent.name != "checkpoints"):
+            if not run.exists() or isinstance(error, Unreachable):
                 raise
             link = f"put it back, or link to it: ln -s FOLDER {shlex.quote(model)}"
             raise DataError(f"there is no folder '{model}', which the run began from", link) from None

@@ -80,7 +80,7 @@ class ModelRef:
         """Why the model is not on this machine, or "". Asks the hub alone. Raises DataError if there is no model."""
         if self.local_folder():
             return ""
-        if _HUB_NAME.fullmatch(self.name) is None or os.path.isfile(os.path.expanduser(self.name)):
+        if _is_path(self.name) or os.path.isfile(os.path.expanduser(self.name)):
             self.folder()
         try:
             fetch(_ask(self.name), [])  # nothing, but the hub's answer
@@ -225,10 +225,15 @@ def cached_names() -> list[str]:
     return sorted(name for name in names if _cached(name))
 
 
+def _is_path(name: str) -> bool:
+    """Whether the hub has no such name, by its form or since it is one next to runs, such as runs/one."""
+    return _HUB_NAME.fullmatch(name) is None or ("/" in name and bool(list_runs(Path(name).parent)))
+
+
 def _from_hub(name: str) -> Path:
     if (folder := _cached(name)) is not None:
         return folder
-    if _HUB_NAME.fullmatch(name) is None:
+    if _is_path(name):
         repo, _ = named_by(name)
         hint = f"did you mean {repo}?" if repo else "check the path, or give a name on the hub: owner/name"
         raise Absent(f"there is no folder or file '{name}'", hint)

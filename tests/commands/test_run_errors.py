@@ -103,6 +103,8 @@ def test_a_run_that_another_began_from_is_missed_by_its_path(contrast: Contrast,
     assert contrast("runs", "rm", "simple", "--yes").code == 0
     again = contrast("train", "--resume", "second", "--max-steps", "3", "--no-ui")
     failed(again, 3, "there is no folder 'runs/simple', which the run began from", "ln -s FOLDER runs/simple")
+    lost = contrast("query", "a", "b", "--model", "runs/simple")
+    refused(lost, 3, "there is no folder or file 'runs/simple'", "name a run (runs/second)")
 
 
 def test_a_runs_directory_that_is_a_file_or_of_an_unknown_user_is_named(contrast: Contrast) -> None:
