@@ -196,7 +196,7 @@ def nearest(word: str, known: Iterable[str], command: str = "", remark: str = ""
     tails = {name.rpartition(".")[2]: name for name in plain}
     close = close or [tails[tail] for tail in difflib.get_close_matches(last, tails, 1, _SURE)]
     # A part of several names means none of them.
-    likeness = 1 if sum(word in words for words in parts.values()) > 2 else 0.5
+    likeness = 1 if sum(word in words for words in parts.values()) > 2 else 0.6
     close = close or difflib.get_close_matches(word, plain, 1, likeness)
     if command and not close and len(names) > _MOST_LISTED:
         return f"{command} lists them"

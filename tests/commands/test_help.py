@@ -190,6 +190,7 @@ def test_the_help_of_a_command_is_that_of_its_option(command: tuple[str, ...], c
 def test_a_topic_with_the_name_of_a_command_says_where_its_options_are(contrast: Contrast) -> None:
     assert contrast("help", "data").out.endswith("The options of the command: contrast data --help\n")
     assert "options of the command" not in contrast("help", "models").out
+    refused(contrast("help", "nosuchtopic"), 2, "there is no help on 'nosuchtopic'", "contrast help lists them")
 
 
 def other_names() -> dict[str, Any]:
