@@ -17,7 +17,6 @@ from contrastcli.boundary import narrate, narrate_all, print_path
 from contrastcli.commands.track import not_installed
 from contrastcli.commands.watch import report
 from contrastcli.data.batching import Corpus
-from contrastcli.data.dev_data import DevData
 from contrastcli.data.downloads import Absent, Unreachable
 from contrastcli.data.examples import preview as first_rows
 from contrastcli.data.tokens import Tokenizer
@@ -88,8 +87,8 @@ def preview(config: Config, run: Run) -> Preview:
         steps_per_epoch=len(plan.order),
         sentences_per_step=plan.sentences_per_step,
         negatives_per_anchor=plan.negatives_per_anchor,
-        dev=_described(plan.dev),
-        general=_described(plan.general),
+        dev=f"{plan.dev.source}: {plan.dev}" if plan.dev else "",
+        general=f"{plan.general.source}: {plan.general}" if plan.general else "",
         dev_pairs=len(plan.dev or ()),
         disk=disk,
         contract=str(contract) if contract else "",
@@ -119,10 +118,6 @@ def _check(config: Config, contract: Contract | None, backbone: Path | None, sha
         check_trained(backbone, config.model)
         if sizes := sizes_of(shape):
             config.model.weights(width_after(contract.after, sizes[-1]))
-
-
-def _described(data: DevData | None) -> str:
-    return f"{data.source}: {data}" if data else ""
 
 
 def read_lengths(
