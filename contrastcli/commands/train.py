@@ -36,7 +36,7 @@ from contrastcli.runs.events import Saved, Verdict
 from contrastcli.runs.measured import Evaluated, Step
 from contrastcli.runs.process import handle_signals, interruptible, interruption, launch
 from contrastcli.runs.results import Lengths, Preview, sourced
-from contrastcli.runs.status import Environment, Status, digest, read_writer, this_process
+from contrastcli.runs.status import Environment, Status, digest
 from contrastcli.settings import sections
 from contrastcli.settings.config import Config
 from contrastcli.settings.memory import estimate, sizes_of
@@ -166,10 +166,8 @@ def start(
     """
     is_new = not run.exists()
     is_last = bool(after) and (after == run or (is_new and after in list_runs(run.path.parent)[:1]))
-    # Of a process that was launched to train a run nobody sees an error but in the run.
-    is_launched = this_process().same_as(read_writer(run.alive_path))
     late = list[int]()
-    with reporting(run) if is_launched else contextlib.nullcontext(), interruptible():
+    with reporting(run), interruptible():
         if (plan := _prepare(config, run, json)) is None:
             return 0
         with _written(plan.config, run, is_new, shared) as made:

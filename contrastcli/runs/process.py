@@ -129,10 +129,8 @@ def interruptible() -> Iterator[None]:
     with handle_signals(interrupt):
         try:
             yield
-        except (KeyboardInterrupt, InterruptedEarly, Preempted):
-            raise
-        except Exception:
-            if not raised:
+        except Exception as error:
+            if not raised or isinstance(error, InterruptedEarly | Preempted):
                 raise
     if raised:
         raise raised[0]

@@ -98,14 +98,14 @@ def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | Non
 
 @contextmanager
 def reporting(run: Run) -> Iterator[None]:
-    """Before `supervise`, in a process that was launched for a run: an error is the run's last event."""
+    """In a process that was launched for a run an error before `supervise`, which nobody sees, is its last event."""
     try:
         yield
     except BaseException as error:
         end = error
-        # A process that trains there by now has the lock.
-        with suppress(ContrastError), run.locked():
-            if this_process().same_as(read_writer(run.alive_path)):
+        if this_process().same_as(read_writer(run.alive_path)):
+            # A process that trains there by now has the lock.
+            with suppress(ContrastError, OSError), run.locked():
                 record = _Record(run, run.config(), lambda event: None)
                 try:
                     with record.ending(_Interrupts()):
