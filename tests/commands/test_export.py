@@ -203,7 +203,7 @@ def test_of_several_exports_to_one_folder_one_wins_whole(
         winners = [pooling for pooling, error in zip(poolings, errors, strict=True) if error is None]
         assert (len(winners) == 1 or (overwrite and winners)) and load_encoder(dest).contract.pooling in winners
         losers = [error for error in errors if error]
-        assert all(isinstance(one, ContrastError) and one.hint.startswith("--overwrite, or") for one in losers), losers
+        assert all(isinstance(one, ContrastError) and "another folder" in one.hint for one in losers), losers
         assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 

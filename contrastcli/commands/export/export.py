@@ -1,12 +1,9 @@
 """A model to a new folder, which appears when it is complete."""
 
-import contextlib
-import errno
-import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -82,7 +79,7 @@ def export_model(
 
 def check_dest(dest: Path, overwrite: bool) -> None:
     """Raises UsageError if a folder is not empty and may not be replaced, RunError if it cannot be written."""
-    with _writing(dest):
+    with writing_to(dest, _NAME_ANOTHER):
         _replaces(dest, overwrite)
         make_folder(dest.resolve().parent)
 
@@ -100,15 +97,14 @@ def write_model(
     What is measured of the folder, by default that it is the same model, is told, also in the card. Raises UsageError
     and RunError as `export_model` does.
     """
-    target = FORMATS[kind]
-    with writing_to(dest, _NAME_ANOTHER):
-        (draft := draft_of(dest.resolve())).mkdir()
+    target, writing = FORMATS[kind], partial(writing_to, dest, _NAME_ANOTHER)
     # There may be no graph of some model.
     remedies: list[Remedy] = [Use("--format", "sentence-transformers", "use")] if target.graph else []
     remedies += IF_A_LIBRARY_FAILS
-    with _writing(dest):
+    with writing():
+        (draft := draft_of(dest.resolve())).mkdir()
         try:
-            with failing_as(RunError, f"the format {kind} cannot be written", remedies), _writing(dest):
+            with failing_as(RunError, f"the format {kind} cannot be written", remedies), writing():
                 target.write(encoder, draft)
             lines = measure(draft) if measure else check(encoder, encoder, target, usual_texts(), (), None, draft)
             narrate("\n".join(lines))
@@ -123,32 +119,15 @@ def write_model(
     return dest
 
 
-@contextlib.contextmanager
-def _writing(dest: Path) -> Iterator[None]:
-    """Turn an error of the system in the body into a RunError, also where another process writes to the folder."""
-    with writing_to(dest, _NAME_ANOTHER):
-        try:
-            yield
-        except OSError as error:
-            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOENT):
-                raise
-            what = f"{dest} was changed while the model was exported"
-            raise RunError(what, [Use("--overwrite"), "choose another folder"]) from None
-
-
 def _replaces(dest: Path, overwrite: bool) -> bool:
     """Whether there is a folder, which an export may replace. Raises UsageError where it may not."""
     if not dest.exists():
         return False
     if not dest.is_dir():
         raise UsageError(f"{dest} is a file", "choose another folder")
-    inode = dest.stat().st_ino
     paths = [path for path in sorted(dest.rglob("*")) if not stat.S_ISDIR(path.lstat().st_mode)]
     names = [path.relative_to(dest).as_posix() for path in paths]
     card = (dest / "README.md").read_text(encoding="utf-8", errors="replace") if "README.md" in names else ""
-    # Another export may have moved it away while it was read.
-    if dest.stat().st_ino != inode:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(dest))
     if other := next((name for name in names if not EXPORTED.fullmatch(name)), ""):
         raise UsageError(f"{dest} holds {other}, which no export has written", "choose another folder")
     # Model folders of other programs, and a run's own checkpoints, have files of the same names.
