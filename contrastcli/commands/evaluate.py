@@ -109,7 +109,9 @@ def draw_sentences(
 
 def check_measured(scores: "Sequence[Scores]") -> None:
     """Raises DataError if the data of a task were missing or malformed."""
-    missing = [item for one in scores for result in one.results for item in result.missing.items()]
+    missing = [(of.suite, *item) for one in scores for of in one.results for item in of.missing.items()]
     if missing:
-        names, first = ", ".join(dict.fromkeys(task for task, _ in missing)), missing[0][1]
-        raise DataError(f"not measured: {names}: {first.what}", first.remedies)
+        (suite, _, first), names = missing[0], dict.fromkeys(task for _, task, _ in missing)
+        # An error in a file of the user's names it.
+        listed = f"{', '.join(names)}: " if len(names) > 1 or suite != "own" else ""
+        raise DataError(f"not measured: {listed}{first.what}", first.remedies)

@@ -128,7 +128,7 @@ def test_columns_of_any_name_are_measured(contrast: Contrast) -> None:
     assert entry["note"] == "odd.tsv: 30 scored pairs; columns not used: label"
     failed(contrast("eval", "tiny/backbone", "--data", "odd.tsv"), 3, "not measured: odd.tsv", "--columns anchor=")
     both = contrast("eval", "tiny/backbone", "starter", "--data", "odd.tsv")
-    failed(both, 3, "not measured: odd.tsv: odd.tsv: its columns", "--columns anchor=")
+    failed(both, 3, "not measured: odd.tsv: its columns", "--columns anchor=")
 
 
 def test_scores_are_known_by_the_files_content_and_what_was_left_out_is_said_again(
