@@ -51,7 +51,10 @@ def examine(runs_dir: Path) -> dict[str, Any]:
         "presets": f"{presets.folder()} ({len(presets.names())})",
         "hub": "offline (HF_HUB_OFFLINE)" if os.environ.get("HF_HUB_OFFLINE") else "used when a name needs it",
         **{
-            extra: "installed" if all(map(find_spec, modules.split())) else f'pip install "contrastcli[{extra}]"'
+            # A folder of that name, as some make for what they log, is found too.
+            extra: "installed"
+            if all(getattr(find_spec(module), "origin", None) for module in modules.split())
+            else f'pip install "contrastcli[{extra}]"'
             for extra, modules in EXTRAS.items()
         },
     }

@@ -93,7 +93,7 @@ def test_a_preset_is_shown_with_what_was_published_of_it_and_the_memory_that_it_
     assert contrast("presets", "show", "starter").out.startswith("[about]\n")
 
 
-def test_the_doctor_names_versions_device_and_folders(contrast: Contrast) -> None:
+def test_the_doctor_names_versions_device_and_folders(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
     report = json.loads(contrast("doctor", "--json").out)
     assert {"contrast", "python", "torch", "device", "precision", "runs", "cache", "hub"} <= report.keys()
     assert report["runs"] == "runs (writable)" and report["hub"].startswith("offline")
@@ -103,6 +103,10 @@ def test_the_doctor_names_versions_device_and_folders(contrast: Contrast) -> Non
     assert extras == EXTRAS.keys() and states <= {"installed", 'pip install "contrastcli[EXTRA]"'}
     text = contrast("doctor").out
     assert all(str(value) in text for value in report.values())
+    Path("logged").mkdir()
+    monkeypatch.syspath_prepend(".")
+    monkeypatch.setitem(EXTRAS, "mine", "logged")
+    assert json.loads(contrast("doctor", "--json").out)["mine"].startswith("pip install")
 
 
 @pytest.mark.parametrize("variable", ["CONTRAST_RUNS", "CONTRAST_CACHE"])
