@@ -324,6 +324,7 @@ def _with_classes(
     unnamed = [
         f"classes that are numbers without a name: {len(bare):,}; --labels {one}=NAME,… names them" for one in bare[:1]
     ]
+    unnamed += [f"no row has the label {code} that --labels names" for code in sorted(names.keys() - {*codes})]
     kept = rows.take(has_class, (*dropped(has_class, "without a gold label"), note, *unnamed))
     views = kept.views | {"positive": Texts.of(filter(None, classes))}
     return replace(kept, form="pairs", views=views, read_as="classes")

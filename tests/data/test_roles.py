@@ -272,6 +272,8 @@ def test_the_class_of_a_text_is_its_positive() -> None:
     named = load("text|label", "a|0", "b|1.0", "c|2", labels="0=bad,1=good")
     assert list(named.views["positive"]) == ["bad", "good", "2"]
     assert named.notes[-1] == "classes that are numbers without a name: 1; --labels 2=NAME,… names them"
+    typo = load("text|label", "a|sport", "b|news", labels="sport=Sports,nwes=News").notes[-1]
+    assert typo == "no row has the label nwes that --labels names"
     assert "--labels 7=NAME,…" in load("text|label", "a|10", "b|7", "c|good").notes[-1]
     assert "--labels" not in load("text|label", "a|bad", "b|good").notes[-1]
     assert load("anchor|positive", "a|b", "c|d", labels="0=bad,1=good").form == "pairs", "such as a general set"
