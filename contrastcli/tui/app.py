@@ -3,7 +3,7 @@
 import gc
 import os
 import time
-from asyncio import to_thread
+from asyncio import Lock, to_thread
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -186,7 +186,7 @@ class ContrastApp(App[None]):
         is_here = run and run.path.parent.resolve() == directory.resolve()
         self.run_shown = Run(directory / run.name) if run and is_here else run  # as Runs lists it
         self.deleted: set[Run] = set()  # which Live need not miss
-        self.keys = KeyQueue(self)
+        self.keys, self.noting = KeyQueue(self), Lock()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), _WITHOUT_CONTROLS]

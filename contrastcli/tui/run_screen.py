@@ -156,12 +156,15 @@ class RunScreen(ModeScreen):
     async def action_note(self) -> None:
         if self.here is None:
             return
-        run, before = self.here.run, printable(self.here.run.note())
-        prompt = Prompt(f"A note on {run.name}; words with # are tags to filter by", before)
-        # One of several lines, which the prompt has in one, stays as it is where nothing else changes.
-        if (text := await self.app.push_screen_wait(prompt)) is not None and text != before:
-            await self.contrast.change_run("runs", "note", "--", str(run.path.resolve()), text)
-            self.read()
+        run, question = self.here.run, f"A note on {self.here.run.name}; words with # are tags to filter by"
+        # One that is being written is what is changed next.
+        async with self.contrast.noting:
+            before = printable(run.note())
+            text = await self.app.push_screen_wait(Prompt(question, before))
+            # One of several lines, which the prompt has in one, stays as it is where nothing else changes.
+            if text is not None and text != before:
+                await self.contrast.change_run("runs", "note", "--", str(run.path.resolve()), text)
+                self.read()
 
     @work(group="export")
     async def action_export(self) -> None:

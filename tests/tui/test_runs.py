@@ -416,6 +416,25 @@ async def test_a_note_is_pasted_whole_found_by_its_words_and_stays_where_nothing
     assert run.note_path.read_text() == "#odd four\n"
 
 
+async def test_n_again_waits_for_the_note_that_is_being_written(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(directory: Path, words: Sequence[str]) -> Finished:
+        runs.Run(Path(words[-2])).write_note(words[-1])
+        return Finished("")
+
+    commands = answer_commands(monkeypatch, write)
+    commands.held.clear()
+    async with opened(ContrastApp(place)) as (pilot, table):
+        at(table, "starter-killed")
+        await press(pilot, "n", shows="A note on starter-killed")
+        await pilot.press(*"mine", "enter")
+        await until(pilot, lambda: commands.calls)
+        await pilot.press("n")
+        await pilot.pause(0.1)
+        commands.held.set()
+        await until(pilot, lambda: pilot.app.screen.is_modal)
+        assert pilot.app.screen.query_one(Input).value == "mine"
+
+
 @pytest.mark.parametrize("error", ["", "out exists"])
 async def test_m_in_capitals_merges_what_is_selected_with_its_backbone(
     place: Path, monkeypatch: pytest.MonkeyPatch, error: str
