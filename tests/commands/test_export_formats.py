@@ -3,8 +3,10 @@
 import importlib.util
 import json
 import re
+import signal
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -93,19 +95,44 @@ def test_a_wrong_export_of_each_kind_is_refused(
         assert contrast("export", "simple", "out/mine", "--format", kind, "--min-cosine", "-1").code == 0
 
 
+def fail_in_a_library() -> None:
+    raise RuntimeError("iostream error")
+
+
+CANNOT = "cannot be written: iostream error"
+
+
 @pytest.mark.parametrize(
-    ("kind", "hint"), [("sentence-transformers", "make room on"), ("onnx", "use --format sentence-transformers, or")]
+    ("kind", "end", "code", "what", "hint"),
+    [
+        ("sentence-transformers", fail_in_a_library, 1, CANNOT, "make room on"),
+        ("onnx", fail_in_a_library, 1, f"the format onnx {CANNOT}", "use --format sentence-transformers, or"),
+        ("sentence-transformers", partial(signal.raise_signal, signal.SIGTERM), 75, "preempted", "nothing was changed"),
+        (
+            "sentence-transformers",
+            partial(signal.raise_signal, signal.SIGINT),
+            130,
+            "interrupted",
+            "nothing was changed",
+        ),
+    ],
 )
-def test_a_library_that_cannot_write_leaves_nothing(
-    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch, kind: Format, hint: str
+def test_an_export_that_fails_or_is_ended_leaves_nothing(
+    contrast: Contrast,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: Format,
+    end: Callable[[], None],
+    code: int,
+    what: str,
+    hint: str,
 ) -> None:
     def fail(encoder: SentenceEncoder, folder: Path) -> None:
         save_encoder(encoder, folder)
-        raise RuntimeError("iostream error")
+        end()
 
     write_by(monkeypatch, fail, kind)
-    answer = contrast("export", "simple", "out/mine", "--format", kind)
-    refused(answer, 1, f"the format {kind} cannot be written: iostream error", hint)
+    refused(contrast("export", "simple", "out/mine", "--format", kind), code, what, hint)
     assert not list(Path("out").iterdir())
 
 

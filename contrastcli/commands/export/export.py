@@ -20,6 +20,7 @@ from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.locate import ModelRef
 from contrastcli.model.static import distil
+from contrastcli.runs.process import interruptible
 from contrastcli.settings.sections import Format
 
 _OF_THE_RUN = "What follows is of the run's model, from which this one was cut, distilled or quantised.\n"
@@ -84,6 +85,7 @@ def check_dest(dest: Path, overwrite: bool) -> None:
         make_folder(dest.resolve().parent)
 
 
+@interruptible()
 def write_model(
     encoder: SentenceEncoder,
     dest: Path,
