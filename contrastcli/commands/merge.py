@@ -156,16 +156,14 @@ def _verdict(merged: Merged) -> list[str]:
 
 
 def _grid(merged: Merged) -> Grid:
-    """A line for each row: the scores on both sets, and how they differ from the base's."""
+    """A line for each row: the scores on both sets, each with the interval of its difference from the base's."""
     header, lines = ["α"], []
     for source, change in zip(merged.data, (merged.best.own, merged.best.general), strict=False):
         if change:
-            header += [f"{metric_title(change.metric)}, {without_folders(source)}", "change, 95 %"]
+            header.append(f"{metric_title(change.metric)}, {without_folders(source)}, 95 %")
     for row in merged.rows:
         cells: list[str] = [Numeral(MISSING if row.alpha is None else f"{row.alpha:g}")]
-        for change in filter(None, (row.own, row.general)):
-            ends = (MISSING if end is None else f"{100 * end:+z.2f}" for end in (change.low, change.high))
-            cells += [score(change.after), " … ".join(ends)]
+        cells += [f"{score(one.after):>6} ({one.interval})" for one in (row.own, row.general) if one]
         remarks = [
             without_folders(row.model),
             "" if row.keeps else "too low in general",

@@ -41,9 +41,13 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         """As in `nDCG@10 63.10 → 68.40`."""
         return f"{metric_title(self.metric)} {score(self.before)} → {score(self.after)}"
 
+    @property
+    def interval(self) -> str:
+        """As in `+3.90 … +6.60`."""
+        return " … ".join(MISSING if end is None else f"{100 * end:+z.2f}" for end in (self.low, self.high))
+
     def __str__(self) -> str:
         """As in `nDCG@10 63.10 → 68.40 (+5.30, 95 % +3.90 … +6.60)`."""
         if self.before is None or self.after is None:
             return self.scores
-        ends = (MISSING if end is None else f"{100 * end:+z.2f}" for end in (self.low, self.high))
-        return f"{self.scores} ({100 * (self.after - self.before):+z.2f}, 95 % {' … '.join(ends)})"
+        return f"{self.scores} ({100 * (self.after - self.before):+z.2f}, 95 % {self.interval})"
