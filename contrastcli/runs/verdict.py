@@ -26,10 +26,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def judgement(self) -> Judgement:
-        """What is certain at 95 %."""
-        if self.low is None or self.high is None:
-            return "not different"
-        return "better" if self.low > 0 else "worse" if self.high < 0 else "not different"
+        """What is certain at 95 %, by the interval as it is shown: what is rounded to nothing is no difference."""
+        low, high = (round(end or 0.0, 4) for end in (self.low, self.high))
+        return "better" if low > 0 else "worse" if high < 0 else "not different"
 
     def against(self, other: str) -> str:
         """What is certain, in words: `better than` another model."""

@@ -181,6 +181,7 @@ def test_the_latest_events_of_some_kinds_are_those_of_all_events(path: Path) -> 
         assert [*Run(path.parent).latest(*kinds)][::-1] == [event for event in read(path) if isinstance(event, kinds)]
 
 
-def test_a_change_of_nothing_has_no_sign_outside_its_interval() -> None:
-    change = Change(before=0.7351, after=0.735099999, low=0.0, high=0.0)
-    assert str(change).endswith("(+0.00, 95 % +0.00 … +0.00)")
+@pytest.mark.parametrize(("low", "high"), [(0.0, 0.0), (-0.00004, -0.00001), (0.00001, 0.00004)])
+def test_a_change_that_is_shown_as_nothing_is_none(low: float, high: float) -> None:
+    change = Change(before=0.7351, after=0.735099999, low=low, high=high)
+    assert str(change).endswith("(+0.00, 95 % +0.00 … +0.00)") and change.judgement == "not different"
