@@ -24,10 +24,15 @@ async def show_late(app: App[Any], text: str) -> None:
     await app.push_screen_wait(Question(text, {}))
 
 
-async def may_replace(app: App[Any], path: str) -> bool:
-    """Whether there is nothing at a path, or it may be replaced, which is asked."""
+async def may_replace(app: App[Any], path: str) -> list[str] | None:
+    """The option to replace a file or an export at a path, which is asked; nothing where none is there, None for no.
+
+    A command fills an empty folder, and refuses one without a card, which is no export.
+    """
+    if not os.path.isfile(path) and not os.path.isfile(os.path.join(path, "README.md")):
+        return []
     question = Question(f"{path} is there. Replace it?", {"r": "replace"})
-    return not os.path.exists(path) or await app.push_screen_wait(question) == "r"
+    return ["--overwrite"] if await app.push_screen_wait(question) == "r" else None
 
 
 class Question(ModalScreen[str]):

@@ -180,11 +180,10 @@ class RunScreen(ModeScreen):
             return
         folder = os.path.expanduser(typed)
         places = {run: str(Path(folder, run.name)) if several else folder for run in saved}
-        there = {run for run, place in places.items() if os.path.exists(place)}
-        for run in [run for run, place in places.items() if await may_replace(self.app, place)]:
-            overwrite = ["--overwrite"] * (run in there)
-            words = ("export", str(run.path.resolve()), places[run], "--format", kind, *overwrite)
-            if await self._answer(f"exporting {run.name}", *words):
+        asked = {run: await may_replace(self.app, place) for run, place in places.items()}
+        for run, overwrite in asked.items():
+            words = ("export", str(run.path.resolve()), places[run], "--format", kind, *(overwrite or ()))
+            if overwrite is not None and await self._answer(f"exporting {run.name}", *words):
                 self.app.notify(f"exported {run.name} to {places[run]}", timeout=10, markup=False)
 
     @work(group="merge")
@@ -197,9 +196,11 @@ class RunScreen(ModeScreen):
             return
         question = f"Write the best model between {base} and {in_words(saved)} to which new folder?"
         proposed = f"merged/{saved[0].name}" + f"+{len(saved) - 1}" * (len(saved) > 1)
-        if not (folder := await self.app.push_screen_wait(Prompt(question, proposed))):
+        typed = await self.app.push_screen_wait(Prompt(question, proposed))
+        folder = os.path.expanduser(typed or "")
+        if not folder or (overwrite := await may_replace(self.app, folder)) is None:
             return
-        words = (base, *(str(run.path.resolve()) for run in saved), "--out", folder)
+        words = (base, *(str(run.path.resolve()) for run in saved), "--out", folder, *overwrite)
         if answer := await self._answer(f"measuring models between {base} and {in_words(saved)}", "merge", *words):
             await show_late(self.app, answer.rstrip())
 

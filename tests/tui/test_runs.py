@@ -290,7 +290,9 @@ async def test_an_export_asks_for_a_folder_a_format_and_whether_to_replace_what_
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands = answer_commands(monkeypatch, Finished("out\n"))
-    Path("out").mkdir()
+    for folder in ("out", "empty"):
+        Path(folder).mkdir()
+    Path("out/README.md").touch()
     async with opened(ContrastApp(place), NARROW) as (pilot, table):
         at(table, "starter-finished")
         await press(pilot, "x", shows="which new folder")
@@ -303,8 +305,12 @@ async def test_an_export_asks_for_a_folder_a_format_and_whether_to_replace_what_
             await press(pilot, *"int8", "enter", shows="out is there. Replace it?")
             await pilot.press(answer)
         await until(pilot, lambda: says(pilot, "exported starter-finished to out"))
-    words = ("export", str((place / "starter-finished").resolve()), "out", "--format", "onnx-int8", "--overwrite")
-    assert commands.calls == [words]
+        await press(pilot, "x", shows="which new folder")
+        await press(pilot, "ctrl+u", *"empty", "enter", shows="In which format?")
+        await press(pilot, *"int8", "enter", shows="exported starter-finished to empty")
+    words = ("export", str((place / "starter-finished").resolve()))
+    kind = ("--format", "onnx-int8")
+    assert commands.calls == [(*words, "out", *kind, "--overwrite"), (*words, "empty", *kind)]
 
 
 async def test_deleting_asks_and_deletes_what_is_not_in_progress(place: Path) -> None:
@@ -435,13 +441,15 @@ async def test_n_again_waits_for_the_note_that_is_being_written(place: Path, mon
         assert pilot.app.screen.query_one(Input).value == "mine"
 
 
-@pytest.mark.parametrize("error", ["", "out exists"])
+@pytest.mark.parametrize("error", ["", "the disk is full"])
 async def test_m_in_capitals_merges_what_is_selected_with_its_backbone(
     place: Path, monkeypatch: pytest.MonkeyPatch, error: str
 ) -> None:
     monkeypatch.setattr("contrastcli.tui.run_screen._TELL_SECONDS", 0.05)
     commands = answer_commands(monkeypatch, Finished("α 0.4 is better than starter\nwrote out\n", error))
     commands.progress = [Progress(step=0, what="encoding", done=done, total=400) for done in (100, 200)]
+    Path("out").mkdir()
+    Path("out/README.md").touch()
     app = ContrastApp(place)
     told: list[str] = []
     monkeypatch.setattr(app, "notify", lambda text, **how: told.append(text))
@@ -451,7 +459,8 @@ async def test_m_in_capitals_merges_what_is_selected_with_its_backbone(
         await pilot.press("M")
         await until(pilot, lambda: "between starter and 2 runs" in " ".join(screen_text(pilot.app).split()))
         assert says(pilot, "merged/starter-stopped+1"), "not the name that one of them alone has"
-        await pilot.press("ctrl+u", *"out", "enter")
+        await press(pilot, "ctrl+u", *"out", "enter", shows="out is there. Replace it?")
+        await pilot.press("r")
         # As long as it works.
         await until(pilot, lambda: sum("200 of 400" in text for text in told) > 3)
         commands.held.set()
@@ -460,7 +469,7 @@ async def test_m_in_capitals_merges_what_is_selected_with_its_backbone(
         await pilot.pause(0.2)
     assert told[0].startswith("measuring models between starter and 2 runs") and len(told) == ended
     paths = [str((place / name).resolve()) for name in ("starter-stopped", "starter-finished")]
-    assert commands.calls == [("merge", "starter", *paths, "--out", "out")]
+    assert commands.calls == [("merge", "starter", *paths, "--out", "out", "--overwrite")]
 
 
 async def test_how_far_a_merge_is_does_not_lie_on_what_is_typed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,7 +158,7 @@ class Rows(ModalScreen[str]):
         question = "Write the rows that remain to which new file?"
         typed = await self.app.push_screen_wait(Prompt(question, f"{path.stem or 'rows'}-clean{suffix}"))
         output = os.path.expanduser(typed or "")
-        if not output or not await may_replace(self.app, output):
+        if not output or await may_replace(self.app, output) is None:
             return
         chosen: list[str] = []
         for flag, out in (("--drop", True), ("--keep", False)):
