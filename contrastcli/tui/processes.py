@@ -28,9 +28,6 @@ OnProgress = Callable[[str], None]
 _MOST_LINES = 6
 """Of what a process printed that ended without an error of its own."""
 
-_OF_SETUP = ("train", "suggest", "data")
-"""Commands whose options are fields of Setup."""
-
 _STDERR = msgspec.json.Decoder(Progress | ErrorRecord)
 
 NO_ERROR = ErrorRecord("", ())
@@ -84,7 +81,7 @@ async def run_command(directory: Path, *args: str, on_progress: OnProgress | Non
     process = await start_process(directory, *args)
     try:
         assert process.stdout
-        out, (error, record) = await asyncio.gather(process.stdout.read(), read_error(process, on_progress, args[0]))
+        out, (error, record) = await asyncio.gather(process.stdout.read(), read_error(process, on_progress))
         code = await process.wait()
     finally:
         await end_process(process)
@@ -92,13 +89,12 @@ async def run_command(directory: Path, *args: str, on_progress: OnProgress | Non
     return Finished(text, error, record) if code else Finished(text)
 
 
-async def read_error(process: Process, on_progress: OnProgress | None, command: str = "") -> tuple[str, ErrorRecord]:
+async def read_error(process: Process, on_progress: OnProgress | None) -> tuple[str, ErrorRecord]:
     """The error that a command reports on stderr, else the end of what it prints there; progress as it comes.
 
-    An error of a command of Setup names fields in place of options.
+    The error names fields in place of options.
     """
     lines, bars, error, reported = list[str](), Bars(), "", NO_ERROR
-    name = label if command in _OF_SETUP else str
     assert process.stderr
     async for line in process.stderr:
         try:
@@ -107,8 +103,8 @@ async def read_error(process: Process, on_progress: OnProgress | None, command: 
             lines.append(line.decode(errors="replace"))
             continue
         if isinstance(record, ErrorRecord):
-            where = f" ({name(record.source)})" if record.source else ""
-            error, reported = f"{record.what}{where}\nhint: {in_words(record.remedies, name)}", record
+            where = f" ({label(record.source)})" if record.source else ""
+            error, reported = f"{record.what}{where}\nhint: {in_words(record.remedies, label)}", record
         elif on_progress:
             on_progress(bars.update(record))
     error = error or "".join(lines[-_MOST_LINES:]).strip()

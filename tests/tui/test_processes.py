@@ -42,24 +42,24 @@ async def test_progress_is_told_and_is_no_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "printed", "error"),
+    ("printed", "error"),
     [
-        ("query", b"Segmentation fault\n", "Segmentation fault"),
-        ("query", b"loading\n" + encode(NO_DATA) + b"\n", "no data\nhint: get some, or --dev none"),
-        ("train", encode(NO_DATA) + b"\nUserWarning: 1 leaked\n", "no data\nhint: get some, or dev none"),
-        ("train", encode(BAD_FILE) + b"\n", "τ is 0 (runs/2026-11-23-simcse/config.toml)\nhint: raise it"),
-        ("train", encode(BAD_VALUE) + b"\n", "it is 0 (batch size)\nhint: raise it"),
-        ("query", b"frame\n" * 99 + b"aborted\n", "frame\n" * 5 + "aborted"),
-        ("query", b"", "exited with code 3 and printed nothing"),
+        (b"Segmentation fault\n", "Segmentation fault"),
+        (b"loading\n" + encode(NO_DATA) + b"\n", "no data\nhint: get some, or dev none"),
+        (encode(NO_DATA) + b"\nUserWarning: 1 leaked\n", "no data\nhint: get some, or dev none"),
+        (encode(BAD_FILE) + b"\n", "τ is 0 (runs/2026-11-23-simcse/config.toml)\nhint: raise it"),
+        (encode(BAD_VALUE) + b"\n", "it is 0 (batch size)\nhint: raise it"),
+        (b"frame\n" * 99 + b"aborted\n", "frame\n" * 5 + "aborted"),
+        (b"", "exited with code 3 and printed nothing"),
     ],
 )
-async def test_a_process_that_dies_is_quoted_and_of_setup_in_the_words_of_its_form(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, printed: bytes, error: str
+async def test_a_process_that_dies_is_quoted_in_the_words_of_the_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: bytes, error: str
 ) -> None:
     dies = f"import sys; sys.stderr.buffer.write({printed!r}); sys.exit(3)"
     monkeypatch.setattr(processes, "CONTRAST", (sys.executable, "-c", dies))
     expected = (one for one in (NO_DATA, BAD_FILE, BAD_VALUE) if one.what in error)
-    assert await processes.run_command(tmp_path, command) == Finished("", error, next(expected, processes.NO_ERROR))
+    assert await processes.run_command(tmp_path, "train") == Finished("", error, next(expected, processes.NO_ERROR))
 
 
 async def ended(*commands: Command) -> None:
