@@ -529,10 +529,10 @@ async def test_b_tests_two_selected_runs(place: Path, monkeypatch: pytest.Monkey
     tested = {"data": "own.csv", "pairs": 967, "metric": "ndcg@10", "runs": ["b", "a"], "scores": [80.07, 80.32]}
     tested |= {"difference": 0.25, "low": -0.3, "high": 0.78, "p": 0.352, "resamples": 10_000}
     commands = answer_commands(monkeypatch, Finished(json.dumps({"bootstrap": [tested]})))
-    async with opened(ContrastApp(place)) as (pilot, _):
+    async with opened(ContrastApp(place), NARROW) as (pilot, _):
         await pilot.press("b")
         assert not commands.calls, "one run cannot be tested"
-        await press(pilot, "space", "down", "space", shows="b test · / filter")
+        await press(pilot, "space", "down", "space", shows=("/ filter · b test · ", " · n note · D delete"))
         await pilot.press("b")
         words = "a is not different from b: nDCG@10 80.07 → 80.32 (+0.25, 95 % -0.30 … +0.78)"
         await until(pilot, lambda: says(pilot, words))

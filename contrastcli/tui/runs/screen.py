@@ -26,7 +26,7 @@ from contrastcli.tui.widgets import PlainText, after, hidden_key, known
 READ_SECONDS = 3.0
 PAUSE_SECONDS = 0.15  # of the cursor at a row
 
-_KEYS = "/ filter · a all · o order · g group · c columns · n note · D delete"
+_KEYS = "/ filter · {} · o order · g group · c columns · n note · D delete"
 _NO_RUNS = """There is no run in {directory} yet.
 
 Press 1, choose the preset starter and start it with s: it needs no network and takes a few minutes.
@@ -126,7 +126,8 @@ class RunsScreen(RunScreen):
         hidden = len(marks.keys() - {entry.name for entry in self._shown})
         others = f", {hidden} selected not shown" * bool(hidden)
         self._table.border_title = f"{count} run{'s' * (len(self._entries) != 1)}{below}, {order}{others}"
-        self._table.border_subtitle = f"{'b test · ' * (len(self._selected) == 2)}{_KEYS}"
+        # Of two keys one: all of them have room in 80 columns.
+        self._table.border_subtitle = _KEYS.format("b test" if len(self._selected) == 2 else "a all")
         self._show_chosen()
 
     def _show_chosen(self) -> None:
