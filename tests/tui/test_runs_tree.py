@@ -180,6 +180,23 @@ async def test_a_sweep_of_many_values_scrolls_to_the_cell_of_the_run(tmp_path: P
         await until(pilot, lambda: says(pilot, "dev Spearman · starter, warmup=0.1", "▸ 50.0◆"))
 
 
+async def test_a_method_is_named_whole_in_80_columns_by_what_sets_it_apart_alone(tmp_path: Path) -> None:
+    changes = (
+        {"objective__name": "simcse"},
+        {},
+        {"train__batch_size": 32},
+        {"train__batch_size": 32, "train__lr": 3e-4},
+    )
+    for number, some in enumerate(changes):
+        for seed in (1, 2):
+            end(recorded(tmp_path, "empty", f"{number}-{seed}", train__seed=seed, **some), 0.7)
+    titles = ["batch_size=32 lr=0.0003", "batch_size=32 lr=5e-05", "batch_size=64"]
+    async with opened(ContrastApp(tmp_path), NARROW) as (pilot, table):
+        await pilot.press("g")
+        expected = [*(f"▸ pairsupcon {title}  2 of 2" for title in titles), "▸ simcse  2 of 2"]
+        await until(pilot, lambda: names(table) == expected)
+
+
 async def test_the_keys_for_several_runs_take_all_of_a_heading(swept: Path) -> None:
     async with opened(ContrastApp(swept)) as (pilot, table):
         await pilot.press("o", "g")

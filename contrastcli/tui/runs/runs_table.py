@@ -14,8 +14,8 @@ from contrastcli.tui.runs.tree import TreeItem
 from contrastcli.tui.widgets import RowTable, cut, hidden_key
 
 _CELL_PADDING = 2
-_LEAST_NAME, _USUAL_NAME = 16, 32
-"""Cells of a name: at least, and before other columns are left out for it."""
+_LEAST_NAME, _USUAL_NAME, _USUAL_TITLE = 16, 32, 46
+"""Cells of a name: at least, and before other columns are left out for it, or for that of a heading."""
 
 
 class RunsTable(RowTable):
@@ -65,9 +65,12 @@ class RunsTable(RowTable):
         possible_bar = 0 if self.show_vertical_scrollbar else self.scrollbar_size_vertical
         room = self.scrollable_content_region.width - possible_bar - 1 - _CELL_PADDING
         longest = max((cell_len("".join(row.label)) for row in self.shown), default=_LEAST_NAME)
-        columns = list(self._columns)
-        while len(columns) > 1 and _left(room, columns) < max(_LEAST_NAME, min(longest, _USUAL_NAME)):
-            columns.remove(next(column for column in reversed(columns) if column.width))
+        columns, is_headed = list(self._columns), any(row.entry is None for row in self.shown)
+        usual = max(_LEAST_NAME, min(longest, _USUAL_TITLE if is_headed else _USUAL_NAME))
+        # A heading has no step of its own.
+        for column in sorted(reversed(columns), key=lambda column: is_headed and column.title != "step"):
+            if column.width and len(columns) > 1 and _left(room, columns) < usual:
+                columns.remove(column)
         width = max(_LEAST_NAME, min(longest, _left(room, columns)))
         if (columns, width) == (self._laid_out, self._name_width):
             return False

@@ -101,8 +101,9 @@ def _methods(entries: Sequence[Entry]) -> list[tuple[str, Method]]:
         values = [one.settings[key] for one in every]
         # The objective's name needs no explanation, and comes first.
         name = "" if key == "objective.name" else f"{short(key)}="
-        longer = [t if v is None else f"{t} {name}{spell(v)}" for t, v in zip(titles, values, strict=True)]
-        titles = longer if len(set(longer)) > len(set(titles)) else titles
+        named = [*zip(titles, values, strict=True)]
+        alike = Counter(title for title, _ in set(named))
+        titles = [t if v is None or alike[t] < 2 else f"{t} {name}{spell(v)}" for t, v in named]
     return [(title.strip(), one) for title, one in zip(titles, every, strict=True)]
 
 
