@@ -9,7 +9,7 @@ from textual.events import Paste
 from textual.widgets import Input
 
 from contrastcli.tui.fields.choice_field import ChoiceField, narrowed
-from contrastcli.tui.fields.completion import complete_path, complete_sets, data_files
+from contrastcli.tui.fields.completion import complete_data, data_files
 from support.screens import says, show, until
 
 OBJECTIVES = [("pairsupcon", "takes labelled"), ("simcse", "takes sentences"), ("supcon", "takes labelled")]
@@ -41,18 +41,20 @@ def test_the_last_of_several_files_is_completed(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     for name in ("questions.csv", "quiz.csv", "a,b.csv"):
         Path(name).write_text("x")
-    assert [name for name, _ in complete_sets("qui")] == ["quiz.csv"]
-    assert [name for name, _ in complete_sets("a.csv=2, qu")] == ["a.csv=2,questions.csv", "a.csv=2,quiz.csv"]
-    assert [name for name, _ in complete_sets("a,b")] == ["a,b.csv"]
+    assert [name for name, _ in complete_data("qui")] == ["quiz.csv"]
+    assert [name for name, _ in complete_data("a.csv=2, qu")] == ["a.csv=2,questions.csv", "a.csv=2,quiz.csv"]
+    assert [name for name, _ in complete_data("a,b")] == ["a,b.csv"]
 
 
 def test_the_files_of_data_in_the_folder_are_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("texts.txt", "pairs.csv.gz", *(f"image {n}.png" for n in range(300))):
+    for name in ("texts.txt", "pairs.csv.gz", "pairs.csv.mined", *(f"image {n}.png" for n in range(300))):
         (tmp_path / name).write_text("a")
+    (tmp_path / "pairs.d").mkdir()
     (tmp_path / "gone.csv").symlink_to("nowhere")
     monkeypatch.chdir(tmp_path)
     assert [name for name, _ in data_files()] == ["pairs.csv.gz", "texts.txt"]
-    assert not complete_path("~no-such-user/x")
+    assert [name for name, _ in complete_data("pai")] == ["pairs.csv.gz", "pairs.d"], "not how pairs were mined"
+    assert not complete_data("~no-such-user/x")
 
 
 class OneField(App[None]):

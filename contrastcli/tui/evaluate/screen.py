@@ -30,7 +30,7 @@ from contrastcli.tui.chart_view import ChartView
 from contrastcli.tui.evaluate import viewer
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.fields.columns import ColumnsField
-from contrastcli.tui.fields.completion import complete_path, data_files
+from contrastcli.tui.fields.completion import complete_data, complete_path, data_files
 from contrastcli.tui.fields.model_field import NO_MODEL, ModelField
 from contrastcli.tui.screen import ModeScreen
 from contrastcli.tui.state import Project
@@ -73,7 +73,7 @@ class OwnData(Vertical):
 
     def __init__(self, directory: Path, project: Project) -> None:
         what, blank = "A file of pairs, scored or not, or of triplets", "none chosen"
-        file = ChoiceField(what, data_files, project.own_data, blank=blank, complete=complete_path, id="own_data")
+        file = ChoiceField(what, data_files, project.own_data, blank=blank, complete=complete_data, id="own_data")
         self.columns = ColumnsField(directory, project, lambda: project.own_data)
         super().__init__(FormRow("Own data", file), FormRow("Columns", self.columns))
         self.display = OWN.name in project.suites

@@ -15,20 +15,21 @@ from contrastcli.tui.fields.choice_field import FOLDER, Choices
 ABSENT = "not on this machine; on the hub, if it is a name there"
 """Of a model that is typed and is neither in a list nor here."""
 
+_OF_DATA = (*FORMATS, *OTHER_SUFFIXES)
 _MOST_ENTRIES, _MOST_RUNS = 200, 50
 """Entries of a folder that are offered, and runs that are looked through for values used before."""
 
 
 def complete_path(typed: str, suffixes: tuple[str, ...] = ("",)) -> Choices:
-    """Files and folders with these suffixes whose paths begin with what was typed, also one that is the text itself."""
+    """Folders and files with these suffixes whose paths begin with what was typed, also one that is the text itself."""
     head, slash, start = typed.rpartition("/")
     choices = []
     with suppress(OSError):
         named = (one for one in Path(os.path.expanduser(head + slash)).iterdir() if one.name.startswith(start))
         shown = (one for one in named if start or not one.name.startswith("."))
+        fitting = (one for one in shown if one.name.removesuffix(".gz").endswith(suffixes) or (typed and one.is_dir()))
         # A link may lead nowhere.
-        ours = (one for one in shown if one.name.removesuffix(".gz").endswith(suffixes) and os.path.exists(one))
-        for entry in sorted(islice(ours, _MOST_ENTRIES)):
+        for entry in sorted(islice(filter(os.path.exists, fitting), _MOST_ENTRIES)):
             about = FOLDER if entry.is_dir() else size(entry.stat().st_size)
             choices.append((f"{head}{slash}{entry.name}", about))
     return [*([(typed, FOLDER)] if typed and not start and choices else []), *choices]
@@ -36,13 +37,14 @@ def complete_path(typed: str, suffixes: tuple[str, ...] = ("",)) -> Choices:
 
 def data_files() -> Choices:
     """The files of data in the working folder."""
-    return complete_path("", (*FORMATS, *OTHER_SUFFIXES))
+    return complete_path("", _OF_DATA)
 
 
-def complete_sets(typed: str) -> Choices:
-    """As `complete_path`, also for the last of several paths with commas between."""
+def complete_data(typed: str) -> Choices:
+    """Folders and files of data that begin with what was typed, or with the last of several paths with commas."""
     before, _, last = typed.rpartition(",")
-    return complete_path(typed) or [(f"{before},{path}", about) for path, about in complete_path(last.lstrip())]
+    further = ((f"{before},{path}", about) for path, about in complete_path(last.lstrip(), _OF_DATA))
+    return complete_path(typed, _OF_DATA) or [*further]
 
 
 def complete_model(typed: str) -> Choices:

@@ -14,7 +14,7 @@ from contrastcli.runs.text import excerpt
 from contrastcli.settings.sections import Data
 from contrastcli.tui.fields.choice_field import ChoiceField
 from contrastcli.tui.fields.columns import ColumnsField
-from contrastcli.tui.fields.completion import complete_path, data_files
+from contrastcli.tui.fields.completion import complete_data, data_files
 from contrastcli.tui.fields.model_field import NO_MODEL
 from contrastcli.tui.query.query_panel import QueryPanel, query_line
 from contrastcli.tui.state import Project
@@ -39,7 +39,7 @@ class CorpusPanel(QueryPanel):
         self._table = RowTable("neighbours")
         blank = "sentences.txt, .csv, .jsonl …"
         title = "A file with one sentence a line, or a table with a column of sentences"
-        self._file = ChoiceField(title, data_files, project.corpus, blank=blank, complete=complete_path, id="file")
+        self._file = ChoiceField(title, data_files, project.corpus, blank=blank, complete=complete_data, id="file")
         count = Input(project.nearest, str(_USUAL_COUNT), restrict=r"([1-9]\d{0,2})?", id="k", compact=True)
         question = LineInput(project.question, placeholder="any sentence", id="question", compact=True)
         self._columns = ColumnsField(directory, project, lambda: project.corpus)

@@ -41,7 +41,7 @@ _HEADED = ("model", "objective", "data", "train")
 """Those that always have a heading: two rows. The others have one where all of their settings are shown."""
 _WIDTH_OF_NOTES = 70
 _VALUE_WIDTH = 20  # a longer one takes the row
-_COMPLETED = {"data.train": completion.complete_sets, "dev.data": completion.complete_path}
+_COMPLETED = dict.fromkeys(("data.train", "dev.data"), completion.complete_data)
 _STARTER = ("starter", "texts that come with contrast")
 _KNOWN: Mapping[str, Choices] = {
     "data.train": [_STARTER],
