@@ -67,8 +67,9 @@ def test_a_setting_that_is_erased_or_as_in_the_preset_is_no_longer_typed(text: s
 
 
 def test_a_text_may_be_emptied() -> None:
-    draft = typed("starter", data__train="")
+    draft = typed("starter", data__train="", dev__corpus="texts.txt")
     assert draft.config.data.train == "" and draft.fields["data.train"].instead == "preset starter"
+    assert " · u returns to nothing): " in draft.fields["dev.corpus"].about("u")
 
 
 @pytest.mark.parametrize(

@@ -245,14 +245,14 @@ class Draft:
         return f"≠ paper {spell(theirs) or 'nothing'}"
 
     def _instead(self, key: str) -> str:
-        """The value without what was typed, and where it is from; empty where it is the same."""
+        """Where the value without what was typed is from, and the value; empty where it is the same."""
         resets = sections.RESETS.get(key, ())
         rest = {k: v for k, v in self._values.items() if k != key and not k.startswith(resets)}
         below, *_ = _resolve_valid(self._layers, rest)
         value, source = below.flat()[key], below.sources[key]
         place = "preset" if any(source in layer.sources.values() for layer in self._named) else source
-        shown = spell(self.known[key].shown(value)) or "nothing"
-        return "" if value == self._values.get(key) else f"{place} {shown}"
+        shown = spell(self.known[key].shown(value))
+        return "" if value == self._values.get(key) else f"{place} {shown}" if shown else "nothing"
 
 
 def _resolve_valid(layers: Sequence[Layer], typed: dict[str, Value]) -> tuple[Config, str, dict[str, str]]:
