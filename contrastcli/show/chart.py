@@ -146,7 +146,7 @@ def _log10(value: float) -> float:
 def _legend(picture: Picture, width: int, height: int, face: Face) -> list[Glyphs]:
     """The names of the series, what one wants to know of each where there is room, in at most a quarter of the rows.
 
-    They may have two rows where that leaves the names whole.
+    They may have two rows rather than lose a number or letters.
     """
     read = [
         one if one.value is None else replace(one, readings=(f"({picture.colours} {one.value:.2f})",))
@@ -165,7 +165,7 @@ def _legend(picture: Picture, width: int, height: int, face: Face) -> list[Glyph
             if not rows or sum(len(glyph.text) for glyph in rows[-1]) + len(entry) > width:
                 rows.append([])
             rows[-1].append(Glyph(entry + (" " if which else "  "), one.ink or n + 1))
-        if len(rows) <= most or (len(rows) == 2 and height > 5 and (letters, which) == (longest, least - 1)):
+        if len(rows) <= (most if height <= 5 or which < least - 1 else max(most, 2)):
             return rows
     return rows[:most]
 

@@ -341,11 +341,20 @@ def test_a_batch_with_half_a_histogram_is_none_to_draw(kind: str) -> None:
     assert all(panels.histogram(LiveView(history, one_batch=one), 76).empty for one in (True, False))
 
 
-def test_small_values_of_many_curves_stay_in_a_narrow_legend() -> None:
-    parts = {"contrast": 0.003034, "loss@64": 0.00049, "loss@128": 0.002615}
+@pytest.mark.parametrize(
+    ("more", "readings"),
+    [
+        ({}, ("loss 0.006", "contrast 0.003", "loss@64 0.0005", "loss@128 0.003")),
+        ({"loss@256": 0.0042}, ("━ loss ", "contrast", "loss@64", "loss@128", "loss@256")),
+    ],
+)
+def test_small_values_of_many_curves_stay_in_a_narrow_legend_and_all_of_their_names(
+    more: dict[str, float], readings: Sequence[str]
+) -> None:
+    parts = {"contrast": 0.003034, "loss@64": 0.00049, "loss@128": 0.002615, **more}
     history = taken(started(ME), msgspec.structs.replace(stepped(20), loss=0.006132, parts=parts))
     legend = text(panels.loss(LiveView(history), 36), 36, 9)
-    for reading in ("loss 0.006", "contrast 0.003", "loss@64 0.0005", "loss@128 0.003"):
+    for reading in readings:
         assert reading in legend
 
 
