@@ -97,6 +97,9 @@ async def test_the_header_moves_between_two_logged_steps_and_numbers_tell_what_a
         for step, is_said in ((350, True), (50, False)):  # the second was seen before the events were read
             quiet = replace(screen.here, status=msgspec.structs.replace(screen.here.status, step=step, updated=0.0))
             assert ("logged" in header.progress_text(quiet, screen.view, 140, {})) == is_said
+        view = replace(screen.view, share="the last third", smoothing="smoothed over 20 %")
+        narrow = header.progress_text(screen.here, view, 78, {"view paused": True})
+        assert narrow.endswith("left · view paused · the last third"), "a note that has no room is not cut"
 
 
 async def test_a_run_that_is_left_before_it_is_read_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -450,13 +453,13 @@ async def test_a_paused_view_changes_by_keys_alone_until_it_continues_or_the_run
         await page.pause(0.2)
         await page.press("p")
         append(run, *training(351, 400))
-        await until(page, lambda: says(page, "view paused, p continues", "step 400 of 600"))
+        await until(page, lambda: says(page, "view paused", "step 400 of 600"))
         append(other, *training(351, 400))
         await page.pause(0.5)
         assert chart.picture.x_range == (0, 350)
         await page.press("p")
         await until(page, lambda: chart.picture.x_range == (0, 400))
-        await press(page, "p", "left_square_bracket", shows="values at step 390 · view paused, p con")
+        await press(page, "p", "left_square_bracket", shows="values at step 390 · view paused")
         await page.press("escape", "plus")
         await until(page, lambda: chart.picture.x_range != (0, 400))
         append(run, *training(401, 450), Done(step=450, status="finished", code=0))

@@ -181,7 +181,7 @@ async def test_a_sweep_of_many_values_scrolls_to_the_cell_of_the_run(tmp_path: P
 
 
 async def test_a_method_is_named_whole_in_80_columns_by_what_sets_it_apart_alone(tmp_path: Path) -> None:
-    changes = (
+    changes: tuple[dict[str, object], ...] = (
         {"objective__name": "simcse"},
         {},
         {"train__batch_size": 32},

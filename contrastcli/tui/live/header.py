@@ -130,7 +130,7 @@ def best_text(history: History) -> str:
 
 
 def progress_text(snapshot: Snapshot, view: LiveView, width: int, notes: Mapping[str, bool]) -> str:
-    """Progress, its bar if there is room, then how the view differs from the usual one: the notes that hold."""
+    """Progress, its bar if there is room, then how the view differs from the usual one: the notes that fit."""
     status, history, progress = snapshot.status, view.history, view.history.progress
     share, rest = -1.0, []
     if not status.ended and progress and progress.total and status.step <= progress.step:
@@ -152,7 +152,10 @@ def progress_text(snapshot: Snapshot, view: LiveView, width: int, notes: Mapping
         view.share: view.share != "all steps",
         view.smoothing: view.smoothing != "not smoothed",
     }
-    after = " · ".join([*rest, *(note for note, holds in every.items() if holds)])
+    after = " · ".join(rest)
+    for note in (note for note, holds in every.items() if holds):
+        longer = " · ".join(filter(None, (after, note)))
+        after = longer if len(what) + 2 + len(longer) <= width else after
     room = width - len(what) - len(after) - 4
     bar = progress_bar(share, room) if share >= 0 and room >= 4 else ""
     return "  ".join(filter(None, [what, bar, after]))

@@ -146,7 +146,7 @@ class LiveScreen(ViewScreen):
         is_beyond = other and self.view.place > replace(self.view, history=other.history).x_range[1]
         ended = f"step {other.history.last_step:,}, the last of " if other and is_beyond else ""
         notes = {
-            "view paused, p continues": self._paused,
+            "view paused": self._paused,
             f"reading earlier events, {100 * (feed.earlier or 0.0):.0f} %": feed.earlier is not None,
             f"Δ to {ended}{name}": self.view.baseline is not None,
         }
