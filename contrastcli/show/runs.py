@@ -20,7 +20,7 @@ from contrastcli.runs.results import Bootstrap, Check, Comparison, Method, Score
 from contrastcli.runs.status import Environment
 from contrastcli.runs.text import MISSING, Numeral, duration, excerpt, fixed, score
 from contrastcli.settings.metrics import METRICS, dev_name, metric_title
-from contrastcli.show.format import TABLES, Grid, as_json, points_aligned, size, table
+from contrastcli.show.format import TABLES, Fields, Grid, as_json, cell, points_aligned, size, table
 from contrastcli.show.settings import value_text
 
 _LONGEST_NOTE = 40
@@ -51,17 +51,22 @@ def run_list(runs: Sequence[Run], directory: Path, to_json: bool) -> str:
 
 def run_details(run: Run, to_json: bool) -> str:
     """One run: status, checkpoints, scores and settings."""
-    status, checkpoints, config = run.status(), run.checkpoints(), run.config()
-    paths = {which: str(run.checkpoints_dir / name) for which, name in checkpoints.items()}
     if to_json:
-        details = {"name": run.name, "path": str(run.path), **asdict(status)}
-        details |= {"note": run.note(), "checkpoints": paths}
+        details = {"name": run.name, "path": str(run.path), **asdict(run.status())}
+        details |= {"note": run.note(), "checkpoints": _checkpoint_paths(run), "settings": run.config().shown()}
         environment = read_json(run.environment_path, dict[str, Any])
-        return as_json(details | {"settings": config.shown(), "scores": run.scores(), "environment": environment})
+        return as_json(details | {"scores": run.scores(), "environment": environment})
+    facts, settings = run_facts(run)
+    return f"{table(('', ''), facts)}\n\n{table(('setting', 'value'), settings)}"
+
+
+def run_facts(run: Run) -> tuple[Fields, Fields]:
+    """What is known of a run, and its settings."""
+    status, config = run.status(), run.config()
     dev = metric_title(status.metric, dev_name(config.flat()))
     best = f"{dev} {score(status.best)} at step {status.best_step:,}" if status.best_step is not None else None
     measured = headlines(run.scores())
-    facts = [
+    facts: list[tuple[str, object]] = [
         ("run", str(run.path)),
         ("state", status.state + (f": {status.message}" if status.message else "")),
         *([("log", str(run.log_path))] if status.state == "killed" and run.log_path.is_file() else []),
@@ -72,13 +77,17 @@ def run_details(run: Run, to_json: bool) -> str:
         *((f"at {dim} numbers", score(value)) for dim, value in status.shorter.items()),
         *(("verdict", event.details(status.steps)) for event in islice(run.latest(Verdict), 1)),
         *((name, fixed(measured[name], 2)) for name in summary(measured)),
-        *((f"{which} checkpoint", path) for which, path in paths.items()),
+        *((f"{which} checkpoint", path) for which, path in _checkpoint_paths(run).items()),
         ("size", size(run.size_bytes())),
         *_made_with(run),
         *(("note", note) for note in config.notes),
     ]
-    flat = table(("setting", "value"), [(key, value_text(value)) for key, value in config.shown().items()])
-    return f"{table(('', ''), facts)}\n\n{flat}"
+    settings = [(key, value_text(value)) for key, value in config.shown().items()]
+    return [(name, cell(fact)) for name, fact in facts], settings
+
+
+def _checkpoint_paths(run: Run) -> dict[str, str]:
+    return {which: str(run.checkpoints_dir / name) for which, name in run.checkpoints().items()}
 
 
 def _made_with(run: Run) -> Iterator[tuple[str, str]]:

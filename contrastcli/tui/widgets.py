@@ -7,6 +7,7 @@ from typing import ClassVar, TypeVar
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.color import Color
@@ -24,6 +25,7 @@ from textual.widgets import DataTable, Input, Label, Static
 from contrastcli.boundary import CONTROLS, printable
 from contrastcli.runs.events import Progress
 from contrastcli.runs.text import duration
+from contrastcli.show.format import Fields
 
 T = TypeVar("T", bound=str)
 _CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]+")
@@ -54,6 +56,16 @@ def styled(*parts: str | tuple[str, str]) -> Content:
     It also shows $text-muted in full where a text has several styles: $foreground-muted is dim there.
     """
     return Content.assemble(*(printable(p) if isinstance(p, str) else (printable(p[0]), p[1]) for p in parts))
+
+
+def fields_table(fields: Fields) -> Table:
+    """Names, and next to each its text, which wraps in its own column."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in fields:
+        table.add_row(Text(name), Text(printable(" ".join(text.split()))))
+    return table
 
 
 class Links(Static):

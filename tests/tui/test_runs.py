@@ -12,7 +12,8 @@ import pytest
 from textual.widgets import Input
 
 from contrastcli.runs import directory as runs
-from contrastcli.runs.events import Done, Progress
+from contrastcli.runs.events import Done, Progress, Verdict
+from contrastcli.runs.verdict import Change
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.dialogs import Question
@@ -21,7 +22,7 @@ from contrastcli.tui.processes import Finished
 from contrastcli.tui.runs import columns, screen
 from contrastcli.tui.runs.columns import all_columns
 from contrastcli.tui.runs.listing import Entry, read_entries
-from contrastcli.tui.runs.overlay_panel import LETTERS
+from contrastcli.tui.runs.overlay_panel import LETTERS, OverlayPanel
 from contrastcli.tui.runs.runs_table import RunsTable
 from contrastcli.tui.runs.screen import RunsScreen
 from contrastcli.tui.runs.tree import Groupings
@@ -167,11 +168,15 @@ async def test_table_and_details_follow_the_runs_and_the_cursor_stays_at_its_own
         await until(pilot, lambda: "360/600" in screen_text(pilot.app))
         assert names(table)[table.cursor_row] == "starter-killed"
         at(table, run.name)
-        text = pilot.app.screen.query_one("#details-text", PlainText)
-        await until(pilot, lambda: "360 of 600" in str(text.content))
-        append(run, stepped(600), Done(step=600, status="finished", code=0))
+        await until(pilot, lambda: says(pilot, "360 of 600"))
+        change = Change(before=0.5, after=0.7, low=0.1, high=0.3)
+        verdict = Verdict(step=600, base="starter", best_step=360, change=change)
+        append(run, stepped(600), verdict, Done(step=600, status="finished", code=0))
         run.alive_path.unlink()
-        await until(pilot, lambda: "600 of 600" in str(text.content) and "finished" in str(text.content))
+        await until(pilot, lambda: says(pilot, "600 of 600", "state finished"))
+        below = r"verdict( +)better than starter, at step 360: Spearman.*\n.*││ {8}\1\S"
+        assert re.search(below, screen_text(pilot.app)), "a long text wraps in its own column"
+        assert "(+20.00, 95 % +10.00 … +30.00)" in pilot.app.screen.query_one(OverlayPanel).clipboard_text()
 
 
 @pytest.mark.usefixtures("read_often")

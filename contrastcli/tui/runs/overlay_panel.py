@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
+from rich.console import Group
 from textual import work
 from textual.containers import Container, ScrollableContainer, Vertical
 from textual.content import Content
@@ -16,15 +17,15 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.sweeps import Sweep
 from contrastcli.runs.text import shortened
 from contrastcli.show.axes import number
-from contrastcli.show.format import table
+from contrastcli.show.format import Fields, table
 from contrastcli.show.pictures import Picture, Series
-from contrastcli.show.runs import by_method, run_details, side_by_side
+from contrastcli.show.runs import by_method, run_facts, side_by_side
 from contrastcli.tui.chart_view import INKS, ChartView
 from contrastcli.tui.history.feed import Feed
 from contrastcli.tui.history.history import metrics
 from contrastcli.tui.runs.heat_map import MARK, heat_map
 from contrastcli.tui.runs.listing import Entry
-from contrastcli.tui.widgets import PlainText
+from contrastcli.tui.widgets import PlainText, fields_table
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -39,7 +40,7 @@ class OverlayPanel(Container):
 
     def __init__(self) -> None:
         self._chart = ChartView(_NO_RUN, id="curves")
-        self._text = PlainText(id="details-text")
+        self._text, self._copied = PlainText(id="details-text"), ""
         self._details = ScrollableContainer(self._text, id="details")
         self._table = PlainText(id="heat-map-text")
         self._sweep = ScrollableContainer(self._table, id="heat-map")
@@ -92,14 +93,17 @@ class OverlayPanel(Container):
 
     @work(group="details", exclusive=True)
     async def _describe(self) -> None:
-        self._text.update(await asyncio.to_thread(details, self._chosen[: len(LETTERS)]))
+        shown = await asyncio.to_thread(details, self._chosen[: len(LETTERS)])
+        tables = [shown] if isinstance(shown, str) else [table(("", ""), fields) for fields in shown]
+        self._copied = "\n".join(tables)
+        self._text.update(shown if isinstance(shown, str) else Group(*map(fields_table, shown)))
         several, more = len(self._chosen) > 1, len(self._chosen) > len(LETTERS)
         of_all = f", {len(LETTERS)} of {len(self._chosen)} runs" if more else ""
         self._details.border_title = f"Differences{of_all}" if several else "Details"
         self._text.set_class(several, "-columns")
 
     def clipboard_text(self) -> str:
-        return str(self._text.content)
+        return self._copied
 
     def _draw(self) -> None:
         if self._news.is_set() and self.screen.is_current:
@@ -132,11 +136,15 @@ def labels(names: Sequence[str], width: int) -> list[str]:
     return long if sum(len(name) + 5 for name in long) <= width else list(LETTERS[: len(names)])
 
 
-def details(chosen: Sequence[Run]) -> str:
-    """The details of one run, or the differences of several: settings, results, scores."""
+def details(chosen: Sequence[Run]) -> str | list[Fields]:
+    """The facts and settings of one run; or the differences of several: settings, results, scores."""
+    if not chosen:
+        return ""
     try:
         if len(chosen) < 2:
-            return run_details(chosen[0], to_json=False).replace(f"  {chosen[0].path}/", "  ") if chosen else ""
+            facts, settings = run_facts(chosen[0])
+            near = [(name, text.removeprefix(f"{chosen[0].path}/")) for name, text in facts]
+            return [[*near, ("", "")], settings]
         compared = compare(chosen)
     except ContrastError as error:
         return f"{error.what}\n{error.hint}"

@@ -5,19 +5,16 @@ from pathlib import Path
 
 import msgspec
 from rich.table import Table
-from rich.text import Text
 from textual import work
 from textual.containers import Vertical
 from textual.message import Message
 
-from contrastcli.boundary import printable
 from contrastcli.runs.results import Preview
-from contrastcli.show.format import Fields
 from contrastcli.show.settings import planned
 from contrastcli.tui import processes
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.setup.draft import Draft
-from contrastcli.tui.widgets import PlainText
+from contrastcli.tui.widgets import PlainText, fields_table
 
 PAUSE_SECONDS = 0.4  # without a key
 READING = "reading the data…"
@@ -59,7 +56,8 @@ class DryRunPanel(Vertical):
         done = await processes.run_command(self._directory, *words, on_progress=self._show)
         if not done.error:
             self._preview = preview = msgspec.json.decode(done.stdout, type=Preview)
-            self._show(_table(planned(preview)), _table([pair for row in preview.rows for pair in row.items()]))
+            rows = [pair for row in preview.rows for pair in row.items()]
+            self._show(fields_table(planned(preview)), fields_table(rows))
         self.take(done, draft)
 
     def take(self, done: Finished, draft: Draft) -> None:
@@ -89,13 +87,3 @@ class DryRunPanel(Vertical):
         self._summary.update(text)
         self._rows.update(rows)
         self._rows.display = bool(rows)
-
-
-def _table(pairs: Fields) -> Table:
-    """Names, and next to each its text, which wraps in its own column."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, text in pairs:
-        table.add_row(Text(name), Text(printable(" ".join(text.split()))))
-    return table
