@@ -161,7 +161,9 @@ def _legend(picture: Picture, width: int, height: int, face: Face) -> list[Glyph
     for letters, which in [*shapes, *((n, least) for n in range(longest, 0, -1))]:
         rows = []
         for symbol, one, n in named:
-            entry = " ".join([symbol, one.name[:letters], *one.readings[which : which + 1]])
+            # A size of embeddings, as @64, is short and no other without its end.
+            name = one.name if one.name.startswith("@") else one.name[:letters]
+            entry = " ".join([symbol, name, *one.readings[which : which + 1]])
             if not rows or sum(len(glyph.text) for glyph in rows[-1]) + len(entry) > width:
                 rows.append([])
             rows[-1].append(Glyph(entry + (" " if which else "  "), one.ink or n + 1))

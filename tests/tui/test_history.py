@@ -342,17 +342,21 @@ def test_a_batch_with_half_a_histogram_is_none_to_draw(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "readings"),
+    ("values", "readings"),
     [
-        ({}, ("loss 0.006", "contrast 0.003", "loss@64 0.0005", "loss@128 0.003")),
-        ({"loss@256": 0.0042}, ("━ loss ", "contrast", "loss@64", "loss@128", "loss@256")),
+        ({}, ("loss 0.00613", "contrast 0.00303", "@64 0.000490", "@128 0.00262")),
+        ({"loss@256": 0.0042}, ("━ loss ", "contrast", "@64", "@128", "@256")),
+        (
+            {"loss": 15.8, "contrast": 4.52, "loss@64": 5.32, "loss@128": 5.27, "classification": 0.663},
+            ("los 15.8", "con 4.52", "@64 5.32", "@128 5.27", "cla 0.663"),
+        ),
     ],
 )
 def test_small_values_of_many_curves_stay_in_a_narrow_legend_and_all_of_their_names(
-    more: dict[str, float], readings: Sequence[str]
+    values: dict[str, float], readings: Sequence[str]
 ) -> None:
-    parts = {"contrast": 0.003034, "loss@64": 0.00049, "loss@128": 0.002615, **more}
-    history = taken(started(ME), msgspec.structs.replace(stepped(20), loss=0.006132, parts=parts))
+    parts = {"loss": 0.006132, "contrast": 0.003034, "loss@64": 0.00049, "loss@128": 0.002615, **values}
+    history = taken(started(ME), msgspec.structs.replace(stepped(20), loss=parts.pop("loss"), parts=parts))
     legend = text(panels.loss(LiveView(history), 36), 36, 9)
     for reading in readings:
         assert reading in legend

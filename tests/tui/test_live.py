@@ -176,7 +176,7 @@ async def test_empty_panels_say_what_will_be_there_and_of_shorter_embeddings_sco
         append(run, started(this_process()), stepped(10))
         append(run, msgspec.structs.replace(angles(10), shorter={64: {"hardest": 52.25}}))
         append(run, msgspec.structs.replace(evaluated(10, best=True), shorter={64: 0.61}))
-        await until(page, lambda: says(page, "dev at 64 61", "hardest at 64 52.2 °", "score@64"))
+        await until(page, lambda: says(page, "dev at 64 61", "hardest at 64 52.2 °", "╍╍ @64"))
 
 
 @SIZES

@@ -1,5 +1,6 @@
 """What of a history Live shows: the part of it, the x axis, smoothing, the cursor, and the run to compare with."""
 
+import re
 from dataclasses import dataclass, field, replace
 
 from contrastcli.runs.text import MISSING
@@ -68,7 +69,7 @@ class LiveView:
         """A metric over what is shown of the x axis, with its values, below it those of the baseline."""
         x_range, axis, smooth = self.x_range, self.x_axis, SMOOTHING[self.smoothing]
         series = [
-            replace(one, readings=self.readings(metric, one.name))
+            replace(one, name=re.sub("^(loss|score)@", "@", one.name), readings=self.readings(metric, one.name))
             for one in metric.series(self.history, width, x_range, axis=axis, smooth=smooth)
         ]
         other = self.baseline
