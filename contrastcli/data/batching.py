@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from contrastcli.data.examples import Examples
 from contrastcli.data.texts import Texts, on_disk
@@ -67,7 +67,7 @@ class Corpus:
         return cls(texts, views, labels, scores, examples.candidate_scores)
 
 
-def scaled(scores: Sequence[float]) -> NDArray[np.float32]:
+def scaled(scores: ArrayLike) -> NDArray[np.float32]:
     """Scores scaled to 0 for the lowest and 1 for the highest."""
     values = np.asarray(scores, dtype=np.float64)
     shares: NDArray[np.float32] = ((values - values.min()) / (np.ptp(values) or 1)).astype(np.float32)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from contrastcli.data.batching import Indices
+from contrastcli.data.batching import Indices, scaled
 from contrastcli.data.dev_data import DevData
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.relevance import Retrieval
@@ -17,6 +17,7 @@ from contrastcli.evaluation.procedure import finite
 from contrastcli.evaluation.significance import RESAMPLES, interval, resampled, values_of
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import Floats, alignment, cosine, ranks, spearman, spread, uniformity
+from contrastcli.objectives.rows import ALIKE
 from contrastcli.runs.events import Verdict
 from contrastcli.runs.measured import SINGULAR, DevPair, Evaluated
 from contrastcli.runs.text import LENGTH, excerpt
@@ -73,14 +74,14 @@ class DevSet:
     def evaluate(self, encoder: SentenceEncoder, step: int, on_chunk: Callable[[int], None] | None = None) -> Evaluated:
         """Measure in float32, as `contrast eval` does. `on_chunk` gets the size of each chunk of texts, and may raise.
 
-        Positives of the alignment are relevant documents, or scored pairs above 4/5 of the scale. The uniformity is
+        Positives of the alignment are relevant documents, or scored pairs above 4/5 of the range. The uniformity is
         that of all texts of scored pairs, and without distractors of queries and what is relevant to them.
         """
         vectors, left, right, values, places = self._measure(encoder, step, on_chunk)
         shorter = {k: self._score(values_of(self.data, left[:, :k], right[:, :k])[0]) for k in encoder.contract.dims}
         first, second, scores = self._pairs()
         texts = np.union1d(self.first[first], self.second[second])
-        similar = scores > (0.0 if isinstance(self.data, Retrieval) else 4.0 if scores.max() > 1 else 0.8)
+        similar = scores > 0 if isinstance(self.data, Retrieval) else scaled(scores) > ALIKE
         positives = torch.from_numpy(left[first[similar]]), torch.from_numpy(right[second[similar]])
         if self.general:
             self.general._measure(encoder, step, on_chunk)

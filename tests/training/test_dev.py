@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from contrastcli import load
+from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.relevance import Retrieval
 from contrastcli.evaluation import ranking
 from contrastcli.model.folder import load_encoder
@@ -96,3 +97,15 @@ def test_a_judgement_of_a_document_that_is_not_there_counts_in_the_score_alone(
         and whole.score < found.score
         and [*data.texts] == [*data.queries, "ba den", "fir go"]
     )
+
+
+@pytest.mark.parametrize("highest", [1.0, 4.0, 5.0, 100.0])
+def test_the_alignment_is_that_of_pairs_in_the_upper_fifth_of_the_scores(tiny: Tiny, highest: float) -> None:
+    first, second = ["ba den", "fir go", "lum", "ka ten"], ["sir", "do bum", "fa gen", "ba"]
+    data = ScoredPairs(first, second, [0.0, 0.6 * highest, 0.9 * highest, highest], "set")
+    encoder = load_encoder(tiny.backbone).eval()
+    left, right = (
+        vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in map(encoder.encode, (first, second))
+    )
+    expected = np.square(left - right).sum(axis=1)[2:].mean()
+    assert DevSet.of(data, encoder).evaluate(encoder, 0).alignment == pytest.approx(expected, abs=1e-5)
