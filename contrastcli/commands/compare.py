@@ -14,6 +14,7 @@ from contrastcli.evaluation import run_scores
 from contrastcli.model.locate import ModelRef, is_word_vectors, resolve
 from contrastcli.runs.directory import Run, list_runs
 from contrastcli.runs.results import Comparison, Method, ScoreName, Welch
+from contrastcli.runs.verdict import against
 from contrastcli.settings.setting import Value
 from contrastcli.show import console, pictures, plots
 from contrastcli.show.pictures import Picture
@@ -108,7 +109,7 @@ def check_required(compared: Comparison, require: str | None) -> None:
     """Raises Unmet unless two models compare as required."""
     for test in compared.bootstrap or () if require else ():
         if test.judgement != "better" and not (require == "not-worse" and test.judgement == "not different"):
-            what = f"{test.runs[1]} is {test.change.against(test.runs[0])}, and {require} is required"
+            what = f"{test.runs[1]} is {against(test.judgement, test.runs[0])}, and {require} is required"
             raise Unmet(what, [f"keep {test.runs[0]}", "train again with a lower --lr or more data"])
 
 

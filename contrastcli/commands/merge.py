@@ -19,7 +19,7 @@ from contrastcli.model.folder import load_model
 from contrastcli.model.locate import ModelRef, resolve
 from contrastcli.model.merging import Mixture, load_mixture
 from contrastcli.runs.text import MISSING, Numeral, score
-from contrastcli.runs.verdict import Change
+from contrastcli.runs.verdict import Change, against
 from contrastcli.settings.metrics import metric_title
 from contrastcli.settings.sections import Blank, Data, Dev
 from contrastcli.show import console
@@ -152,7 +152,7 @@ def _verdict(merged: Merged) -> list[str]:
     """The merged model against the base, in a line, if it was measured."""
     alpha, own, general = merged.best.alpha, merged.best.own, merged.best.general
     text = f"; {general.judgement} in general: {general}" if general else ""
-    return [f"α {alpha:g} is {own.against(without_folders(merged.base))}: {own}{text}"] if own else []
+    return [f"α {alpha:g} is {against(own.judgement, without_folders(merged.base))}: {own}{text}"] if own else []
 
 
 def _grid(merged: Merged) -> Grid:

@@ -160,11 +160,19 @@ def values_of(data: DevData, first: Floats, second: Floats) -> tuple[Floats, Ind
 def compare_models(
     models: Iterable[tuple[str, str]], data: DevData, on_progress: OnProgress = lambda what, done, total: None
 ) -> tuple[Bootstrap, ...]:
-    """The paired bootstrap of each two models on dev data; each has a label and a name. Raises DataError."""
+    """The paired bootstrap of each two models on dev data; each has a label and a name. Raises DataError.
+
+    Of several tests the judgement is by Holm's p.
+    """
     judged = [(label, judge(load_subject(name, None, on_progress).vectors(), data)) for label, name in models]
     gold = np.asarray(data.scores) if isinstance(data, ScoredPairs) else None
     named = partial(structs.replace, data=data.source, metric=data.metric)
     pairs = combinations(judged, 2)
     tests = [named(bootstrap(x, y, gold), runs=(first, second)) for (first, x), (second, y) in pairs]
     corrected = holm([test.p for test in tests])
-    return tuple(structs.replace(test, holm=p) for test, p in zip(tests, corrected, strict=True))
+    # One of many tests is below 5 % by chance.
+    is_sure = [len(tests) == 1 or (p is not None and p <= 0.05) for p in corrected]
+    return tuple(
+        structs.replace(test, holm=p, judgement=test.judgement if sure else "not different")
+        for test, p, sure in zip(tests, corrected, is_sure, strict=True)
+    )

@@ -19,7 +19,7 @@ from msgspec import Meta
 from contrastcli.boundary import escaped, printable
 from contrastcli.runs.event import Count, Event, Pid, Positive, Time
 from contrastcli.runs.measured import Step
-from contrastcli.runs.verdict import Change
+from contrastcli.runs.verdict import Change, against
 
 
 class Queued(Event, frozen=True, kw_only=True):
@@ -132,7 +132,7 @@ class Verdict(Event, frozen=True, kw_only=True):
     hint: str = ""
 
     def details(self, steps: int) -> str:
-        text = f"{self.change.against(self.base)}, at step {self.best_step:,}: {self.change}"
+        text = f"{against(self.change.judgement, self.base)}, at step {self.best_step:,}: {self.change}"
         return text if self.general is None else f"{text}; {self.general.judgement} in general: {self.general}"
 
     def line(self, steps: int = 0) -> str:

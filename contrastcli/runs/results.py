@@ -326,7 +326,7 @@ class Welch(msgspec.Struct, frozen=True):
 class Bootstrap(msgspec.Struct, frozen=True):
     """A metric × 100 of two models on the same `pairs` of `data`: the difference, second − first, its 95 % interval.
 
-    `judgement` is what that says of the second.
+    `judgement` is what that says of the second, of several tests by `holm`.
 
     Of pairs without scores, it is queries or triplets that are counted. `p` is two-sided: how often resampling the
     pairs changes the sign; `holm` is p, corrected for the tests of all pairs of models. None if a correlation is

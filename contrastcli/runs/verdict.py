@@ -12,6 +12,11 @@ Judgement = Literal["better", "not different", "worse"]
 Score = Annotated[float, msgspec.Meta(ge=-1, le=1)] | None
 
 
+def against(judgement: Judgement, other: str) -> str:
+    """A judgement in words: `better than` another model."""
+    return f"{judgement} {'from' if judgement == 'not different' else 'than'} {other}"
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """A score of a model and of another one after it, in −1..1, and the 95 % interval of their difference.
 
@@ -29,11 +34,6 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         """What is certain at 95 %, by the interval as it is shown: what is rounded to nothing is no difference."""
         low, high = (round(end or 0.0, 4) for end in (self.low, self.high))
         return "better" if low > 0 else "worse" if high < 0 else "not different"
-
-    def against(self, other: str) -> str:
-        """What is certain, in words: `better than` another model."""
-        preposition = "from" if self.judgement == "not different" else "than"
-        return f"{self.judgement} {preposition} {other}"
 
     @property
     def scores(self) -> str:

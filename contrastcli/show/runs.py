@@ -19,6 +19,7 @@ from contrastcli.runs.measured import Angles
 from contrastcli.runs.results import Bootstrap, Check, Comparison, Method, ScoreName, SweepScores, Welch
 from contrastcli.runs.status import Environment
 from contrastcli.runs.text import MISSING, Numeral, duration, excerpt, fixed, score
+from contrastcli.runs.verdict import against
 from contrastcli.settings.metrics import METRICS, dev_name, metric_title
 from contrastcli.show.format import TABLES, Fields, Grid, as_json, cell, points_aligned, size, table
 from contrastcli.show.settings import value_text
@@ -151,7 +152,7 @@ def bootstrap(b: Bootstrap) -> str:
     first, second = b.runs
     holm = "" if b.holm == b.p else f", Holm's p {_p(b.holm)}"
     test = f"paired bootstrap over {b.pairs:,} {METRICS[b.metric].counted} of {b.data}, p {_p(b.p)}{holm}"
-    return f"{second} is {b.change.against(first)}: {b.change}; {test}"
+    return f"{second} is {against(b.judgement, first)}: {b.change}; {test}"
 
 
 def by_method(compared: Comparison) -> Grid | None:

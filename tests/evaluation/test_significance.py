@@ -3,11 +3,13 @@
 import math
 import random
 import statistics
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from scipy.stats import spearmanr, t
 
+from contrastcli.evaluation import significance
 from contrastcli.evaluation.significance import RESAMPLES, bootstrap, holm, welch
 from support.tiny import known
 
@@ -90,3 +92,19 @@ def test_the_mean_over_queries_and_its_interval_are_those_of_a_loop() -> None:
     low, high = known((result.low, result.high))
     assert high - low == pytest.approx(2 * 1.96 * error, rel=0.1)
     assert bootstrap(first, first).p == 1.0
+
+
+def test_of_several_models_one_is_better_where_the_corrected_p_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {"a": np.zeros(100), "b": np.repeat([1.0, -1.0], [61, 39]), "c": np.zeros(100), "d": np.ones(100)}
+    monkeypatch.setattr(significance, "load_subject", lambda name, *_: Mock(vectors=lambda: name))
+    monkeypatch.setattr(significance, "judge", lambda name, data: values[name])
+
+    def judged(names: str) -> dict[str, str]:
+        data = Mock(metric="map", source="set")
+        tests = significance.compare_models([(name, name) for name in names], data)
+        return {"".join(test.runs): test.judgement for test in tests}
+
+    assert judged("ab") == {"ab": "better"}
+    assert judged("abcd") == dict.fromkeys(["ab", "ac", "bc"], "not different") | dict.fromkeys(
+        ["ad", "bd", "cd"], "better"
+    )

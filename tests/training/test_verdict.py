@@ -19,7 +19,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
 from contrastcli.runs.events import Alert, Done, Note, Saved, Verdict
 from contrastcli.runs.measured import Evaluated
-from contrastcli.runs.verdict import Change
+from contrastcli.runs.verdict import Change, against
 from contrastcli.settings.sections import Alerts, Data, Dev
 from contrastcli.training.dev import DevSet
 from contrastcli.training.plan import make_plan
@@ -125,7 +125,8 @@ def test_the_verdict_ends_what_the_command_line_says(tiny: Tiny, place: Path, co
     assert words == last(run).line() and words.startswith("verdict   ") and finished.startswith("finished")
     change = last(run).change
     before = 100 * known((change.before,))[0]
-    assert f"{change.against('backbone')}, at step {last(run).best_step}: nDCG@10 {before:.2f} →" in words
+    said = f"{against(change.judgement, 'backbone')}, at step {last(run).best_step}: nDCG@10 {before:.2f} →"
+    assert said in words
     assert last(run).details(0) in contrast("runs", "show", str(place)).out
 
 

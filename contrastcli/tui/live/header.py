@@ -10,6 +10,7 @@ from contrastcli.boundary import printable
 from contrastcli.runs.directory import Run
 from contrastcli.runs.status import Digest, State, Status, digest
 from contrastcli.runs.text import duration, score
+from contrastcli.runs.verdict import against
 from contrastcli.settings.metrics import metric_title
 from contrastcli.show.axes import number
 from contrastcli.tui.history.history import History
@@ -121,7 +122,7 @@ def best_text(history: History) -> str:
     """The best dev score, and that of the model before training, which may be better; at the end what that says."""
     if verdict := history.verdict:
         worse = "; worse in general" if verdict.general and verdict.general.judgement == "worse" else ""
-        return f"◆ {verdict.change.against(verdict.base)}: {verdict.change.scores}{worse}"
+        return f"◆ {against(verdict.change.judgement, verdict.base)}: {verdict.change.scores}{worse}"
     best, before = history.best, history.untrained
     if best is None or best.score is None:
         return ""
