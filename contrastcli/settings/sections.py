@@ -55,7 +55,7 @@ POOLINGS: Mapping[Pooling, str] = {
 """How each pooling makes a vector of a text; padding is never included."""
 
 
-_SIZE = r"[1-9]\d{0,5}(=\d+(\.\d+)?)?"
+_SIZE = r"[1-9]\d{0,5}(=(?!0*\.?0*(,|$))\d+(\.\d+)?)?"
 _TEXT = r"\s*[^|;\s][^|;\n]*"
 _PAIR = rf"{_TEXT}\|{_TEXT}"
 
@@ -111,7 +111,7 @@ class Model(Section, frozen=True, kw_only=True):
         about(
             "sizes at which the first numbers of embeddings are trained too: Matryoshka",
             pattern=rf"^({_SIZE}(,\s*{_SIZE})*)?$",
-            form="sizes with commas between, with weights other than 1: 64=0.5,128,256",
+            form="sizes with commas between, with weights above 0 other than 1: 64=0.5,128,256",
         ),
     ] = ""
     lora: Annotated[

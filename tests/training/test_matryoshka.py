@@ -58,7 +58,7 @@ def test_a_size_that_is_the_whole_width_sets_its_weight(tiny: Tiny) -> None:
     assert config().model.weights(32) == {}
 
 
-@pytest.mark.parametrize("dims", ["64;128", "0", "64=x", "64,,128"])
+@pytest.mark.parametrize("dims", ["64;128", "0", "64=x", "64,,128", "8=0.0,32=0"])
 def test_malformed_sizes_are_an_error_that_shows_the_form(dims: str) -> None:
     with pytest.raises(UsageError, match=r"model\.dims is ") as error:
         config(model__dims=dims)
