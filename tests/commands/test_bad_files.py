@@ -161,14 +161,13 @@ def test_a_line_without_end_is_refused(contrast: Contrast) -> None:
 
 
 QUOTED = b'sentence\nba\n"' + b"ba\n" * 400_000
-WIDE = [f"c{number}" for number in range(100_000)]
+WIDE = [f"c{number}" for number in range(20_000)]
 LARGE: dict[str, tuple[str, bytes, str]] = {
     "a quote that is not closed": ("rows.csv", QUOTED, "not closed within 1,000,000 characters"),
-    "a header of a column twice": ("rows.csv", ",".join([*WIDE, "c99999"]).encode(), "'c99999' occurs twice"),
-    "a header of many columns": ("rows.tsv", "\t".join(WIDE).encode() + b"\n" + b"a\t" * 99_999 + b"a", "'c0', 'c1', "),
+    "a header of a column twice": ("rows.csv", ",".join([*WIDE, "c19999"]).encode(), "'c19999' occurs twice"),
+    "a header of many columns": ("rows.tsv", "\t".join(WIDE).encode() + b"\n" + b"a\t" * 19_999 + b"a", "'c0', 'c1', "),
     "zeros, compressed": ("rows.jsonl.gz", gzip.compress(bytes(1 << 24)), "longer than 1,000,000 bytes"),
     "a long cell": ("rows.json", b'[{"text": "a"}, {"text": "%s"}]' % (b"ba " * 400_000), "row 2: the sentence in the"),
-    "blank lines, compressed": ("rows.json.gz", gzip.compress(b"\n" * 100_000), "would fill the memory"),
 }
 
 
@@ -217,9 +216,9 @@ def test_a_file_of_settings_is_short(contrast: Contrast) -> None:
 
 
 EVENTS = {
-    "of kinds that are not known": b'{"event":"martian","step":1}\n' * 25_000 + b'{"step":1}\n' * 750_000,
-    "in one line": b'{"event":"note","step":1,"text":"' + b"a" * 8_000_000 + b'"}\n',
-    "of NUL bytes": bytes(8_000_000),
+    "of kinds that are not known": b'{"event":"martian","step":1}\n' * 8_000 + b'{"step":1}\n' * 250_000,
+    "in one line": b'{"event":"note","step":1,"text":"' + b"a" * 2_700_000 + b'"}\n',
+    "of NUL bytes": bytes(2_700_000),
 }
 
 
@@ -236,7 +235,7 @@ def test_events_without_an_event_are_passed_over(contrast: Contrast, run: Run, e
     lines, position = [b""], 0
     while lines:  # as the app reads
         lines, position = read_lines(run.events_path, position, 1 << 17)
-    assert position >= 7_500_000 and time.process_time() - began < 10
+    assert position >= 2_500_000 and time.process_time() - began < 4
 
 
 def test_a_long_list_of_objects_on_one_line_is_read(contrast: Contrast) -> None:
