@@ -318,7 +318,7 @@ def loading(*modules: str) -> str:
 def test_light_rooms_and_commands_that_start_others_load_nothing_heavy() -> None:
     modules = [module for module in files(PACKAGE) if room(module) in LIGHT - {"tui"}]
     starters = [f"commands.{name}" for name in ("compare", "sweep", "watch")]
-    assert not (HEAVY | {"textual"}) & loaded(loading(*modules, *starters))
+    assert not (HEAVY | {"textual", "rich"}) & loaded(loading(*modules, *starters))
 
 
 def test_the_first_word_loads_no_package_metadata() -> None:
@@ -331,15 +331,6 @@ def test_what_computes_knows_no_terminal(name: str) -> None:
     for module, path in files(PACKAGE).items():
         if room(module) == name:
             assert not TERMINAL & {t.partition(".")[0] for node, _ in statements(path) for t in targets(node)}, module
-
-
-def test_what_computes_loads_no_terminal() -> None:
-    modules = [
-        *("training.process", "training.setup", "evaluation.measure", "model.search", "model.folder"),
-        *("data.sources", "objectives.infonce", "commands.encode", "commands.export.export", "commands.query"),
-        *("runs.directory", "runs.process", "show.console"),
-    ]
-    assert not TERMINAL & loaded(loading(*modules))
 
 
 def test_the_app_knows_nothing_that_computes() -> None:
