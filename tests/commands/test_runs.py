@@ -134,7 +134,7 @@ def test_stopping_a_run_that_has_ended_is_no_error(contrast: Contrast, run: Run)
 
 def test_a_process_that_does_not_respond_is_told_of_by_watch_and_by_stop(contrast: Contrast, tmp_path: Path) -> None:
     silent = recorded(tmp_path / "runs", "silent", "mute")
-    ends = threading.Timer(1, append, [silent, Done(step=350, status="stopped", code=0)])
+    ends = threading.Timer(0.3, append, [silent, Done(step=350, status="stopped", code=0)])
     hint = "hint: it hangs, or its disk or host is unreachable; to end it on elsewhere: kill -KILL 4242"
     answer = contrast("stop", "mute", "--wait", "0.1")
     assert answer.code == 1 and f"error: mute: silent at step 350 after 0.1 s\n{hint}\n" in answer.err

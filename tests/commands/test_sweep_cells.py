@@ -122,7 +122,7 @@ def test_a_cell_that_a_killed_sweep_did_not_launch_is_trained_after_the_grace(
     sweep: Sweep, tmp_path: Path, launched: tuple[list[str], Ends]
 ) -> None:
     first = runs.create(sweep.cells(tmp_path)[0].config, tmp_path, names(sweep)[0])
-    almost = time.time() - status.SILENT_AFTER + 0.5
+    almost = time.time() - status.SILENT_AFTER + 0.2
     os.utime(first.config_path, (almost, almost))
     assert first.status().state == "starting"  # its process may still be starting
     assert start(sweep, tmp_path) == 0
@@ -199,7 +199,7 @@ def test_a_cell_that_was_killed_here_and_resumed_by_another_worker_is_waited_for
         end_cell(run, *(("failed", 1) if run.path == first.path else ()))
         if run.name == names(sweep)[-1]:
             first.alive_path.write_bytes(msgspec.json.encode(status.Writer("elsewhere", 5, time.time())))
-            threading.Timer(0.5, finish).start()
+            threading.Timer(0.1, finish).start()
         return 0
 
     def finish() -> None:
