@@ -6,12 +6,7 @@ import pytest
 
 from contrastcli.boundary import report
 from contrastcli.errors import DataError, Use
-from support.command import LABELLED, Contrast, refused, train
-
-
-def test_bad_dev_data_is_named_by_file_and_line(contrast: Contrast) -> None:
-    Path("dev.csv").write_text("sentence1,sentence2,score\na,b,1\nc,d,high\n")
-    refused(contrast(*train(*LABELLED, "--dev", "dev.csv")), 3, "dev.csv, line 3: the score")
+from support.command import Contrast, refused, train
 
 
 def test_a_hint_names_only_options_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:

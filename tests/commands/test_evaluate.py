@@ -40,13 +40,6 @@ def test_scores_have_the_shape_that_scripts_rely_on(
     assert f"sts average {sts['average']:.2f}" in " ".join(contrast("runs", "show", "simple").out.split())
 
 
-def test_another_pooling_is_measured_without_overwriting_the_runs_scores(contrast: Contrast, run: Run) -> None:
-    write_all(Path("data"))
-    answer = contrast("eval", "simple", "--data-dir", "data", "--pooling", "cls")
-    assert answer.code == 0 and "pooling: cls" in answer.out
-    assert "suites" not in run.scores()
-
-
 def test_the_scores_of_an_earlier_checkpoint_go_with_it(contrast: Contrast, run: Run) -> None:
     assert contrast("eval", "simple", "--data", "tiny/dev.jsonl").code == 0
     assert contrast("train", "--resume", "simple", "--max-steps", "8", "--no-ui").code == 0
@@ -118,7 +111,8 @@ def test_pictures_are_written_and_have_the_colour_of_their_own_pooling(contrast:
     run.scores_path.write_text(json.dumps({"suites": {**suites, "sts": sts}}))
     assert "STS average" in contrast(*words).out
     pooled = contrast(*words, "--pooling", "last-mean")
-    assert pooled.code == 0 and "STS average" not in pooled.out
+    assert pooled.code == 0 and "pooling: last-mean" in pooled.out and "STS average" not in pooled.out
+    assert run.scores()["suites"] == {**suites, "sts": sts}, "those of another pooling are not the run's"
 
 
 def test_the_precision_is_in_the_table_the_protocol_and_the_json(contrast: Contrast) -> None:

@@ -94,24 +94,25 @@ def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, case: str) ->
 @pytest.mark.parametrize(
     ("variable", "ours"),
     [
-        ("TRAIN_LERNING_RATE", "TRAIN_LR'"),
-        ("TRAIN_LEARNING_RATE", "TRAIN_LR'"),
-        ("TRAIN_MAX_SEQ_LENGTH", "MODEL_MAX_LENGTH'"),
-        ("TRAIN_WARMUP_STEPS", "TRAIN_WARMUP', a share of the steps"),
-        ("TRAIN_BACH_SIZE", "TRAIN_BATCH_SIZE'"),
-        ("LR", "TRAIN_LR'"),
-        ("LEARNING_RATE", "TRAIN_LR'"),
-        ("DATA", "DATA_TRAIN'"),
+        ("CONTRAST_TRAIN_LERNING_RATE", "TRAIN_LR'"),
+        ("CONTRAST_TRAIN_LEARNING_RATE", "TRAIN_LR'"),
+        ("CONTRAST_TRAIN_MAX_SEQ_LENGTH", "MODEL_MAX_LENGTH'"),
+        ("CONTRAST_TRAIN_WARMUP_STEPS", "TRAIN_WARMUP', a share of the steps"),
+        ("CONTRAST_TRAIN_BACH_SIZE", "TRAIN_BATCH_SIZE'"),
+        ("contrast_train_lr", "TRAIN_LR'"),
+        ("CONTRAST_LR", "TRAIN_LR'"),
+        ("CONTRAST_LEARNING_RATE", "TRAIN_LR'"),
+        ("CONTRAST_DATA", "DATA_TRAIN'"),
     ],
 )
 def test_a_variable_of_no_setting_is_refused(
     contrast: Contrast, monkeypatch: pytest.MonkeyPatch, variable: str, ours: str
 ) -> None:
-    monkeypatch.setenv(f"CONTRAST_{variable}", "1")
+    monkeypatch.setenv(variable, "1")
     monkeypatch.setenv("CONTRAST_MODEL", "starter")
     monkeypatch.setenv("CONTRAST_TRAIN_LR", "1e-4")
     for words in (("config", "show"), ("train", "--resume", "simple"), ("sweep", "--resume", "mine")):
-        refused(contrast(*words), 2, f"CONTRAST_{variable}", f"did you mean 'CONTRAST_{ours}?")
+        refused(contrast(*words), 2, variable, f"did you mean 'CONTRAST_{ours}?")
 
 
 def test_an_error_as_json_quotes_the_runs_directory(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:

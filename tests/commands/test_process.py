@@ -3,7 +3,9 @@
 import os
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -44,48 +46,38 @@ def test_an_interrupted_command_ends_with_130_and_two_lines(contrast: Contrast) 
     assert (asking.returncode, err.splitlines()) == (130, ["contrast: error: interrupted", "hint: nothing was changed"])
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
-def test_a_full_disk_behind_stdout_is_two_lines() -> None:
-    with open("/dev/full", "w") as full:
-        done = subprocess.run([*COMMAND, "presets"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
-    assert done.returncode == 1
-    assert "stdin or stdout: No space left on device" in done.stderr and len(done.stderr.splitlines()) == 2
-
-
-@pytest.mark.parametrize("words", [("presets",), ("train", "--help")])
-def test_a_reader_that_leaves_early_is_no_error(words: tuple[str, ...]) -> None:
+def unread() -> IO[str]:
+    """A stdout whose reader has gone."""
     reader, writer = os.pipe()
     os.close(reader)
-    try:
-        done = subprocess.run([*COMMAND, *words], stdout=writer, stderr=subprocess.PIPE, timeout=60)
-    finally:
-        os.close(writer)
-    assert (done.returncode, done.stderr) == (0, b"")
+    return os.fdopen(writer, "w")
 
 
-def test_training_continues_when_the_reader_of_its_path_has_gone(contrast: Contrast) -> None:
-    read, write = os.pipe()
-    os.close(read)
-    with os.fdopen(write) as stdout:
-        command = [*COMMAND, *train(*LABELLED, "--name", "mine", "--no-ui")]
-        done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 0, done.stderr
-    assert Run(Path("runs/mine")).status().state == "finished"
+def full() -> IO[str]:
+    """A stdout on a disk without room."""
+    return open("/dev/full", "w")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 @pytest.mark.parametrize(
-    ("flag", "code", "what"),
-    [("--json", 0, "events are printed no longer"), ("--no-ui", 1, "the path runs/mine on stdout")],
+    ("stdout", "words", "code", "what"),
+    [
+        (unread, ("presets",), 0, ""),
+        (unread, ("train", "--help"), 0, ""),
+        (full, ("presets",), 1, "stdin or stdout"),
+        pytest.param(unread, train(*LABELLED, "--name", "mine", "--no-ui"), 0, "", marks=pytest.mark.slow),
+        (full, train(*LABELLED, "--name", "mine", "--no-ui"), 1, "the path runs/mine on stdout"),
+        (full, train(*LABELLED, "--name", "mine", "--json"), 0, "events are printed no longer"),
+    ],
 )
-def test_training_continues_on_a_full_disk_behind_stdout_and_says_so(
-    contrast: Contrast, flag: str, code: int, what: str
+def test_what_cannot_be_printed_is_said_unless_its_reader_left_and_training_continues(
+    contrast: Contrast, stdout: Callable[[], IO[str]], words: tuple[str, ...], code: int, what: str
 ) -> None:
-    with open("/dev/full", "w") as full:
-        command = [*COMMAND, *train(*LABELLED, "--name", "mine", flag)]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert f"{what}: No space left on device" in done.stderr and done.returncode == code
-    assert Run(Path("runs/mine")).status().state == "finished"
+    with stdout() as stream:
+        done = subprocess.run([*COMMAND, *words], stdout=stream, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == code and (f"{what}: No space left on device" in done.stderr) == bool(what), done.stderr
+    assert len(done.stderr.splitlines()) == 2 * code or "--name" in words
+    assert "--name" not in words or Run(Path("runs/mine")).status().state == "finished"
 
 
 def test_an_unexpected_error_has_a_traceback_only_on_request(

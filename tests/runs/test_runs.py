@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from contrastcli.errors import RunError, UsageError
+from contrastcli.errors import RunError
 from contrastcli.runs.directory import Run, create, find_run, list_runs, prune, remove, runs_dir
 from contrastcli.runs.events import Done, Note
 from contrastcli.runs.process import hold
@@ -60,13 +60,6 @@ def test_git_does_not_see_runs_but_a_folder_in_use_is_left_as_it_is(tmp_path: Pa
     assert (tmp_path / "new" / "runs" / ".gitignore").read_text(encoding="utf-8") == "*\n"
     create(config_of(), tmp_path / "new", None)
     assert not (tmp_path / "new" / ".gitignore").exists()
-
-
-@pytest.mark.parametrize("name", ["", "last", "..", "a/b", "a\\b", ".hidden", "-flag", "a b", "a\n"])
-def test_a_name_that_is_no_folder_name_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError):
-        create(config_of(), tmp_path, name)
-    assert os.listdir(tmp_path) == []
 
 
 def test_a_full_disk_is_the_systems_message_and_leaves_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

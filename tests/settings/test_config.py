@@ -230,13 +230,6 @@ def test_every_setting_has_its_environment_variable() -> None:
     assert set(environment(**variables).values) == {"objective.name", *sections.all_settings()}
 
 
-@pytest.mark.parametrize("name", ["CONTRAST_TRAIM_LR", "CONTRAST_OBJECTIV_TAU", "contrast_train_lr"])
-def test_a_variable_that_is_nearly_a_settings_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match=f"no setting for the variable {name}") as raised:
-        environment(**{name: "0.5"})
-    assert raised.value.hint in ("did you mean 'CONTRAST_TRAIN_LR'?", "did you mean 'CONTRAST_OBJECTIVE_TAU'?")
-
-
 def test_an_empty_variable_and_those_of_other_programs_are_ignored_and_one_that_nothing_reads_is_a_note() -> None:
     ours = {"CONTRAST_RUNSDIR": "r", "CONTRAST_RUNS": "r", "CONTRAST_REMOTE": "r", "CONTRAST_TRAIN_LR": ""}
     layer = environment(**ours, PATH="/bin")

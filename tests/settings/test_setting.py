@@ -1,7 +1,6 @@
 """What a setting declares of itself drives the options, the resume, the grouping of seeds, the form and the errors."""
 
 import re
-from typing import Annotated
 
 import pytest
 
@@ -10,7 +9,7 @@ from contrastcli.runs.methods import Member, group
 from contrastcli.settings import catalogue, config, sections
 from contrastcli.settings.config import Layer
 from contrastcli.settings.objective import Spec
-from contrastcli.settings.setting import Section, Setting, Value, about, describe, spell
+from contrastcli.settings.setting import Setting, Value, spell
 from contrastcli.tui.setup.draft import Draft
 from support.command import Contrast
 
@@ -29,15 +28,6 @@ RESUMABLE |= {"dev.data", "dev.corpus", "dev.general"}
 MARGIN = SETTINGS["objective.margin"]
 
 
-class Example(Section, frozen=True, kw_only=True):
-    """One setting that says all of itself, and one that says nothing."""
-
-    speed: Annotated[
-        int, about("how fast", "v", gt=0, unit="km/h", role="data", essential=True, resumable=True, flag="--fast")
-    ] = 3
-    plain: float = 1.0
-
-
 def other(setting: Setting) -> Value:
     """Another value than the default."""
     default = setting.default
@@ -50,14 +40,6 @@ def other(setting: Setting) -> Value:
 
 
 # What is declared
-
-
-def test_a_setting_is_all_that_its_field_says() -> None:
-    speed, plain = describe("train", Example).values()
-    assert (speed.help, speed.symbol, speed.unit, speed.flag) == ("how fast", "v", "km/h", "--fast")
-    assert (speed.role, speed.essential, speed.resumable) == ("data", True, True)
-    assert speed.expected == "a whole number above 0"
-    assert (plain.role, plain.essential, plain.resumable, plain.flag) == ("method", False, False, "--plain")
 
 
 def test_roles_and_what_may_be_resumed() -> None:
