@@ -24,7 +24,6 @@ from contrastcli.show import answers
 from contrastcli.training.distributed import World
 from contrastcli.training.plan import Plan
 from contrastcli.training.process import Watch, supervise
-from support.command import Contrast
 from support.tiny import Tiny
 
 
@@ -140,8 +139,3 @@ def test_matrix_products_are_counted_in_floating_point_operations(monkeypatch: p
     shape = SimpleNamespace(width=4, inner=8)
     rate = bench.matrix_rate(shape, "fp32", torch.device("cpu"))  # type: ignore[arg-type]
     assert rate == 12 * 2 * 1024 * (4 * 12 + 4 * 4 + 2 * 4 * 8) / 2.0
-
-
-def test_a_model_that_is_not_there_is_named(contrast: Contrast) -> None:
-    answer = contrast("bench", "--model", "no/such-model")
-    assert answer.code == 3 and "no/such-model" in answer.err and answer.out == ""

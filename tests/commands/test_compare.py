@@ -319,11 +319,6 @@ def test_tables_are_written_for_documents_and_sheets(contrast: Contrast, run: Ru
     assert sheets[1][1][0] == "tiny/backbone against simple"
 
 
-def test_one_alone_is_refused(contrast: Contrast, run: Run) -> None:
-    for names in (("simple", "simple"), ("simple",)):
-        refused(contrast("compare", *names), 2, "only one run to compare")
-
-
 @pytest.fixture
 def other(run: Run) -> Run:
     """A second run, the same as the first."""
@@ -333,11 +328,6 @@ def other(run: Run) -> Run:
 def test_names_in_latex_are_printed_as_they_are_and_numbers_with_a_minus() -> None:
     assert r"sw-1 & $-$0.5 \dots{} +1e-05 \\" in latex_table(["", ""], [["sw-1", "-0.5 … +1e-05"]])
     assert r"\textbackslash{}a\textasciicircum{}2\textasciitilde{}\_b" in latex_table([r"\a^2~_b"], [])
-
-
-@pytest.mark.parametrize("words", [("--json", "--format", "csv"), ("--format", "csv", "--json")])
-def test_json_has_no_other_form(contrast: Contrast, other: Run, words: tuple[str, ...]) -> None:
-    refused(contrast("compare", "simple", "other", *words), 2, "prints no table in csv", "leave out --json or --format")
 
 
 @pytest.mark.parametrize(

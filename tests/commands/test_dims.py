@@ -28,11 +28,6 @@ def nested(tiny: Tiny, contrast: Contrast) -> Run:
     return run
 
 
-@pytest.mark.parametrize("words", [("encode", "tiny/sentences.jsonl", "-o", "v.npy"), ("query", *TEXTS)])
-def test_more_numbers_than_an_embedding_has_are_refused_with_its_width(contrast: Contrast, words: list[str]) -> None:
-    refused(contrast(*words, *MODEL, "--dim", "64"), 2, "the embeddings of tiny/backbone have 32 numbers", "at most 32")
-
-
 def test_vectors_are_the_beginning_of_the_whole_ones(contrast: Contrast) -> None:
     answer = contrast("encode", "tiny/sentences.jsonl", "-o", "v.npy", *MODEL, "--dim", "12")
     assert answer.code == 0 and "vectors of 12" in answer.err
@@ -94,12 +89,6 @@ def test_an_export_knows_the_sizes_that_are_left(contrast: Contrast, nested: Run
     configs = [json.loads(Path(name, "config.json").read_text()) for name in ("whole", "small")]
     assert [config.get("matryoshka_dimensions") for config in configs] == [[8, 32], None]
     refused(contrast("export", "small", "other", "--dim", "9"), 2, "the embeddings of small have 8 numbers")
-
-
-def test_the_size_of_word_vectors_cannot_be_chosen(contrast: Contrast) -> None:
-    Path("v.txt").write_text("ba 1 2 3\nden 3 2 1\n")
-    write_all(Path("data"))
-    refused(contrast("eval", "v.txt", "--data-dir", "data", "--dim", "2"), 2, "word vectors", "leave out --dim")
 
 
 def test_a_run_tells_its_best_score_at_each_size(contrast: Contrast, nested: Run) -> None:

@@ -76,15 +76,11 @@ def test_the_path_of_a_run_is_all_that_path_prints(contrast: Contrast, run: Run)
 def test_a_run_is_removed_after_confirmation(contrast: Contrast, runs_of_two: list[Run]) -> None:
     kept = contrast("runs", "rm", "simple", stdin=b"n\n")
     assert (kept.code, kept.out) == (0, "") and "Delete runs/simple?" in kept.err
+    failed(contrast("runs", "rm", "simple"), 2, "nobody is there", "contrast runs rm simple --yes")
     assert runs_of_two[0].path.is_dir()
     assert contrast("runs", "rm", "simple", stdin=b"y\n").code == 0
     assert contrast("runs", "rm", "other", "--yes").code == 0
     assert not list(Path("runs").glob("*/config.toml"))
-
-
-def test_without_an_answer_nothing_is_removed(contrast: Contrast, run: Run) -> None:
-    failed(contrast("runs", "rm", "simple", stdin=b""), 2, "nobody is there", "contrast runs rm simple --yes")
-    assert run.path.is_dir()
 
 
 def test_a_run_in_progress_is_neither_removed_nor_pruned(

@@ -14,7 +14,7 @@ from contrastcli.runs.events import Done, Queued
 from contrastcli.runs.process import hold, wait_behind
 from contrastcli.settings.config import Config
 from contrastcli.training.plan import Plan, make_plan
-from support.command import Contrast, failed, refused, train
+from support.command import Contrast, failed, train
 from support.recorded import append, recorded
 
 
@@ -98,9 +98,3 @@ def test_two_runs_that_are_queued_at_once_train_one_after_the_other(
     assert answer.code == 0 and "queued    behind other" in answer.err
     again = contrast("train", "--resume", "second", "--max-steps", "6", "--after", "last", "--no-ui")
     assert again.code == 0 and "queued    behind other" in again.err, "and not behind itself"
-
-
-def test_what_cannot_be_queued_is_refused(contrast: Contrast) -> None:
-    recorded(Path("runs"), "running", "first")
-    refused(contrast("train", "--preset", "starter", "--after", "nothing", "--no-ui"), 3, "there is no run 'nothing'")
-    refused(contrast("train", "--preset", "starter", "--after", "first", "--seeds", "2"), 2, "--after queues one run")
