@@ -123,6 +123,7 @@ def test_the_doctor_fails_where_nothing_can_be_written(
 
 MAKERS: dict[str, Callable[[Path], object]] = {
     "contrast.toml is a folder": Path.mkdir,
+    "contrast.toml is larger than 16,384 bytes": lambda path: path.write_text("#" * 40_000),
     "contrast.toml cannot be read: No such file": lambda path: path.symlink_to("nowhere"),
     "contrast.toml: base stands in [train]": lambda path: path.write_text('[train]\nbase = "starter"\n'),
     "contrast.toml: 'preset' is called base in a file": lambda path: path.write_text('preset = "starter"\n'),

@@ -47,16 +47,6 @@ def objective(*layers: Layer) -> dict[str, object]:
     return {key.removeprefix("objective."): value for key, value in flat.items() if key.startswith("objective.")}
 
 
-# Which place wins
-
-
-def test_the_default_is_simcse_with_its_defaults() -> None:
-    resolved = config.resolve([])
-    assert (resolved.spec.name, resolved.flat()["objective.tau"], resolved.train.batch_size) == ("simcse", 0.05, 64)
-    assert set(resolved.sources.values()) == {"default"}
-    assert set(resolved.sources) == set(resolved.flat())
-
-
 # Choosing an objective
 
 
@@ -127,6 +117,8 @@ OTHER_TYPES = (
         ("[train\nlr = 1", "fix that line"),
         ("[train]\nlr = 1\nlr = 2", "a key stands once"),
         ("lr = 1", "write train.lr = …"),
+        # A NaN differs from itself, as another objective would.
+        ("[objective]\nname = nan", "known: aoe, arccon"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named_with_what_is_written_there(toml: str, hint: str) -> None:
@@ -136,23 +128,14 @@ def test_what_is_wrong_in_a_file_is_named_with_what_is_written_there(toml: str, 
     assert ("at line 3" in raised.value.what) == toml.endswith("lr = 2")
 
 
-def test_an_objective_that_is_no_number_is_unknown() -> None:
-    """A NaN differs from itself, as another objective would."""
-    what, _ = complaint(file("[objective]\nname = nan"))
-    assert "there is no objective 'nan'" in what
-
-
-def test_a_whole_number_is_a_number() -> None:
-    assert config.resolve([file("[train]\nclip = 2")]).train.clip == 2.0
+@pytest.mark.parametrize("toml", ["[train]\nclip = 2", "\ufeff[train]\nclip = 2.0"])
+def test_a_file_may_begin_with_a_mark_and_a_whole_number_is_a_number(toml: str) -> None:
+    assert config.resolve([file(toml)]).train.clip == 2.0
 
 
 @pytest.mark.parametrize(("word", "value"), [("on", True), ("True", True), ("0", False), ("no", False)])
 def test_flags_spell_true_and_false_in_the_usual_ways(word: str, value: bool) -> None:
     assert config.resolve([flags(data__mask_duplicates=word)]).data.mask_duplicates is value
-
-
-def test_a_file_may_begin_with_a_mark() -> None:
-    assert config.resolve([file("\ufeff[train]\nlr = 1e-3")]).train.lr == 1e-3
 
 
 # The margin follows the similarity
