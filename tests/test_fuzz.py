@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from support.damage import Thing
-from support.forked import import_commands, run
+from support.forked import run
 from support.fuzzing import ARGUMENTS, ENVIRONMENT, TARGETS, Case, fault, write_world
 from support.kills import a_copy
 from support.tiny import Tiny
@@ -31,7 +31,6 @@ STREAMS = (Thing.EMPTY, Thing.ZEROS, Thing.DEVICE)
 @pytest.fixture(scope="module")
 def world(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """What is damaged in copies; the working folder."""
-    import_commands()
     with chdir(tmp_path_factory.mktemp("fuzz")):
         write_world(tiny)
         yield Path.cwd()

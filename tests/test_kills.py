@@ -24,7 +24,7 @@ from contrastcli.runs import directory
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Done, decode
 from support import sts_files
-from support.forked import Outcome, import_commands, run
+from support.forked import Outcome, run
 from support.kills import Course, a_copy, contents, detached, drafts, kill_detached, kill_somewhere, observe
 from support.resuming import story
 from support.tiny import Tiny
@@ -117,7 +117,6 @@ KINDS: dict[str, Kind] = {
 @pytest.fixture(scope="module")
 def world(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with data, a finished run, and outputs to be replaced."""
-    import_commands()
     folder = tmp_path_factory.mktemp("world")
     shutil.copytree(tiny.backbone.parent, folder / "tiny")
     sts_files.write_all(folder / "senteval")

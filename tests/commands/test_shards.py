@@ -20,7 +20,7 @@ from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import cosine
 from support.command import MODEL, Contrast, failed, sentences
 from support.disks import failing_disk
-from support.forked import import_commands, start, wait
+from support.forked import start, wait
 
 BLOCK = 30
 ENCODE = ("encode", "texts.txt", "-o", "v.npy", *MODEL)
@@ -134,7 +134,6 @@ def kill(place: str) -> None:
 def test_a_command_that_is_killed_again_and_again_continues_where_it_was(
     contrast: Contrast, whole: NDArray[np.float32]
 ) -> None:
-    import_commands()
     done = 0
     for place, kept in {"within": 30, "after": 90, "before its record": 120, "before the end": 160}.items():
         outcome = wait(start(ENCODE, before=partial(kill, place)))

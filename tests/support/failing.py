@@ -58,7 +58,6 @@ def commands(folder: Path) -> Iterator[Commands]:
 
 
 def _serve(library: ctypes.CDLL) -> None:
-    forked.import_commands()
     for line in sys.stdin:
         folder, words, n, error, stays = json.loads(line)
         os.chdir(folder)

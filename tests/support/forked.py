@@ -18,14 +18,16 @@ ADDRESSES = 12 << 30
 """Bytes of memory after which there is none, so that no command takes the machine's."""
 
 _LATER = """
-datasets filelock platformdirs psutil pyarrow.parquet rich.progress scipy.stats sklearn.cluster sklearn.linear_model
-tokenizers tomli_w torch._dynamo torch.distributed.nn transformers contrastcli.cli contrastcli.show.console
-contrastcli.commands.compare contrastcli.commands.encode contrastcli.commands.evaluate
-contrastcli.commands.export.export contrastcli.commands.query contrastcli.commands.sweep contrastcli.commands.train
-contrastcli.evaluation.evaluate contrastcli.evaluation.geometry contrastcli.evaluation.sts
-contrastcli.evaluation.transfer contrastcli.model.search contrastcli.training.process contrastcli.training.setup
+filelock platformdirs psutil rich.progress tokenizers tomli_w torch._dynamo torch.distributed.nn contrastcli.cli
+contrastcli.show.console contrastcli.commands.encode contrastcli.commands.query contrastcli.commands.sweep
+contrastcli.commands.train contrastcli.model.search contrastcli.training.process contrastcli.training.setup
 contrastcli.training.plan contrastcli.training.auxiliaries.teachers contrastcli.training.auxiliaries.views
 contrastcli.training.auxiliaries.mlm
+"""
+_OF_SOME = """
+datasets pyarrow.parquet scipy.stats sklearn.cluster sklearn.linear_model transformers contrastcli.commands.compare
+contrastcli.commands.evaluate contrastcli.commands.export.export contrastcli.evaluation.evaluate
+contrastcli.evaluation.geometry contrastcli.evaluation.sts contrastcli.evaluation.transfer
 """
 
 
@@ -38,9 +40,10 @@ class Outcome(NamedTuple):
     memory_mb: float
 
 
-def import_commands() -> None:
+def _import_for(command: Sequence[str]) -> None:
     """Import what commands load when they need it. Nothing is trained: a fork cannot use autograd after that."""
-    for name in _LATER.split():
+    needs_more = not {*command[:1]}.isdisjoint(("eval", "compare", "export", "papers"))
+    for name in (_LATER + _OF_SOME * needs_more).split():
         import_module(name)
 
 
@@ -55,6 +58,7 @@ def start(
 
     `before` is called in its process.
     """
+    _import_for(command)
     pid = os.fork()
     if pid:
         return pid
