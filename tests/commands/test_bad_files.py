@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from datasets import ClassLabel, Dataset, Features, Value
+from datasets import Dataset
 from safetensors.torch import load_file, save_file
 
 from contrastcli.commands import encode
@@ -136,14 +136,6 @@ def test_an_impossible_exit_code_is_no_event_and_a_heartbeat_without_a_process_c
     for pid in (-1, 0, 2**40, "1", None):
         run.alive_path.write_text(json.dumps(msgspec.to_builtins(this_process()) | {"pid": pid}))
         assert "finished" in contrast("runs", "show", "simple").out
-
-
-def test_a_class_label_out_of_range_is_named(contrast: Contrast) -> None:
-    features = Features({"sentence1": Value("string"), "sentence2": Value("string"), "label": Value("int64")})
-    rows = Dataset.from_dict({"sentence1": ["a", "b"], "sentence2": ["c", "d"], "label": [0, 7]}, features=features)
-    rows.info.features["label"] = ClassLabel(names=["entailment", "contradiction"])
-    rows.to_parquet("rows.parquet")
-    refused(contrast(*train("--data", "rows.parquet", "--dry-run")), 3, "rows.parquet cannot be read as parquet")
 
 
 LONG = b"ba " * 500_000

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 from contrastcli.commands import train
 from contrastcli.commands.bench import speed as bench
@@ -131,11 +130,3 @@ def test_the_table_has_rates_ratios_and_shares() -> None:
         ["encode", "contrast", "3,000", "2.00", "85"],
         ["encode", "peer", "–", "–", "–", "ImportError:", "x"],
     ]
-
-
-def test_matrix_products_are_counted_in_floating_point_operations(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = iter([0.0, 2.0])
-    monkeypatch.setattr("time.perf_counter", lambda: next(now))
-    shape = SimpleNamespace(width=4, inner=8)
-    rate = bench.matrix_rate(shape, "fp32", torch.device("cpu"))  # type: ignore[arg-type]
-    assert rate == 12 * 2 * 1024 * (4 * 12 + 4 * 4 + 2 * 4 * 8) / 2.0

@@ -121,8 +121,3 @@ def test_a_grid_on_another_backbone_has_the_preset_of_that_backbone(name: str, b
     varied = {key: preset[key] for key in grid.grid} | {papers.BACKBONE: preset[papers.BACKBONE]}
     assert grid.config.flat() | varied == preset
     assert all(preset[key] in values for key, values in grid.grid.items())
-
-
-def test_the_figure_of_training_sentences_has_a_picture_for_each_backbone_and_none_of_a_set() -> None:
-    item = papers.find_item("simace", "figure-2")
-    assert item.pictures == tuple(dict.fromkeys(f"pca-{backbone.lower()}" for backbone, _ in item.systems))
