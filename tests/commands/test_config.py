@@ -24,8 +24,10 @@ def test_a_value_comes_from_the_highest_place_that_names_it(
 ) -> None:
     key, preset = "train.lr", ("--preset", "simace-bert-base")
     assert sources(contrast)[key] == (3e-5, "default")
-    user_file().parent.mkdir(parents=True)
-    user_file().write_text("[train]\nlr = 1e-3\n")
+    path = Path(contrast("config", "path").out.strip())
+    assert path == user_file() and not path.exists()
+    path.parent.mkdir(parents=True)
+    path.write_text("[train]\nlr = 1e-3\n")
     assert sources(contrast)[key] == (1e-3, str(user_file()))
     Path("contrast.toml").write_text("[train]\nlr = 2e-3\n")
     assert sources(contrast)[key] == (2e-3, "contrast.toml")
@@ -44,11 +46,6 @@ def test_notes_on_settings_are_shown_with_them_and_by_the_doctor(contrast: Contr
     note = "train.lr is 0.5, outside of what is usual, 1e-07 to 0.01 (contrast.toml)"
     assert contrast("config", "show").out.endswith(f"\n\nnote  {note}\n")
     assert contrast("doctor").err == f"note: {note}\n"
-
-
-def test_the_users_file_has_a_path_before_it_exists(contrast: Contrast) -> None:
-    path = Path(contrast("config", "path").out.strip())
-    assert path == user_file() and not path.exists()
 
 
 def test_presets_fit_a_terminal_and_name_every_file(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:

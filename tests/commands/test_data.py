@@ -162,13 +162,10 @@ def test_kinds_and_rows_are_kept_and_left_out_by_name(contrast: Contrast) -> Non
     assert [*open_frame("clean.jsonl", "train").columns["question"]] == QUESTIONS
 
 
-def test_rows_that_differ_by_a_mark_have_the_same_words(contrast: Contrast) -> None:
+def test_what_is_nearly_equal_stays_since_it_may_say_the_opposite(contrast: Contrast) -> None:
     write("rows.csv", [*ROWS, (f"{QUESTIONS[0]}!", ANSWERS[0]), *PLANTED["near"]])
     rows = next(found["rows"] for found in look(contrast, "rows.csv")["found"] if found["kind"] == "near")
     assert [(row["row"], row["why"]) for row in rows] == [(5, "the same words"), (6, "86% equal")]
-
-
-def test_what_is_nearly_equal_stays_since_it_may_say_the_opposite(contrast: Contrast) -> None:
     write("rows.csv", [*ROWS, (QUESTIONS[0].replace("does", "does not"), ANSWERS[0])])
     assert look(contrast, "rows.csv", "--clean", "clean.csv")["rows"]["near"] == [5]
     assert len(open_frame("clean.csv", "train")) == 5

@@ -219,20 +219,11 @@ def test_the_columns_of_a_hint_can_be_typed_whatever_they_are_called(contrast: C
     assert "has no column 'Frage'" in half and "did you mean 'Frage / Question'?" in half
 
 
-@pytest.fixture
-def closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Permissions hold for the tests' user too, who may be root."""
-
-    def access(path: str | Path, mode: int) -> bool:
-        return bool(Path(path).stat().st_mode & stat.S_IWUSR)
-
-    monkeypatch.setattr("os.access", access)
-
-
-@pytest.mark.usefixtures("closed")
 @pytest.mark.parametrize("is_own", [True, False])
 def test_what_is_closed_is_opened_by_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_own: bool) -> None:
     monkeypatch.chdir(tmp_path)
+    # Permissions hold for the tests' user too, who may be root.
+    monkeypatch.setattr(os, "access", lambda path, mode: bool(Path(path).stat().st_mode & stat.S_IWUSR))
     monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + (not is_own))
     Path("my out").mkdir(mode=0o555)
     with pytest.raises(RunError) as error, writing_to(Path("my out/v.npy")):

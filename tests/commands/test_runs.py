@@ -60,6 +60,7 @@ def test_without_runs_the_list_says_how_to_make_one(contrast: Contrast) -> None:
 
 
 def test_a_run_shows_its_status_checkpoints_and_settings(contrast: Contrast, run: Run) -> None:
+    assert contrast("--runs-dir", "elsewhere", "runs", "path", "runs/simple").out == "runs/simple\n"
     text = contrast("runs", "show", "sim").out
     for word in ("finished", "4 of 4", "best checkpoint", "last checkpoint", "train.lr", "0.001"):
         assert word in text
@@ -68,18 +69,14 @@ def test_a_run_shows_its_status_checkpoints_and_settings(contrast: Contrast, run
     assert shown["checkpoints"] == {which: str(run.checkpoint(which)) for which in ("last", "best")}
 
 
-def test_the_path_of_a_run_is_all_that_path_prints(contrast: Contrast, run: Run) -> None:
-    assert contrast("runs", "path", "last").out == "runs/simple\n"
-    assert contrast("--runs-dir", "elsewhere", "runs", "path", "runs/simple").out == "runs/simple\n"
-
-
 def test_a_run_is_removed_after_confirmation(contrast: Contrast, runs_of_two: list[Run]) -> None:
     kept = contrast("runs", "rm", "simple", stdin=b"n\n")
     assert (kept.code, kept.out) == (0, "") and "Delete runs/simple?" in kept.err
     failed(contrast("runs", "rm", "simple"), 2, "nobody is there", "contrast runs rm simple --yes")
     assert runs_of_two[0].path.is_dir()
     assert contrast("runs", "rm", "simple", stdin=b"y\n").code == 0
-    assert contrast("runs", "rm", "other", "--yes").code == 0
+    twice = contrast("runs", "rm", "other", "other", "--yes")
+    assert (twice.code, twice.err.count("deleted")) == (0, 1)
     assert not list(Path("runs").glob("*/config.toml"))
 
 
@@ -146,12 +143,6 @@ def test_of_a_run_that_was_killed_it_is_said_where_its_words_are(contrast: Contr
     end = f"dead killed: the training process was killed (see {log})\nhint: to"
     assert (answer := contrast("watch", "dead")).code == 1 and end in answer.err
     assert re.search(rf"^log +{log}$", contrast("runs", "show", "dead").out, re.MULTILINE)
-
-
-def test_a_run_named_twice_is_removed_once(contrast: Contrast, runs_of_two: list[Run]) -> None:
-    answer = contrast("runs", "rm", "simple", "simple", "--yes")
-    assert (answer.code, answer.err.count("deleted")) == (0, 1)
-    assert [run.path.is_dir() for run in runs_of_two] == [False, True]
 
 
 def test_a_run_of_another_folder_is_named_by_its_path(contrast: Contrast, run: Run) -> None:

@@ -188,9 +188,7 @@ def test_ctrl_c_ends_the_trial_alone(contrast: Contrast, monkeypatch: pytest.Mon
     assert "failed: interrupted" in answer.out and command(answer)[:2] == ["contrast", "train"]
 
 
-def test_a_slow_trial_ends_early_and_posts_to_no_webhook(
-    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_trial_ends_early_and_posts_to_no_webhook(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
     posted: list[str] = []
     monkeypatch.setenv("CONTRAST_ALERTS_WEBHOOK", "https://example.org/secret")
     monkeypatch.setattr(suggest, "MOST_SECONDS", 0.0)
