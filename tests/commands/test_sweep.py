@@ -19,7 +19,6 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Started
 from contrastcli.runs.measured import Step
 from contrastcli.runs.status import SILENT_AFTER
-from contrastcli.runs.sweeps import Sweep
 from support.command import COMMAND, LABELLED, SENTENCES, Contrast, refused, train
 from support.signs import age
 from support.sweeps import make_sweep
@@ -219,15 +218,6 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, narration
 
 
-@pytest.fixture
-def two(tiny: Tiny, tmp_path: Path) -> Sweep:
-    """Two cells of 60 steps."""
-    values = tiny.settings("simcse", "sentences", train__epochs=3, dev__every=20)
-    sweep = make_sweep(tmp_path, values, "train.lr=1e-3,2e-3")
-    sweeps.save(sweep, tmp_path)
-    return sweep
-
-
 @pytest.mark.slow
 def test_cells_of_a_worker_that_was_killed_are_trained_by_the_others(tiny: Tiny, tmp_path: Path) -> None:
     values = tiny.settings("simcse", "sentences", train__epochs=2, dev__every=30)
@@ -251,8 +241,11 @@ def test_cells_of_a_worker_that_was_killed_are_trained_by_the_others(tiny: Tiny,
 
 
 @pytest.mark.slow
-def test_a_resumed_sweep_waits_for_the_cell_that_outlived_the_killed_one(two: Sweep, tmp_path: Path) -> None:
-    first, second = (cell.run for cell in two.cells(tmp_path))
+def test_a_resumed_sweep_waits_for_the_cell_that_outlived_the_killed_one(tiny: Tiny, tmp_path: Path) -> None:
+    values = tiny.settings("simcse", "sentences", train__epochs=3, dev__every=20)
+    sweep = make_sweep(tmp_path, values, "train.lr=1e-3,2e-3")
+    sweeps.save(sweep, tmp_path)
+    first, second = (cell.run for cell in sweep.cells(tmp_path))
     process = begin(tmp_path)
     wait_until(lambda: len(told(first, Step)) > 3)
     process.kill()
@@ -266,4 +259,4 @@ def test_a_resumed_sweep_waits_for_the_cell_that_outlived_the_killed_one(two: Sw
     assert [event.resumed_from for event in told(first, Started)] == [None]
     assert finish(begin(tmp_path))[0] == 0
     assert [run.status().state for run in (first, second)] == ["finished", "finished"]
-    assert {run.state for method in results(two, tmp_path).cells for run in method.runs} == {"finished"}
+    assert {run.state for method in results(sweep, tmp_path).cells for run in method.runs} == {"finished"}

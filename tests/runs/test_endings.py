@@ -54,7 +54,7 @@ def test_a_request_or_signal_ends_the_step_saves_and_stops_and_watch_tells_a_pre
             run.stop_path.touch()
 
     before = [*map(signal.getsignal, HANDLED)]
-    run = tiny.run(tmp_path / "one")
+    run = tiny.run(tmp_path / "one", train__max_steps=9)
     assert train(run, on_step(7, stop)) == Done(step=7, status="stopped", code=code)
     assert run.checkpoints()["last"] == "000007" and not run.stop_path.exists()
     assert (run.status().state, run.status().code) == ("stopped", code)
@@ -64,7 +64,7 @@ def test_a_request_or_signal_ends_the_step_saves_and_stops_and_watch_tells_a_pre
     assert answer.code == code and "stopped   step 7\n" in answer.err
     assert len(re.findall("^step ", answer.err, re.M)) == 1  # the last, not all that was shown while it trained
     assert f"to continue: contrast train --resume {run.path}" in answer.err
-    assert train(run) == Done(step=20, status="finished", code=0)
+    assert train(run) == Done(step=9, status="finished", code=0)
 
 
 def test_the_command_line_outlives_its_terminal_and_stops_cleanly_on_a_signal(tiny: Tiny, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_the_command_line_outlives_its_terminal_and_stops_cleanly_on_a_signal(ti
 def test_a_signal_before_the_loop_says_that_nothing_was_saved(
     tiny: Tiny, place: Path, number: signal.Signals, kind: type[ContrastError], code: int, what: str
 ) -> None:
-    run = tiny.run(place)
+    run = tiny.run(place, train__max_steps=2)
     with pytest.raises(kind) as raised:
         train(run, lambda event: signal.raise_signal(number) if isinstance(event, Started) else None)
     done = told(run, Done)[-1]
@@ -240,18 +240,18 @@ def test_a_resumed_run_loads_and_is_interrupted_at_its_last_step(
     assert [told(run, kind)[-1].step for kind in (Progress, Done)] == [3, 3] and run.status().step == 3
 
 
-@pytest.mark.parametrize(("step", "code"), [(3, 130), (15, 1)])
+@pytest.mark.parametrize(("step", "code"), [(3, 130), (7, 1)])
 def test_a_second_interrupt_ends_it_at_once(tiny: Tiny, place: Path, step: int, code: int) -> None:
     def twice() -> None:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
-    run = tiny.run(place, dev__every=10)
+    run = tiny.run(place, dev__every=5, train__max_steps=8)
     with pytest.raises(ContrastError) as raised:
         train(run, on_step(step, twice))
     done = told(run, Done)[-1]
     assert (raised.value.code, done.code, done.status, done.step) == (code, code, "stopped", step)
-    assert run.checkpoints() == ({} if code == 130 else {"last": "000010", "best": "000010"})
+    assert run.checkpoints() == ({} if code == 130 else {"last": "000005", "best": "000005"})
     assert train(run).status == "finished"
 
 
