@@ -70,12 +70,7 @@ def training(objective: str, form: str, changes: str = "", how: str = "--no-ui")
 
 KINDS: dict[str, Kind] = {
     "simcse": training("simcse", "sentences"),
-    "simace": training("simace", "sentences"),
     "arccon": training("arccon", "pairs", "--schedule cosine --warmup 0.3"),
-    "dcl": training("dcl", "triplets"),
-    "mpt": training("mpt", "sentences"),
-    "met": training("met", "pairs", "--pooling mean-no-cls"),
-    "mat": training("mat", "pairs", "--pooling first-last"),
     "pairsupcon": training("pairsupcon", "labelled", "--head keep --head-lr 1e-2"),
     "supcon": training("supcon", "grouped", "--positives 1 --negatives 4"),
     "augment": training("augment", "grouped"),

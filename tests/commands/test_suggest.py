@@ -220,8 +220,3 @@ def test_without_a_backbone_that_of_the_user_is_taken_or_one_is_asked_for(
     monkeypatch.setenv("CONTRAST_MODEL_BACKBONE", "tiny/backbone")
     answer = contrast(*words)
     assert "tiny/backbone" in answer.out and "--backbone" not in command(answer)
-
-
-def test_a_run_is_a_backbone_by_its_name(contrast: Contrast, run: object) -> None:
-    words = command(contrast("suggest", "tiny/pairs.jsonl", "--backbone", "simple", "--no-trial"))
-    assert words[words.index("--backbone") + 1] == "runs/simple"

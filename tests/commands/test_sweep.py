@@ -123,18 +123,10 @@ def test_the_last_run_is_one_backbone_teacher_or_guide_for_all_cells(
     assert contrast("sweep", "--resume", "mine").code == 0 and len(launched) == 2
 
 
-def test_the_last_run_is_the_backbone_or_teacher_of_the_cells_that_have_it(
-    contrast: Contrast, run: Run, launched: list[str]
-) -> None:
+def test_the_last_run_is_the_backbone_of_the_cells_that_have_it(contrast: Contrast, run: Run) -> None:
     words = [word for word in WORDS if word not in ("--backbone", "tiny/backbone")]
     grid = ("--grid", "model.backbone=last,tiny/backbone", "--name", "mine", "--dry-run")
     assert contrast("sweep", *words, *grid).out.split()[2::2] == ["mine-backbone=simple", "mine-backbone=backbone"]
-    Path("rank.toml").write_text('[objective]\nname = "rankcse"\nteachers = "last:cls"\n')
-    words = [word for word in WORDS if word not in ("--objective", "pairsupcon", *LABELLED)]
-    rank = ("--config", "rank.toml", *SENTENCES[2:], "--grid", "objective.gamma=0,1", "--name", "mine")
-    answer = contrast("sweep", *words, *rank)
-    assert answer.code == 0, answer.err
-    assert Run(Path("runs") / launched[1]).config().flat()["objective.teachers"] == f"{run.path}:cls=1.0"
 
 
 def test_a_dry_run_lists_the_cells_and_writes_nothing(contrast: Contrast) -> None:

@@ -266,16 +266,3 @@ def test_each_tracker_reads_the_curves_back(run: Run, tmp_path: Path, name: str)
     # SQLite removes its log when the last reader leaves.
     files = [path for path in files if path.suffix not in (".db-wal", ".db-shm")]
     assert files and not [path for path in files if b"s3cret" in path.read_bytes()]
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_a_training_is_followed_by_tensorboard(
-    tiny: Tiny, tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("tensorboard")
-    monkeypatch.chdir(tmp_path)
-    run = tiny.run(place.with_name("simple"), train__max_steps=4, track__to="tensorboard")
-    train(run)
-    wait_until(lambda: b"next: tensorboard" in run.log_path.read_bytes())
-    assert_has(of_tensorboard(tmp_path, tmp_path), run)
