@@ -78,17 +78,25 @@ FILES = {
 
 
 @pytest.mark.parametrize("case", Path(__file__).with_name("hints.txt").read_text(encoding="utf-8").splitlines())
-def test_a_hint_names_what_was_meant(contrast: Contrast, run: Run, case: str) -> None:
-    """Words of a command line, in which … stands for those of a usual training, and a part of the hint."""
-    typed, hint = case.split(" ⇒ ")
+def test_a_command_line_that_is_refused_is_answered_by_what_was_meant(contrast: Contrast, run: Run, case: str) -> None:
+    """Words, in which … stands for those of a usual training, and after ⇒ a part of the hint.
+
+    After ⊣ there is the exit code with what is wrong, which a dry run says too, and before there is a run.
+    """
+    typed, arrow, part = re.split(" (⇒|⊣[23]) ", case)
     words = shlex.split(typed)
     for name, text in FILES.items():
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text(text)
     shutil.copytree("tiny/backbone", "several/checkpoint-500")
-    answer = contrast(*(train(*words[2:]) if "…" in words else words))
-    assert answer.code in (2, 3)
-    failed(answer, answer.code, "", hint)
+    for more in ((), ("--dry-run",)) if arrow != "⇒" and "…" in words else ((),):
+        answer = contrast(*(train(*more, *words[2:]) if "…" in words else words))
+        if arrow == "⇒":
+            assert answer.code in (2, 3)
+            failed(answer, answer.code, "", part)
+        else:
+            refused(answer, int(arrow[1]), part)
+            assert [*Path("runs").iterdir()] == [run.path]
 
 
 @pytest.mark.parametrize(

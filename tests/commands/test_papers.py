@@ -150,16 +150,3 @@ def test_the_printed_numbers_are_shown_with_what_they_take(contrast: Contrast) -
     assert len(re.findall("printed  ", table)) == 12
     assert "SCL 3all3n, λ = 1.0 on BERT-medium is not made: 3all3n is explained nowhere." in table
     assert "4 of the 12 rows, as asked for." in contrast("papers", "table", *TABLE, "--rows", "SimCSE").out
-
-
-@pytest.mark.parametrize(
-    ("words", "what"),
-    [
-        (("run", *TABLE, "--set", "train.lr=-1", "--detach"), "train.lr is -1"),
-        (("run", "simace", "figure-8", "--set", "objective.margin=3"), "the rows of SimACE, Figure 8 differ by"),
-        (("run", "supcon", "table-2", "--rows", "SCL 3all3n, λ = 1.0"), "3all3n is explained nowhere"),
-    ],
-)
-def test_what_cannot_be_made_is_refused(contrast: Contrast, words: tuple[str, ...], what: str) -> None:
-    refused(contrast("papers", *words), 2, what)
-    assert not Path("runs").exists()

@@ -98,37 +98,6 @@ def test_each_objective_of_a_grid_has_its_own_defaults_and_the_users_settings(tm
     assert simcse["train.lr"] == simace["train.lr"] == 2e-5
 
 
-@pytest.mark.parametrize(
-    ("grid", "set_", "what"),
-    [
-        (("objective.tau=0.05,-1",), (), "objective.tau is -1.0"),
-        (("objective.tau=0.05,cold",), (), "objective.tau is 'cold'"),
-        (("objective.tua=1,2",), (), "no setting 'objective.tua'"),
-        (("objective.tau=",), (), "has no values"),
-        (("objective.tau",), (), "has no values"),
-        (("train.seed=1,2",), (), "no seeds"),
-        (("objective.tau=0.05,0.06",), ("objective.tau=0.07",), "set for all cells"),
-        (("objective.tau=0.05,0.050",), (), "two cells would be named s-tau=0.05"),
-        (("objective.name=simcse,simase",), (), "no objective 'simase'"),
-        (("objective.name=simcse,softmax",), ("objective.tau=0.1",), "'softmax' has no setting 'objective.tau'"),
-        (("objective.margin=10,20",), (), "objective.margin is 10"),  # of a cosine
-        (("objective.lambda=0,0.3", "objective.tau=1,5"), ("objective.name=supcon",), "tau has no effect while lambda"),
-        (
-            ("train.lr=0.1,0.2",),
-            ("objective.name=supcon", "objective.lambda=0", "objective.tau=1"),
-            "tau has no effect",
-        ),
-        ((), (), "only one cell"),
-    ],
-)
-def test_a_bad_grid_is_an_error_before_anything_is_written(
-    tmp_path: Path, grid: tuple[str, ...], set_: tuple[str, ...], what: str
-) -> None:
-    with pytest.raises(UsageError, match=what):
-        make_sweep(tmp_path, {}, *grid, set_=set_)
-    assert not list(tmp_path.iterdir())
-
-
 def test_what_is_typed_for_all_cells_may_have_no_effect_in_some(tmp_path: Path) -> None:
     sweep = make_sweep(tmp_path, {"objective.name": "supcon"}, "objective.lambda=0,0.3", set_=("objective.tau=1",))
     assert [cell.config.flat()["objective.tau"] for cell in sweep.cells(tmp_path)] == [1.0, 1.0]

@@ -81,26 +81,6 @@ def test_naming_the_objective_that_a_file_has_already_keeps_the_files_settings()
 # Unknown keys and bad values
 
 
-@pytest.mark.parametrize(
-    ("key", "text", "expected"),
-    [
-        ("objective.tau", "0", "above 0"),
-        ("objective.tau", "nan", "above 0"),
-        ("objective.margin", "200", "at most 180"),
-        ("objective.similarity", "euclid", "one of angle, arc, cosine, rbf"),
-        ("train.batch_size", "64.5", "a whole number"),
-        ("train.batch_size", "0", "at least 1"),
-        ("train.lr", "fast", "a number"),
-        ("train.lr", "inf", "at most 10"),
-        ("data.mask_duplicates", "maybe", "true or false"),
-    ],
-)
-def test_a_bad_value_says_what_a_good_one_is(key: str, text: str, expected: str) -> None:
-    what, hint = complaint(flags(**{key.replace(".", "__"): text}))
-    assert key in what and f"--{key.split('.')[1]}" in what
-    assert expected in hint
-
-
 OTHER_TYPES = (
     *("[train]\nbatch_size = '64'", "[train]\nbatch_size = true", "[train]\nbatch_size = 64.0", "[train]\nlr = [0.1]"),
     *("[model.head]\nsize = 3", "[train]\ndevice = 0", "[train]\nlr = 1" + 400 * "0"),

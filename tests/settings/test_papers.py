@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from contrastcli.errors import UsageError
 from contrastcli.evaluation.reproduction import Trial, key_of, trials
 from contrastcli.settings import papers, presets, published
 from contrastcli.settings.papers import Item, Request, System
@@ -82,20 +81,6 @@ def test_one_backbone_for_all_leaves_the_first_row_of_each_method() -> None:
     assert stand_for(item, System("BERT-base", "first-last"), on_small)[0].model == "starter"
     some = Request(backbones=("RoBERTa-large",), rows=("SimACE",))
     assert papers.systems(item, some) == [System("RoBERTa-large", "SimACE")]
-
-
-@pytest.mark.parametrize(
-    ("paper", "key", "request_", "what"),
-    [
-        ("simcse", "table-1", PRINTED, "there is no paper 'simcse'"),
-        ("simace", "table-15", PRINTED, "SimACE has no 'table-15'"),
-        ("simace", "table-1", Request(rows=("SimASE",)), "SimACE, Table 1 has no row 'SimASE'"),
-        ("simace", "table-1", Request(backbones=("BERT",)), "SimACE, Table 1 has no backbone 'BERT'"),
-    ],
-)
-def test_what_a_paper_does_not_have_is_an_error(paper: str, key: str, request_: Request, what: str) -> None:
-    with pytest.raises(UsageError, match=what):
-        papers.systems(papers.find_item(paper, key), request_)
 
 
 def test_of_the_users_own_settings_only_those_of_execution_count(
