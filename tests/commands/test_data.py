@@ -289,9 +289,6 @@ def test_without_the_package_languages_are_not_told(contrast: Contrast, monkeypa
 
 def test_what_cannot_be_done_is_refused(contrast: Contrast) -> None:
     write("rows.csv", ROWS)
-    Path("more.csv").write_bytes(Path("rows.csv").read_bytes())
-    refused(contrast("data", "rows.csv,more.csv"), 2, "several sets", "contrast data rows.csv")
-    refused(contrast("data", "rows.csv", "--clean", "rows.csv"), 2, "rows.csv is what would be read", "another file")
     Path("shards").mkdir()
     write("shards/test.csv", ROWS)
     refused(contrast("data", "shards", "--clean", "shards/test.csv"), 2, "in the folder that would", "another folder")
@@ -300,7 +297,6 @@ def test_what_cannot_be_done_is_refused(contrast: Contrast) -> None:
     Path("shards/out").mkdir()
     assert contrast("data", "shards", "--clean", "shards/out/test.csv").code == 0, "nothing there is read"
     refused(contrast("data", "shards", "--dev", "rows.csv", "--clean", "rows.csv"), 2, "rows.csv is what would be read")
-    refused(contrast("data", "rows.csv", "--clean", "rows.xlsx"), 2, "rows.xlsx", ".jsonl")
     failed(contrast("data", "rows.csv", "--clean", "c.csv", "--drop", "1,2,3"), 3, "1 rows would remain", "--keep")
 
 

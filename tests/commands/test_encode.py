@@ -110,18 +110,14 @@ def test_bad_sentences_of_stdin_are_named(contrast: Contrast, stdin: bytes, what
     refused(contrast("encode", "-", "-o", "x.npy", "--model", "tiny/backbone", stdin=stdin), 3, what, hint)
 
 
-def test_vectors_go_to_a_known_format_in_a_folder_that_exists(contrast: Contrast) -> None:
+def test_vectors_go_to_a_file_in_a_folder_that_exists(contrast: Contrast) -> None:
     Path("texts.txt").write_text("one\ntwo\n")
-    refused(contrast("encode", "texts.txt", "-o", "x.csv"), 2, "vectors cannot be written as 'x.csv'", ".npy")
     refused(contrast("encode", "texts.txt", "-o", "no/x.npy"), 1, "there is no folder no")
     shutil.copy("texts.txt", "texts.parquet")
     refused(contrast("encode", "texts.parquet", "-o", "texts.parquet"), 2, "texts.parquet is what would be read")
     Path("vectors.npy").mkdir()
     refused(contrast("encode", "texts.txt", "-o", "vectors.npy"), 1, "vectors.npy is a folder")
-    Path("vectors.npy").rmdir()
-    refused(contrast("encode", "nothing.txt", "-o", "x.npy", *MODEL), 3, "there is no file or folder nothing.txt")
-    refused(contrast("encode", "tiny/pairs.jsonl", "-o", "x.npy", "--model", "tiny/backbone"), 3, "holds pairs")
-    assert not list(Path().glob("*.npy"))
+    assert not list(Path("vectors.npy").iterdir())
 
 
 @pytest.mark.parametrize(

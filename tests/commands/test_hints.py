@@ -17,6 +17,7 @@ from contrastcli.files import writing_to
 from contrastcli.runs.directory import Run
 from support.command import LABELLED, SENTENCES, Answer, Contrast, failed, refused, train
 from support.disks import full_disk
+from support.kills import contents
 
 GRID = ("sweep", *train(*LABELLED)[1:], "--grid", "tau=0.05,0.07", "--name", "mine")
 FILE = 'base = "starter"\nseeds = 2\n'
@@ -89,6 +90,7 @@ def test_a_command_line_that_is_refused_is_answered_by_what_was_meant(contrast: 
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text(text)
     shutil.copytree("tiny/backbone", "several/checkpoint-500")
+    before = contents([Path("runs")])
     for more in ((), ("--dry-run",)) if arrow != "⇒" and "…" in words else ((),):
         answer = contrast(*(train(*more, *words[2:]) if "…" in words else words))
         if arrow == "⇒":
@@ -96,7 +98,7 @@ def test_a_command_line_that_is_refused_is_answered_by_what_was_meant(contrast: 
             failed(answer, answer.code, "", part)
         else:
             refused(answer, int(arrow[1]), part)
-            assert [*Path("runs").iterdir()] == [run.path]
+            assert contents([Path("runs")]) == before
 
 
 @pytest.mark.parametrize(

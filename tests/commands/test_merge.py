@@ -274,8 +274,6 @@ def test_what_cannot_be_meant_is_refused(contrast: Contrast, monkeypatch: pytest
     run = moved("run")
     words = ("merge", BASE, run, "-o", "merged")
     refuses(contrast(*words), "no dev data to choose alpha by", "--dev FILE or stsb")
-    refuses(contrast(*words, "--alpha", 1.5), "not in the range 0<=x<=1", "--alpha")
-    refuses(contrast(*words, BASE), "named twice", "")
     refuses(contrast(*words, "--columns", "anchor=a", "--alpha", 1), "--columns says", "--dev FILE")
     refuses(contrast(*words, "--general", "starter", "--alpha", 1), "--general is", "--dev FILE")
     refused(contrast("merge", BASE, run, "-o", "run", "--alpha", 1), 2, "run holds a model", "another folder")

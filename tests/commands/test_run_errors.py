@@ -135,16 +135,6 @@ def test_a_run_whose_process_was_killed_a_moment_ago_is_not_taken(run: Run, monk
             assert holder.wait() == 0
 
 
-def test_a_resume_cannot_change_what_the_run_was(contrast: Contrast, run: Run) -> None:
-    before = run.config_path.read_bytes()
-    for setting in (("--lr", "1e-4"), ("--seed", "7"), ("--set", "dev.every=7"), ("--objective", "supcon")):
-        refused(contrast("train", "--resume", "simple", *setting), 2, "a resumed run cannot change", "--config")
-    for option, value in (("--preset", "simace-bert-base"), ("--config", "x.toml"), ("--name", "other")):
-        answer = contrast("train", "--resume", "simple", option, value)
-        refused(answer, 2, "a resumed run has settings and a name", option)
-    assert run.config_path.read_bytes() == before
-
-
 def test_a_resume_takes_of_the_environment_what_it_may_change(
     contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

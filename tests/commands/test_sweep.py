@@ -195,7 +195,6 @@ def test_the_other_workers_end_with_the_one_in_the_terminal(
 def test_a_grid_takes_a_setting_by_the_name_of_its_option(contrast: Contrast) -> None:
     for grid, cells in (("tau=0.05,0.07", ["mine-tau=0.05", "mine-tau=0.07"]), ("tau=0.07", ["mine"])):
         assert contrast("sweep", *WORDS, "--grid", grid, "--name", "mine", "--dry-run").out.split()[2::2] == cells
-    refused(contrast("sweep", *WORDS, "--grid", "batch-size=4,8"), 2, "train.batch_size is in the grid and set for all")
     assert nearest("every", ["dev.every", "train.log_every"]) == "did you mean 'dev.every'?"
 
 

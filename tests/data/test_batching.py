@@ -7,7 +7,6 @@ import pytest
 
 from contrastcli.data.batching import BatchOrder, Corpus, chunks, even_chunks
 from contrastcli.data.examples import Examples
-from contrastcli.errors import UsageError
 from support.tables import texts
 
 GROUPS = np.random.default_rng(3).integers(0, 40, size=150)  # 150 rows of at most 40 premises, in no order
@@ -60,12 +59,6 @@ def test_the_order_is_a_function_of_seed_and_epoch_alone(groups: np.ndarray | No
     assert rows_of(order.epoch(3)) == wanted == rows_of(BatchOrder(150, 16, seed=5, groups=groups).epoch(3))
     others = [rows_of(order.epoch(2)), rows_of(BatchOrder(150, 16, seed=6, groups=groups).epoch(3))]
     assert wanted not in [*others, list(range(150))]
-
-
-def test_a_batch_larger_than_the_data_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="batch_size is 17, but there are 16 rows to train on") as raised:
-        BatchOrder(16, 17, seed=0)
-    assert "--batch-size 16" in raised.value.hint
 
 
 @pytest.mark.parametrize("budget", [32, 100, 1000, 100_000])

@@ -91,14 +91,6 @@ def test_an_unreachable_hub_is_an_error_with_what_helps_without_it(hub_cache: Pa
     assert "HF_HUB_OFFLINE=1" in caught.value.hint
 
 
-@pytest.mark.parametrize("name", ["hf:owner/name", "hf:owner/name/rows.csv"])
-def test_what_is_not_in_the_cache_is_not_a_download_that_broke_off_where_the_hub_is_switched_off(name: str) -> None:
-    with pytest.raises(DataError) as caught:
-        load(name, "supcon")
-    assert caught.value.what == f"{name} is not in the hub cache, and HF_HUB_OFFLINE is set"
-    assert caught.value.hint.startswith("unset HF_HUB_OFFLINE")
-
-
 def test_a_data_set_that_was_saved_to_a_folder_is_read_as_it_is(tmp_path: Path) -> None:
     labels = datasets.ClassLabel(names=["entailment", "contradiction"])
     kinds = datasets.Features(premise=datasets.Value("string"), hypothesis=datasets.Value("string"), label=labels)

@@ -133,12 +133,6 @@ def test_a_margin_has_the_limits_and_the_unit_of_its_similarity(similarity: str,
     assert what == f"objective.margin is {limit}.1 (--margin)"
 
 
-def test_weights_that_are_all_0_are_refused() -> None:
-    weights = {f"objective__{term}_weight": "0" for term in ("order", "contrast", "angle")}
-    what, hint = complaint(flags(objective__name="aoe", **weights))
-    assert what == "objective.angle_weight is 0.0 (--angle_weight)" and "0.001 and 1000" in hint
-
-
 def test_a_presets_margin_in_degrees_is_not_taken_for_a_cosine() -> None:
     preset = file("[objective]\nname = 'simace'\nsimilarity = 'angle'\nmargin = 1.5")
     assert objective(preset, flags(objective__similarity="cosine"))["margin"] == 0.0
@@ -158,12 +152,6 @@ def test_a_similarity_that_is_the_objectives_own_resets_nothing() -> None:
 
 
 # Settings without effect
-
-
-def test_a_setting_of_another_objective_is_an_error_as_a_flag() -> None:
-    what, hint = complaint(flags(objective__beta="2"))
-    assert what.startswith("the objective 'simcse' has no setting 'objective.beta', but similarity, sigma, margin, tau")
-    assert hint == "leave it out, or take one that has it: --objective pairsupcon"
 
 
 def test_a_setting_of_another_objective_is_a_note_from_a_file_or_the_environment() -> None:

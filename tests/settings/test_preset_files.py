@@ -40,12 +40,6 @@ def complaint(toml: str) -> tuple[str, str]:
     return raised.value.what, raised.value.hint
 
 
-@pytest.mark.parametrize("name", ["", "sweeps/simace-grid", "../presets/starter", "starter.toml"])
-def test_a_preset_is_found_by_its_name_alone(name: str) -> None:
-    with pytest.raises(UsageError, match="there is no preset"):
-        presets.find(name)
-
-
 def test_a_file_states_what_differs_from_its_base() -> None:
     base, mine = presets.find("simace-bert-base"), read('base = "simace-bert-base"\n[train]\nlr = 1e-4\n')
     assert mine.values == base.values | {"train.lr": 1e-4}
