@@ -101,7 +101,6 @@ def test_a_paper_without_an_item_lists_what_it_has(contrast: Contrast) -> None:
     shown = contrast("papers", "show", "simace").out
     assert "table-1" in shown and "pairsupcon: " in contrast("papers").out and "pairsupcon: " not in shown
     assert contrast("papers", "show", "pairsupcon").out.endswith("next: contrast papers show pairsupcon table-1\n")
-    refused(contrast("papers", "table"), 2, "no paper is named", "as simace table-1: contrast papers lists them")
 
 
 def test_a_figure_is_drawn_from_the_runs_that_a_table_had_trained(contrast: Contrast, launched: list[str]) -> None:

@@ -58,7 +58,6 @@ def test_a_sweep_prints_its_table_on_stdout_and_narrates_on_stderr(contrast: Con
     assert "seed 42 is tested" in contrast("compare", "mine", "--require", "not-worse", "--dev", "tiny/dev.jsonl").err
     three = contrast("compare", "mine", "tiny/backbone", "--require", "better", "--dev", "tiny/dev.jsonl")
     refused(three, 2, "--require is for two models", "name two")
-    refused(contrast("sweep", "--resume", "last", "--worker", "--workers", "2"), 2, "--worker", "leave out --worker")
 
 
 def test_none_is_the_best_while_another_worker_trains(contrast: Contrast, launched: list[str]) -> None:

@@ -169,12 +169,6 @@ def test_a_bad_file_is_refused_with_its_line_and_the_remedy(read: Read, case: st
     assert "\n" not in caught.value.what + caught.value.hint
 
 
-def test_a_folder_that_may_not_be_read_says_so(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").mkdir()
-    with pytest.raises(DataError, match="is a folder"):
-        read_file(tmp_path / "a.txt", "a.txt")
-
-
 @pytest.mark.parametrize("case", ["txt", "csv", "another suffix", "jsonl", "json"])
 def test_a_limit_reads_the_first_rows(read: Read, case: str) -> None:
     name, content, columns = GOOD[case]

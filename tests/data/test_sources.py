@@ -90,24 +90,6 @@ def test_labels_that_the_objective_has_no_use_for_are_dropped_and_counted(files:
     assert len(load(files["labelled"], "pairsupcon", limit=5)) == 4, "a limit counts rows of the file"
 
 
-@pytest.mark.parametrize(
-    ("form", "needs", "holds", "remedy"),
-    [
-        ("sentences", ("labelled",), "sentences in the columns text", "triplets"),
-        ("pairs", ("labelled",), "pairs (anchor, positive) in the columns anchor, positive", "triplets"),
-        ("sentences", ("pairs",), "sentences in the columns text", "triplets"),
-        ("pairs", ("triplets",), "pairs (anchor, positive)", "labelled pairs"),
-    ],
-)
-def test_a_form_that_the_data_cannot_give_is_an_error_with_one_that_would_do(
-    files: dict[str, str], form: str, needs: tuple[Form, ...], holds: str, remedy: str
-) -> None:
-    with pytest.raises(DataError) as caught:
-        load_examples(Data(train=files[form]), needs, ())
-    assert caught.value.what.startswith(f"{files[form]} holds {holds}")
-    assert remedy in caught.value.hint and "converted" in caught.value.hint
-
-
 def test_no_row_left_and_one_row_only_are_refused(tmp_path: Path) -> None:
     neutral = write(tmp_path / "n.tsv", "premise hypothesis label", [("a", "b", "n"), ("c", "d", "n")])
     with pytest.raises(DataError, match="no row is left") as caught:
