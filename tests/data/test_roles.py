@@ -365,16 +365,6 @@ def test_dev_data_needs_scores_that_differ() -> None:
         scored_pairs(write("sentence1|sentence2|score", "a|b|1", "c|d|1"))
 
 
-def test_a_preview_shows_the_first_rows_with_their_roles() -> None:
-    rows = load("premise|hypothesis|label", *(f"p{n}|h{n}|{'enc'[n % 3]}" for n in range(5)))
-    assert preview(rows) == [
-        {"anchor": "p0", "positive": "h0", "label": "entailment"},
-        {"anchor": "p1", "positive": "h1", "label": "neutral"},
-        {"anchor": "p2", "positive": "h2", "label": "contradiction"},
-    ]
-    assert preview(load("text", "a", "b")) == [{"anchor": "a"}, {"anchor": "b"}]
-
-
 @pytest.mark.parametrize("name", ["negative", "hard_neg"])
 def test_several_hard_negatives_stand_in_numbered_columns(name: str) -> None:
     header = f"{name}_10|{name}_2|anchor|positive|{name}_1"

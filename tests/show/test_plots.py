@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from contrastcli.errors import RunError, UsageError
+from contrastcli.errors import UsageError
 from contrastcli.show.canvas import Face
 from contrastcli.show.chart import draw, text
 from contrastcli.show.pictures import EDGES, Picture, PlotKind, Series
@@ -165,13 +165,6 @@ def test_lines_differ_without_their_colours(tmp_path: Path) -> None:
 def test_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
     one, other = (save(CLOUDS, tmp_path / name) for name in ("a", "b"))
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in other]
-
-
-@matplotlib
-def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match="cannot write"):
-        save(LINES, tmp_path / "file")
 
 
 def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
