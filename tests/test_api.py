@@ -26,23 +26,17 @@ SUITES = {"Suite", "Average", "DataError"}
 PROCEDURES = {"Procedure", "SuiteContext", "Options", "in_folder", "in_words"}
 
 
-def test_the_names_are_these() -> None:
+def test_the_names_are_these_and_no_other_is_there() -> None:
     assert sorted(api.__all__) == sorted(SETTINGS | LOSSES | SUITES | PROCEDURES)
+    assert all(getattr(api, name) is not None for name in api.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'promoted'"):
+        attrgetter("promoted")(api)
 
 
 def test_the_names_for_settings_and_suites_load_no_torch() -> None:
     names = ", ".join(sorted(SETTINGS | SUITES))
     code = f"import sys; from contrastcli.api import {names}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_the_names_for_losses_and_procedures_are_there_too() -> None:
-    assert all(getattr(api, name) is not None for name in LOSSES | PROCEDURES)
-
-
-def test_no_other_name_is_there() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'promoted'"):
-        attrgetter("promoted")(api)
 
 
 @pytest.mark.parametrize("kind", [DataError, Preempted, UsageError])

@@ -12,7 +12,7 @@ from support.command import LABELLED, SENTENCES, Contrast, refused, train
 @pytest.mark.parametrize(
     ("words", "code", "what"),
     [
-        # What hints.txt, which has one of each kind, does not hold; the tests of settings/ have them all.
+        # hints.txt has those that are typed in a line and where there is a run.
         ((*LABELLED, "--batch-size", "9" * 5000), 2, "train.batch_size is"),
         (("--preset", "a" * 300), 2, "there is no preset 'aaa"),
         (("--resume", ""), 3, "there is no run in runs"),
