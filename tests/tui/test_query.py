@@ -83,16 +83,6 @@ async def write(pilot: Pilot[None], name: str, text: str) -> None:
     await pilot.pause()
 
 
-async def test_a_run_that_has_saved_again_is_another_model(place: Path, models: Models) -> None:
-    async with show(ContrastApp(place)) as pilot:
-        await pilot.press("5")
-        await until(pilot, lambda: "best, step 300" in screen_text(pilot.app) and "0.3333" in screen_text(pilot.app))
-        (place / "one-run" / "checkpoints.json").write_text('{"last": "000400", "best": "000400"}')
-        await press(pilot, "1", "5", shows="best, step 400")
-        await until(pilot, lambda: len(models()) == 2 and bool(models()[1].asked))
-        assert models()[0].closed
-
-
 @SIZES
 async def test_the_remembered_sentences_are_answered_by_the_newest_run(
     place: Path, models: Models, size: tuple[int, int]
@@ -122,8 +112,8 @@ async def test_the_log_has_the_commands_that_run_and_copies_one(place: Path, mod
         await until(pilot, lambda: isinstance(pilot.app.focused, Input))
 
 
-async def test_an_answer_follows_the_typing(place: Path, models: Models) -> None:
-    async with show(ContrastApp(place)) as pilot:
+async def test_an_answer_follows_the_typing_and_says_that_a_text_is_cut(place: Path, models: Models) -> None:
+    async with show(ContrastApp(place), NARROW) as pilot:
         await pilot.press("5", "s")
         await write(pilot, "first", "a puppy sprints")
         await until(pilot, lambda: "1.0000" in screen_text(pilot.app))
@@ -131,8 +121,13 @@ async def test_an_answer_follows_the_typing(place: Path, models: Models) -> None
         await write(pilot, "first", "")
         await until(pilot, lambda: "type two sentences" in screen_text(pilot.app))
         assert "1.0000" not in screen_text(pilot.app)
-    [model] = models()
-    assert len(model.asked) < 6, "a pause in the typing is waited for"
+        assert len(models()[0].asked) < 6, "a pause in the typing is waited for"
+        await write(pilot, "first", "a dog runs")
+        await write(pilot, "second", "a puppy sprints " * 5)
+        await until(pilot, lambda: "B is cut after 12 of 15 tokens" in screen_text(pilot.app))
+        await write(pilot, "second", "a puppy")
+        await until(pilot, lambda: "0.4082" in screen_text(pilot.app) and "is cut" not in screen_text(pilot.app))
+    assert len(models()) == 1
 
 
 async def test_a_second_model_answers_next_to_the_first_while_it_is_shown(place: Path, models: Models) -> None:
@@ -153,34 +148,25 @@ async def test_a_second_model_answers_next_to_the_first_while_it_is_shown(place:
     assert sorted(model.name for model in models()) == ["one-run", "starter"]
 
 
-async def test_a_text_of_more_tokens_than_the_model_reads_is_said_to_be_cut(place: Path, models: Models) -> None:
-    async with show(ContrastApp(place), NARROW) as pilot:
-        await pilot.press("5")
-        await write(pilot, "second", "a puppy sprints " * 5)
-        await until(pilot, lambda: "B is cut after 12 of 15 tokens" in screen_text(pilot.app))
-        await write(pilot, "second", "a puppy")
-        await until(pilot, lambda: "0.4082" in screen_text(pilot.app) and "is cut" not in screen_text(pilot.app))
-
-
-async def test_another_model_is_chosen_or_typed_and_replaces_the_one_before(place: Path, models: Models) -> None:
+async def test_another_model_replaces_the_one_before_and_one_that_fails_is_asked_again_by_enter(
+    place: Path, models: Models
+) -> None:
     recorded(place, "stopped", "a-simace-run")
     async with show(ContrastApp(place)) as pilot:
         await pilot.press("5")
-        await until(pilot, lambda: models() and models()[0].asked)
+        await until(pilot, lambda: "best, step 300" in screen_text(pilot.app) and "0.3333" in screen_text(pilot.app))
+        (place / "one-run" / "checkpoints.json").write_text('{"last": "000400", "best": "000400"}')
+        await press(pilot, "1", "5", shows="best, step 400")
+        await until(pilot, lambda: len(models()) == 2 and bool(models()[1].asked))
+        assert models()[0].closed, "a run that has saved again is another model"
         await choose(pilot, "m", "simace")
         await until(pilot, lambda: models()[-1].name == "a-simace-run" and models()[-1].asked)
-        await until(pilot, lambda: models()[0].closed)
+        await until(pilot, lambda: models()[1].closed)
         await choose(pilot, "m", "some/encode")
         await until(pilot, lambda: models()[-1].name == "some/encode")
         await press(pilot, "m", shows="not on this machine")
         await pilot.press("end", "r", "enter")
         await until(pilot, lambda: models()[-1].name == "some/encoder")
-    assert state.load().project(place).model == "some/encoder"
-
-
-async def test_a_model_that_cannot_be_loaded_says_why_and_is_asked_again_by_enter(place: Path, models: Models) -> None:
-    async with show(ContrastApp(place)) as pilot:
-        await pilot.press("5")
         await choose(pilot, "m", "none")
         await until(pilot, lambda: says(pilot, "no model is called none", "check the spelling"))
         failed = len(models())
@@ -189,6 +175,7 @@ async def test_a_model_that_cannot_be_loaded_says_why_and_is_asked_again_by_ente
         assert len(models()) == failed, "a model that has failed is not loaded at each key"
         await pilot.press("enter")
         await until(pilot, lambda: len(models()) == failed + 1)
+    assert state.load().project(place).model == "none"
 
 
 async def test_without_any_model_it_says_how_to_get_one(tmp_path: Path, models: Models) -> None:
@@ -264,18 +251,6 @@ async def test_a_long_sentence_of_a_corpus_goes_on_in_the_next_line_and_one_that
         await until(pilot, lambda: says(pilot, "long end", "…"))
 
 
-async def test_a_corpus_without_a_file_says_what_to_type(place: Path, models: Models) -> None:
-    async with show(ContrastApp(place)) as pilot:
-        await pilot.press("5")
-        await until(pilot, lambda: models() and models()[0].asked)
-        await pilot.press("n", "enter")
-        await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#file"))
-        assert says(pilot, "Choose a file of sentences with c")
-        await choose(pilot, "enter", "a.txt")
-        await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#question"))
-    assert len(models()) == 1
-
-
 async def test_every_project_has_its_own_choices_whichever_app_ends_last(tmp_path: Path) -> None:
     apps = {name: ContrastApp(tmp_path / name) for name in ("one", "two")}
     async with show(apps["one"]), show(apps["two"]):
@@ -307,10 +282,16 @@ async def test_with_a_run_come_the_data_that_it_was_trained_on(place: Path, mode
         assert app.project.corpus == str(data), "what was chosen before stays"
 
 
-async def test_a_second_question_is_typed_over_the_first_and_x_stops_a_search(place: Path, models: Models) -> None:
+async def test_without_a_file_one_is_chosen_a_second_question_is_typed_over_the_first_and_x_stops_a_search(
+    place: Path, models: Models
+) -> None:
     async with show(ContrastApp(place)) as pilot:
         await pilot.press("5")
-        await choose(pilot, "c", "texts.txt")
+        await until(pilot, lambda: models() and models()[0].asked)
+        await pilot.press("n", "enter")
+        await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#file"))
+        assert says(pilot, "Choose a file of sentences with c") and len(models()) == 1
+        await choose(pilot, "enter", "texts.txt")
         await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#question"))
         await press(pilot, *"a puppy", "enter", shows="over the grass")
         await pilot.press(*"interest rates", "enter")
