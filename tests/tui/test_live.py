@@ -236,6 +236,10 @@ async def test_plus_and_minus_choose_how_many_of_the_steps_are_shown(tmp_path: P
 async def test_brackets_and_a_click_read_values_at_an_earlier_place(tmp_path: Path) -> None:
     async with show(opened(recorded(tmp_path, "finished"))) as page:
         await press(page, "w", shows=("% of pairs, step 600", "accuracy 97 %", "loss 0.9629 (-2.68)"))
+        panel = page.app.screen.query_one("#numbers", ReadingsPanel)
+        row = next(line for line in map(panel.render_line, range(panel.size.height)) if "/s" in line.text)
+        shades = [one.style.color.get_truecolor().green for one in row if one.style and one.style.color]
+        assert shades[0] == shades[2] < shades[1], "names and units are dimmer than the numbers"
         await page.press(*["left_square_bracket"] * 3)
         await until(page, lambda: says(page, "values at step 550", "% of pairs, step 550", "epoch 5.50"))
         assert says(page, f"loss {stepped(550).loss:.4g} (", f"positive {angles(550).positive:.4g} (")
@@ -269,16 +273,6 @@ def ground(panel: Panel, x: int) -> ColorTriplet:
     found = {style.bgcolor for style in styles if style and style.bgcolor} - {panel.rich_style.bgcolor}
     (colour,) = (one.get_truecolor() for one in found if one)
     return colour
-
-
-async def test_names_and_units_of_numbers_are_dimmer_than_the_numbers(tmp_path: Path) -> None:
-    async with show(opened(recorded(tmp_path, "finished"))) as page:
-        await until(page, lambda: says(page, "learning rate"))
-        panel = page.app.screen.query_one("#numbers", ReadingsPanel)
-        row = next(line for line in map(panel.render_line, range(panel.size.height)) if "/s" in line.text)
-        shades = [one.style.color.get_truecolor().green for one in row if one.style and one.style.color]
-        name, value, unit = shades[:3]
-        assert name == unit < value
 
 
 async def test_the_waterfall_shows_pairs_by_angle_over_all_steps_and_w_those_of_one_batch(tmp_path: Path) -> None:
@@ -324,24 +318,18 @@ async def test_curves_are_drawn_over_other_axes_smoothed_or_logarithmic_and_that
         await until(page, lambda: not says(page, "Loss, logarithmic"))
 
 
-async def test_the_curves_of_another_run_are_compared(tmp_path: Path) -> None:
-    run, other = recorded(tmp_path, "stopped"), recorded(tmp_path, "resumed")
+async def test_the_curves_of_another_run_are_compared_at_the_step_of_each_value(tmp_path: Path) -> None:
+    run, other = recorded(tmp_path, "finished"), recorded(tmp_path, "finished", "twin")
     async with show(opened(run)) as page:
         chart = page.app.screen.query_one("#angles", Panel)
         await until(page, lambda: len(chart.picture.series) == 3)
-        await press(page, "b", shows=("Compare curves with", "none", "starter-resumed"))
+        await press(page, "b", shows=("Compare curves with", "none", "twin"))
         assert not says(page, str(tmp_path)), "runs of this directory go by their names"
-        await page.press(*"resumed", "enter")
+        await page.press(*"twin", "enter")
         await until(page, lambda: says(page, f"Δ to {other.name}", "(Δ+0)") and len(chart.picture.series) == 6)
     async with show(opened(run)) as page:
-        await until(page, lambda: says(page, f"Δ to {other.name}"))
-
-
-async def test_a_baseline_is_compared_at_the_step_of_the_value_wherever_the_cursor_is(tmp_path: Path) -> None:
-    run, twin = recorded(tmp_path / "here", "finished"), recorded(tmp_path / "there", "finished")
-    async with show(opened(run, twin)) as page:
         # Not while events are read: the keys go by shares of what is there.
-        await until(page, lambda: says(page, f"Δ to {twin.name}", "(Δ+0)", "finished step 600"))
+        await until(page, lambda: says(page, f"Δ to {other.name}", "(Δ+0)", "finished step 600"))
         for step in (580, 550, 520, 490):  # the dev set was last measured at step 500, and at 400
             await press(page, *["left_square_bracket"] * (1 if step == 580 else 2), shows=f"values at step {step}")
             assert set(re.findall(r"\(Δ(.*?)\)", await settled(page))) == {"+0"}
