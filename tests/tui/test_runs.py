@@ -121,13 +121,18 @@ async def test_runs_that_differ_in_their_seed_are_one_method_with_mean_and_devia
         await until(pilot, lambda: "seeds finished" not in str(text.content))
 
 
-async def test_m_draws_the_next_curve_and_is_remembered(place: Path) -> None:
-    async with opened(ContrastApp(place)) as (pilot, _):
+async def test_m_draws_the_next_curve_o_and_a_click_on_a_header_sort_and_both_are_remembered(place: Path) -> None:
+    async with opened(ContrastApp(place)) as (pilot, table):
         for metric in [*list(metrics())[1:], "score", "uniformity"]:
             await pilot.press("m")
             title = "dev Spearman · starter" if metric == "score" else metrics()[metric].title
             await until(pilot, lambda: f"─ {title} ─" in screen_text(pilot.app))  # noqa: B023
-    assert state.load().metric == "uniformity"
+        await pilot.press("o")
+        assert names(table) == sorted(f"starter-{kind}" for kind in KINDS)
+        assert "by name" in screen_text(pilot.app)
+        await pilot.click(RunsTable, offset=(26, 1))
+        await until(pilot, lambda: "by state" in screen_text(pilot.app))
+    assert (state.load().metric, state.load().sort) == ("uniformity", "state")
 
 
 async def test_a_filter_keeps_the_runs_that_have_all_its_words(place: Path) -> None:
@@ -145,16 +150,6 @@ async def test_a_filter_keeps_the_runs_that_have_all_its_words(place: Path) -> N
         await pilot.press("ctrl+u", "enter")
         await until(pilot, lambda: table.row_count == len(KINDS))
         assert not pilot.app.screen.query_one(Input).display
-
-
-async def test_o_and_a_click_on_a_header_sort(place: Path) -> None:
-    async with opened(ContrastApp(place)) as (pilot, table):
-        await pilot.press("o")
-        assert names(table) == sorted(f"starter-{kind}" for kind in KINDS)
-        assert "by name" in screen_text(pilot.app)
-        await pilot.click(RunsTable, offset=(26, 1))
-        await until(pilot, lambda: "by state" in screen_text(pilot.app))
-    assert state.load().sort == "state"
 
 
 @pytest.mark.usefixtures("read_often")
@@ -225,7 +220,7 @@ async def test_a_run_that_was_opened_by_its_whole_path_is_the_one_in_its_row_and
 
 
 @pytest.mark.usefixtures("read_often")
-async def test_a_run_is_resumed_and_shown_where_there_is_what_to_resume_from(
+async def test_a_run_that_has_saved_is_resumed_and_shown_but_to_one_who_writes_a_note_meanwhile(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands = answer_commands(monkeypatch, Finished(""))
@@ -243,21 +238,16 @@ async def test_a_run_is_resumed_and_shown_where_there_is_what_to_resume_from(
         await pilot.pause()
         await pilot.press("r")
         await until(pilot, lambda: app.run_shown)
-    assert commands.calls == [("train", "--resume", str((place / "starter-stopped").resolve()), "--detach")]
-
-
-async def test_a_resume_leaves_one_who_writes_a_note_meanwhile(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = answer_commands(monkeypatch, Finished(""))
-    commands.held.clear()
-    async with opened(ContrastApp(place)) as (pilot, table):
-        at(table, "starter-stopped")
-        await pilot.press("r")
-        await until(pilot, lambda: commands.calls)
+        resume = ("train", "--resume", str((place / "starter-stopped").resolve()), "--detach")
+        assert commands.calls == [resume]
+        commands.held.clear()
+        await pilot.press("3", "r")
+        await until(pilot, lambda: commands.calls == [resume, resume])
         await press(pilot, "n", *"they", shows="A note on starter-stopped")
         commands.held.set()
         await until(pilot, lambda: says(pilot, "resumed starter-stopped; 3 lists it"))
         await pilot.press(*"sy")
-        assert says(pilot, "theysy") and pilot.app.current_mode == "runs" and len(commands.calls) == 1
+        assert says(pilot, "theysy") and pilot.app.current_mode == "runs" and len(commands.calls) == 2
 
 
 @pytest.mark.parametrize("key", ["r", "M"])
@@ -318,6 +308,17 @@ async def test_an_export_asks_for_a_folder_a_format_and_whether_to_replace_what_
     assert commands.calls == [(*words, "out", *kind, "--overwrite"), (*words, "empty", *kind)]
 
 
+async def test_what_is_selected_is_exported_together(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = answer_commands(monkeypatch, Finished("out\n"))
+    async with opened(ContrastApp(place)) as (pilot, table):
+        await select(pilot, table, "starter-stopped", "starter-finished")
+        await press(pilot, "x", shows="Write the best model of 2 runs")
+        await press(pilot, "enter", shows="In which format?")
+        await pilot.press("enter")
+        await until(pilot, lambda: len(commands.calls) == 2)
+    assert {call[2] for call in commands.calls} == {"exported/starter-stopped", "exported/starter-finished"}
+
+
 async def test_deleting_asks_and_deletes_what_is_not_in_progress(place: Path) -> None:
     async with opened(ContrastApp(place)) as (pilot, table):
         at(table, "starter-running")
@@ -335,29 +336,26 @@ async def test_deleting_asks_and_deletes_what_is_not_in_progress(place: Path) ->
     }
 
 
-async def test_a_broken_run_is_a_row_that_says_so(place: Path) -> None:
+async def test_a_broken_run_is_a_row_that_says_so_and_like_one_of_an_unknown_objective_not_set_up_again(
+    place: Path,
+) -> None:
+    file = place / "starter-finished" / "config.toml"
+    file.write_text(file.read_text().replace('name = "pairsupcon"', 'name = "angular"'))
     (place / "starter-stopped" / "config.toml").write_text("[train]\nlr = 'nonsense'\n")
     (place / "starter-killed" / "events.jsonl").write_bytes(b"\x00\xff not an event\n{}\n")
     async with opened(ContrastApp(place)) as (pilot, table):
         assert "▣ broken" in screen_text(pilot.app)
-        at(table, "starter-stopped")
-        await until(pilot, lambda: "nonsense" in screen_text(pilot.app))
-        await select(pilot, table, "starter-killed", "starter-stopped")
-        await until(pilot, lambda: screen_text(pilot.app).count("train.lr is 'nonsense'") == 2)
-        await pilot.press("t")
-        await until(pilot, lambda: pilot.app._notifications)
-        assert pilot.app.current_mode == "runs", "what cannot be read is not set up again"
-
-
-async def test_a_run_whose_objective_is_not_here_is_shown_and_not_set_up_again(place: Path) -> None:
-    file = place / "starter-finished" / "config.toml"
-    file.write_text(file.read_text().replace('name = "pairsupcon"', 'name = "angular"'))
-    async with opened(ContrastApp(place)) as (pilot, table):
         at(table, "starter-finished")
         await until(pilot, lambda: "angular on starter" in screen_text(pilot.app))
         await pilot.press("t")
         await until(pilot, lambda: pilot.app._notifications)
         assert "install the package" in next(iter(pilot.app._notifications)).message
+        at(table, "starter-stopped")
+        await until(pilot, lambda: "nonsense" in screen_text(pilot.app))
+        await select(pilot, table, "starter-killed", "starter-stopped")
+        await until(pilot, lambda: screen_text(pilot.app).count("train.lr is 'nonsense'") == 2)
+        await pilot.press("t")
+        await until(pilot, lambda: len(pilot.app._notifications) > 1)
         assert pilot.app.current_mode == "runs"
 
 
@@ -499,17 +497,6 @@ async def test_a_long_question_or_result_is_read_to_its_end_with_keys(place: Pat
         app.push_screen(Question("\n".join(f"line {n}" for n in range(60)), answers))
         await press(pilot, "pagedown", shows="line 20")
         await press(pilot, "end", shows="Esc back")
-
-
-async def test_what_is_selected_is_exported_together(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = answer_commands(monkeypatch, Finished("out\n"))
-    async with opened(ContrastApp(place)) as (pilot, table):
-        await select(pilot, table, "starter-stopped", "starter-finished")
-        await press(pilot, "x", shows="Write the best model of 2 runs")
-        await press(pilot, "enter", shows="In which format?")
-        await pilot.press("enter")
-        await until(pilot, lambda: len(commands.calls) == 2)
-    assert {call[2] for call in commands.calls} == {"exported/starter-stopped", "exported/starter-finished"}
 
 
 async def test_a_screenshot_says_where_it_is_or_why_it_is_not(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
