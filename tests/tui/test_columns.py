@@ -150,14 +150,6 @@ async def test_the_table_opens_without_an_error_too_and_changes_nothing_by_itsel
         assert "data.columns" not in screen.draft.typed
 
 
-async def test_a_suggestion_that_fails_for_the_columns_says_no_more_than_their_field(commands: Commands) -> None:
-    async with reading() as (pilot, _):
-        await until(pilot, lambda: pilot.app.focused is row(pilot, "data.columns").value)
-        await pilot.press("e")
-        await until(pilot, lambda: commands.calls[-1][0] == "suggest" and says(pilot, "cannot start: columns"))
-        assert (await settled(pilot)).count("neither") == 1
-
-
 async def test_nobody_is_taken_away_from_a_text_that_is_being_typed(commands: Commands) -> None:
     async with reading("tidy.csv") as (pilot, screen):
         commands.held.clear()
@@ -173,8 +165,12 @@ async def test_nobody_is_taken_away_from_a_text_that_is_being_typed(commands: Co
         await until(pilot, lambda: screen.focused is row(pilot, "data.columns").value)
 
 
-async def test_other_data_leave_nothing_of_an_error(commands: Commands) -> None:
+async def test_a_suggestion_says_no_more_than_the_error_of_which_other_data_leave_nothing(commands: Commands) -> None:
     async with reading() as (pilot, screen):
+        await until(pilot, lambda: pilot.app.focused is row(pilot, "data.columns").value)
+        await pilot.press("e")
+        await until(pilot, lambda: commands.calls[-1][0] == "suggest" and says(pilot, "cannot start: columns"))
+        assert (await settled(pilot)).count("neither") == 1
         commands.held.clear()
         screen.draft.type("data.train", "tidy.csv")
         screen._show()
