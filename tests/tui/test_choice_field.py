@@ -32,11 +32,6 @@ def test_an_exact_name_comes_first_then_names_that_begin_so_then_the_rest(typed:
     assert [name for name, _ in narrowed(OBJECTIVES, typed)] == names
 
 
-def test_the_empty_value_is_found_by_the_word_that_stands_for_it() -> None:
-    assert narrowed(PRESETS, "nothing", blank="nothing") == [("", "every setting at its default")]
-    assert [name for name, _ in narrowed(PRESETS, "simace")] == ["simace", "simace-base"]
-
-
 def test_the_last_of_several_files_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("questions.csv", "quiz.csv", "a,b.csv"):
@@ -71,18 +66,14 @@ async def test_a_second_click_opens_no_second_list() -> None:
         assert len(pilot.app.screen_stack) == 2
 
 
-async def test_where_nothing_matches_nothing_is_described() -> None:
+async def test_where_nothing_matches_nothing_is_described_and_a_pasted_path_keeps_its_spaces_alone() -> None:
     async with show(OneField()) as pilot:
         await pilot.app.query_one(ChoiceField).action_open()
         await until(pilot, lambda: says(pilot, "every setting at its default", "type to narrow the list"))
         await pilot.press(*"zz")
         await until(pilot, lambda: not says(pilot, "starter"))
         assert not says(pilot, "every setting")
-
-
-async def test_a_pasted_path_has_no_control_characters_and_keeps_its_spaces() -> None:
-    async with show(OneField()) as pilot:
-        await pilot.app.query_one(ChoiceField).action_open()
         line = pilot.app.screen.query_one(Input)
+        line.value = ""
         line.post_message(Paste("two  words\0.csv\n"))
         await until(pilot, lambda: line.value == "two  words .csv")
