@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -44,16 +43,6 @@ def test_uniformity_has_the_distances_of_zero_vectors(vectors: Tensor) -> None:
 def test_without_pairs_there_is_no_number() -> None:
     assert math.isnan(alignment(torch.empty(0, 3), torch.empty(0, 3)))
     assert math.isnan(uniformity(torch.ones(1, 3)))
-
-
-def test_the_effective_rank_is_e_to_the_entropy_of_the_singular_values(vectors: Tensor) -> None:
-    rows = np.array([unit(vector) for vector in vectors])
-    values = np.linalg.svd(rows, compute_uv=False)
-    shares = values / values.sum()
-    rank, mean_norm, singular = spread(vectors)
-    assert rank == pytest.approx(math.exp(-sum(share * math.log(share) for share in shares)), rel=1e-5)
-    assert mean_norm == pytest.approx(float(np.linalg.norm(rows.mean(axis=0))), rel=1e-5)
-    assert singular == pytest.approx(shares, rel=1e-5)
 
 
 def test_the_effective_rank_counts_the_directions_that_vectors_have() -> None:
