@@ -2,8 +2,6 @@
 
 import json
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -297,12 +295,3 @@ def test_models_that_cannot_run_here_are_refused(small: Path, config: dict[str, 
     (small / "config.json").write_text(json.dumps(config))
     with pytest.raises(DataError, match=reason):
         load_backbone(small)
-
-
-def test_the_bert_family_needs_no_transformers(small: Path) -> None:
-    code = (
-        "import sys, pathlib; from contrastcli.model.backbone import load_backbone;"
-        "load_backbone(pathlib.Path(sys.argv[1])); print('transformers' in sys.modules)"
-    )
-    result = subprocess.run([sys.executable, "-c", code, str(small)], capture_output=True, text=True, check=True)
-    assert result.stdout == "False\n"
