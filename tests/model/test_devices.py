@@ -58,6 +58,7 @@ def test_memory_runs_out_of_libraries_of_the_gpu_and_of_python_too() -> None:
     assert is_out_of_memory(MemoryError())
     assert is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"))
     assert not is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED"))
+    assert not is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
 
 
 def test_a_full_gpu_is_said_to_be_full(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,19 +133,6 @@ def test_tokens_of_the_texts_are_masked_and_none_of_padding_or_templates(tiny: T
     assert sum(int((real.sum(dim=1) > 1).sum()) for _, real, _ in masked) == len(batch.templates)
 
 
-def test_other_errors_of_a_step_are_not_mistaken_for_a_lack_of_memory(
-    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trainer = trainer_of(tiny, tmp_path, "pairsupcon", "labelled")
-
-    def broken(*_: object) -> Tensor:
-        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
-
-    monkeypatch.setattr(trainer.encoder, "pooled", broken)
-    with pytest.raises(RuntimeError, match="shapes"):
-        trainer.update(first_batch(trainer))
-
-
 # ---- optimiser, schedule and seeds ----------------------------------------------------------------------------------
 
 SCHEDULES = {
