@@ -24,6 +24,7 @@ from contrastcli.runs.event import Event
 from contrastcli.runs.events import Done, Progress
 from contrastcli.runs.measured import Step
 from contrastcli.settings.losses import RankCSE, SimCSE
+from contrastcli.settings.objective import AuxiliarySpec, ObjectiveSettings
 from contrastcli.training.auxiliaries.auxiliary import make_auxiliaries
 from contrastcli.training.auxiliaries.teachers import Teacher, Teachers
 from contrastcli.training.loop import Trainer
@@ -277,3 +278,15 @@ def test_a_student_wider_than_its_teacher_is_refused(tiny: Tiny, place: Path, st
     assert "contrast mine --score-with" in caught.value.hint
     with pytest.raises(UsageError, match="teachers names none"):
         make_plan(tiny.config("embed", "sentences", objective__teachers=""))
+
+
+class Elsewhere(ObjectiveSettings, frozen=True, kw_only=True):
+    """Declares what does not exist."""
+
+    def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
+        return (AuxiliarySpec("contrastcli.training.auxiliaries.views:NoSuchViews"),)
+
+
+def test_what_cannot_be_imported_of_an_objective_is_named() -> None:
+    with pytest.raises(UsageError, match="NoSuchViews cannot be imported"):
+        make_auxiliaries(Elsewhere())
