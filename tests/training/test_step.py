@@ -1,6 +1,9 @@
 """A step's gradient is that of the whole batch, however it is cut and whether graphs are kept or computed again."""
 
 import dataclasses
+import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -14,6 +17,7 @@ from contrastcli.training.auxiliaries.mlm import MaskedTokens
 from contrastcli.training.batch import CHUNK, LOSS, MLM, Batch, Chunk, seed_of, set_seed
 from contrastcli.training.loop import Trainer
 from contrastcli.training.optim import gradient_norm, rate
+from support.fake_gpu import REFUSED, chosen
 from support.settings import config
 from support.tiny import Tiny
 from support.trainers import CPU, Case, assert_gradients, case_id, cases, first_batch, gradients, trainer_of
@@ -222,3 +226,15 @@ def test_fresh_heads_are_the_seeds_alone_and_drawn_apart(tiny: Tiny, tmp_path: P
     (classifier,) = trainers[0].stepper.heads["classifier"].parameters()
     dense = first["dense"].flatten()
     assert not torch.equal(dense, classifier.flatten()[: len(dense)])
+
+
+@pytest.mark.slow
+def test_a_step_of_every_objective_stays_on_its_device() -> None:
+    tests = Path(__file__).parents[1]
+    command = [sys.executable, "-m", "support.fake_gpu"]
+    answer = subprocess.run(command, cwd=tests, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
+    errors = dict(json.loads(line) for line in answer.stdout.splitlines())
+    assert {name for name in REFUSED if errors.pop(name)} == REFUSED.keys()  # the device finds what it is for
+    assert errors.pop("several devices") == ""
+    assert errors == {case_id(case): "" for case in chosen()}
