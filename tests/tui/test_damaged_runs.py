@@ -1,22 +1,29 @@
-"""Runs, and what the app remembers, with any value in any place: other runs, lists and the app are as they were."""
+"""Runs, and what the app remembers, with any value or hostile text in any place: the rest is as it was, and text."""
 
+import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import get_type_hints
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from contrastcli.boundary import CONTROLS
 from contrastcli.files import state_dir
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
-from contrastcli.runs.events import Alert, Note, Queued, encode
+from contrastcli.runs.events import Alert, Done, Note, Progress, Queued, Saved, Started, encode
 from contrastcli.runs.measured import System
+from contrastcli.runs.results import Preview
 from contrastcli.tui import state
 from contrastcli.tui.app import ContrastApp
+from contrastcli.tui.dialogs import Prompt, Question
+from contrastcli.tui.processes import Finished
 from contrastcli.tui.state import Project, State
 from support.command import Contrast
+from support.commands import Commands
 from support.damage import HUGE, VALUES
 from support.recorded import append, recorded
 from support.screens import screen_text, settled, show, until
@@ -135,7 +142,7 @@ async def test_a_run_that_cannot_be_read_does_not_end_the_app(tmp_path: Path) ->
 @pytest.mark.usefixtures("commands")
 @pytest.mark.parametrize(
     "text",
-    ["nan", "\0", *(pytest.param(text, marks=pytest.mark.slow) for text in ("", "x" * 3_000, "\x1b[31m[red]", "-1"))],
+    ["\0", *(pytest.param(text, marks=pytest.mark.slow) for text in ("nan", "", "x" * 3_000, "\x1b[31m[red]", "-1"))],
 )
 async def test_what_the_app_remembers_may_be_any_text(tmp_path: Path, text: str) -> None:
     def texts(struct: type[msgspec.Struct]) -> dict[str, object]:
@@ -161,3 +168,51 @@ def test_what_the_app_remembers_may_be_anything() -> None:
         path.write_bytes(json.dumps(other).encode("utf-8", "surrogatepass"))
         assert isinstance(state.load(), State)
         state.save(state.load())
+
+
+HOSTILE = "\x1b[31m[red]b[/red]\x1b]0;t\x07\r\b\x9b2J\u202e\u200e\u200f\u061c"
+
+
+@pytest.fixture
+def hostile(commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run whose name, settings and events are hostile, the only one in runs/."""
+    monkeypatch.chdir(tmp_path)
+    rows = [{"anchor": HOSTILE, "positive": HOSTILE}]
+    preview = Preview({}, rows, (HOSTILE,), 9, 9, 9, 9, 9, 0, None)
+    commands.answer = lambda directory, words: Finished(msgspec.json.encode(preview).decode())
+    made = recorded(Path("runs"), "failed", data__train=HOSTILE)
+    started = next(event for event in made.events() if isinstance(event, Started))
+    append(made, replace(started, backbone=HOSTILE, objective=HOSTILE, device=HOSTILE, resumed_from=300))
+    append(made, Note(step=9, text=HOSTILE), Saved(step=9, checkpoint=HOSTILE, best=True))
+    append(made, Progress(step=9, what=HOSTILE, done=1, total=2))
+    append(made, Done(step=350, status="failed", code=1, message=HOSTILE, hint=HOSTILE))
+    made.path.rename(made.path.with_name(HOSTILE.replace("/", "|")))
+    return Run(made.path.with_name(HOSTILE.replace("/", "|")))
+
+
+SCREENS: list[tuple[Callable[[ContrastApp, Run], object], int]] = [
+    (lambda app, run: None, 4),
+    (lambda app, run: app.switch_mode("setup"), 3),
+    (lambda app, run: app.switch_mode("runs"), 2),
+    (lambda app, run: app.open_run(run, "evaluate"), 1),
+    (lambda app, run: app.open_run(run, "query"), 1),
+    (lambda app, run: app.push_screen(Question(HOSTILE, {"y": "yes"})), 1),
+    (lambda app, run: app.push_screen(Prompt(HOSTILE, HOSTILE)), 2),
+    (lambda app, run: app.fail(HOSTILE), 2),
+]
+"""What is opened one after the other, Live first, and how often it shows the text."""
+
+
+async def test_every_screen_shows_hostile_text_as_text(hostile: Run) -> None:
+    app = ContrastApp(Path("runs"), hostile)
+    async with show(app) as pilot:
+        await until(pilot, lambda: "failed  [31m[red]" in screen_text(app))
+        for open_screen, times in SCREENS:
+            opened = open_screen(app, hostile)
+            if asyncio.iscoroutine(opened):
+                await opened
+            await until(pilot, lambda: screen_text(app).count("[red]b[") >= times)  # noqa: B023
+            text = await settled(pilot)
+            assert not CONTROLS.search(text.replace("\n", "")), repr(text)
+            if app.screen.is_modal:
+                await pilot.press("escape")
