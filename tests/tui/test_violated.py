@@ -80,6 +80,7 @@ async def test_x_leaves_the_pair_out_by_a_command_for_which_the_next_x_waits(
     async with show(app, NARROW) as page:
         await listed(page)
         await press(page, "down", "x", shows="▶ 4 times in 2.0 epochs -8.5° left out")
+        app.clear_notifications()  # which lie on the keys for 5 seconds
         await until(page, lambda: says(page, "x leave out y write 1 left out z all panels"))
         pair = violated(3, 4).anchor, violated(3, 4).negative
         assert commands.calls == [("runs", "exclude", "--", str(run.path.resolve()), *pair)]
@@ -137,7 +138,10 @@ async def test_y_writes_every_pair_that_was_left_out_also_where_it_is_listed_no_
     async with show(app, NARROW) as page:
         await listed(page)
         assert says(page, "y write 1 left out")
-        await press(page, "x", shows="y write 2 left out")
+        await page.press("x")
+        await until(page, lambda: app._notifications)
+        app.clear_notifications()
+        await until(page, lambda: says(page, "y write 2 left out"))
         await page.press("y")
         await until(page, lambda: any("has the pairs (2)" in one.message for one in app._notifications))
     written = csv.DictReader((tmp_path / "false-negatives-mine.csv").read_text("utf-8").splitlines())
