@@ -138,18 +138,6 @@ async def test_a_start_shows_what_is_downloaded_starts_once_and_leaving_asks_abo
     assert not commands.cancelled and len(started(commands)) == 1
 
 
-async def test_what_a_start_says_is_of_its_own_draft(commands: Commands) -> None:
-    async with setting_up() as (pilot, screen):
-        fail(commands, "the disk is full")
-        commands.held.clear()
-        await press(pilot, "s", shows="starting…")
-        await write(pilot, "train.epochs", "x")
-        commands.held.set()
-        await until(pilot, lambda: any("the disk is full" in one.message for one in pilot.app._notifications))
-        await pilot.pause()
-        assert "the disk is full" not in words_of(screen, "#ready")
-
-
 async def test_errors_of_the_dry_run_and_of_the_start_and_a_missing_model_are_shown_and_s_tries_again(
     commands: Commands,
 ) -> None:
@@ -233,8 +221,22 @@ async def test_where_it_is_narrow_the_summary_is_below_the_curve_and_g_shows_the
         assert [title.split()[1] for (title,) in titles] == ["of", "gradient", "slope", "of"]
 
 
-async def test_a_bad_value_is_shown_next_to_its_field_and_nothing_starts(commands: Commands) -> None:
+async def test_arrows_go_through_the_fields_the_footer_keeps_within_eight_keys_and_a_bad_value_starts_nothing(
+    commands: Commands,
+) -> None:
     async with setting_up(NARROW) as (pilot, screen):
+        await until(pilot, lambda: "s start" in screen_text(pilot.app).splitlines()[-1])
+        assert screen_text(pilot.app).splitlines()[-1].endswith("? help")
+        preset = screen.query_one(SettingsForm).preset
+        await pilot.press("down")
+        await until(pilot, lambda: screen.focused is preset)
+        await press(pilot, "down", shows="model.backbone (preset")
+        assert screen_text(pilot.app).count("≠ paper bert-base-uncased") == 1, "only the field with the focus says more"
+        await pilot.press("up")
+        await until(pilot, lambda: screen.focused is preset)
+        assert len([active for active in screen.active_bindings.values() if active.binding.show]) <= 8
+        await pilot.press(*["down"] * 3)
+        await until(pilot, lambda: "q leave" not in screen_text(pilot.app), 5)  # where q is a letter
         await write(pilot, "objective.tau", "0")
         await pilot.press("escape", "s")
         await pilot.pause()
@@ -334,7 +336,7 @@ async def test_one_key_fills_in_what_suits_the_data_with_a_reason_beside_each_fi
         await until(pilot, lambda: screen.draft.fields["train.lr"].text == "3e-05")
 
 
-async def test_what_was_suggested_for_other_data_is_not_filled_in(commands: Commands) -> None:
+async def test_what_is_said_of_an_earlier_draft_is_neither_filled_in_nor_shown_as_ready(commands: Commands) -> None:
     suggested = msgspec.json.encode(Suggested("starter", [Suggestion("train.epochs", 9, "few rows", "a paper")], ""))
     done = Finished(suggested.decode())
     commands.answer = lambda folder, words: done if "suggest" in words else answer(folder, words)
@@ -346,6 +348,15 @@ async def test_what_was_suggested_for_other_data_is_not_filled_in(commands: Comm
         commands.held.set()
         await until(pilot, lambda: says(pilot, "what was suggested was for an earlier draft"))
         assert words_of(screen, "#command") == "contrast train --preset starter --data other.csv"
+        await press(pilot, "escape", shows="ready:")
+        fail(commands, "the disk is full")
+        commands.held.clear()
+        await press(pilot, "s", shows="starting…")
+        await write(pilot, "train.epochs", "x")
+        commands.held.set()
+        await until(pilot, lambda: any("the disk is full" in one.message for one in pilot.app._notifications))
+        await pilot.pause()
+        assert "the disk is full" not in words_of(screen, "#ready")
 
 
 async def test_without_data_or_where_they_cannot_be_read_it_says_what_to_do(commands: Commands) -> None:
@@ -388,20 +399,7 @@ async def test_presets_are_listed_with_what_they_are_and_nothing_is_one_of_them(
         assert words_of(screen, "#command") == "contrast train"
 
 
-async def test_more_shows_every_setting_of_the_objective(commands: Commands) -> None:
-    async with setting_up() as (pilot, screen):
-        await press(pilot, "m", shows="mask duplicates")
-        assert "hard negatives" in screen_text(pilot.app)
-        headings = [str(heading.content) for heading in screen.query(".section .heading").results(PlainText)]
-        assert headings[:3] == ["Encoder", "Objective", "Training data"]
-        await choose(pilot, "o", "rankcse")
-        await until(pilot, lambda: "teacher tau" in screen_text(pilot.app))
-        assert "hard negatives" not in screen_text(pilot.app)
-        keys = {row.field.setting.key for row in screen.query(SettingRow) if row.display}
-        assert keys == set(Draft("starter", {"objective.name": "rankcse"}).config.flat()) | {"objective.lambda"}
-
-
-async def test_a_setting_is_found_by_its_name(commands: Commands) -> None:
+async def test_a_setting_is_found_by_its_name_and_m_shows_every_one_of_the_objective(commands: Commands) -> None:
     async with setting_up() as (pilot, screen):
         await pilot.press("slash", *"warm", "enter")
         await pilot.pause()
@@ -414,6 +412,15 @@ async def test_a_setting_is_found_by_its_name(commands: Commands) -> None:
         await pilot.press("slash", *"xyz")
         await pilot.pause()
         assert "no setting has this name" in screen_text(pilot.app)
+        await pilot.press("escape")
+        await press(pilot, "m", shows="hard negatives")
+        headings = [str(heading.content) for heading in screen.query(".section .heading").results(PlainText)]
+        assert headings[:3] == ["Encoder", "Objective", "Training data"]
+        await choose(pilot, "o", "rankcse")
+        await until(pilot, lambda: "teacher tau" in screen_text(pilot.app))
+        assert "hard negatives" not in screen_text(pilot.app)
+        keys = {row.field.setting.key for row in screen.query(SettingRow) if row.display}
+        assert keys == set(Draft("starter", {"objective.name": "rankcse"}).config.flat()) | {"objective.lambda"}
 
 
 async def test_what_was_typed_is_there_again_the_next_time_in_its_runs_directory(
@@ -475,19 +482,3 @@ async def test_the_app_ends_while_the_data_is_read(commands: Commands) -> None:
         assert "reading the data…" in screen_text(pilot.app)
         await pilot.press("3", "q")
     assert commands.cancelled == commands.calls
-
-
-async def test_arrows_go_through_the_fields_and_the_footer_keeps_within_eight_keys(commands: Commands) -> None:
-    async with setting_up(NARROW) as (pilot, screen):
-        await until(pilot, lambda: "s start" in screen_text(pilot.app).splitlines()[-1])
-        assert screen_text(pilot.app).splitlines()[-1].endswith("? help")
-        preset = screen.query_one(SettingsForm).preset
-        await pilot.press("down")
-        await until(pilot, lambda: screen.focused is preset)
-        await press(pilot, "down", shows="model.backbone (preset")
-        assert screen_text(pilot.app).count("≠ paper bert-base-uncased") == 1, "only the field with the focus says more"
-        await pilot.press("up")
-        await until(pilot, lambda: screen.focused is preset)
-        assert len([active for active in screen.active_bindings.values() if active.binding.show]) <= 8
-        await pilot.press(*["down"] * 3)
-        await until(pilot, lambda: "q leave" not in screen_text(pilot.app), 5)  # where q is a letter
