@@ -277,17 +277,16 @@ async def test_a_run_stays_on_the_screen_where_its_disk_fails_and_that_is_said_o
         assert told == [f"{run.path} cannot be read: Permission denied"] and says(page, "● running")
 
 
-async def test_e_and_u_use_the_run_as_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_e_and_u_use_a_run_of_anywhere_as_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("contrastcli.tui.query.query_panel.QueryPanel.ask_process", lambda *words: None)
     run = recorded(tmp_path / "runs", "finished")
-    for directory, model in ((tmp_path / "runs", "starter-finished"), (tmp_path / "elsewhere", str(run.path))):
-        async with show(ContrastApp(directory, run)) as page:
-            for key, mode in (("e", "evaluate"), ("u", "query")):
-                await until(page, lambda: "e evaluate" in footer(page) and "u query" in footer(page))
-                await page.press(key)
-                await until(page, lambda: page.app.current_mode == mode and page.app.screen.query(ModelField))  # noqa: B023
-                assert page.app.screen.query(ModelField).first().value == model
-                await page.press("2")
+    async with show(ContrastApp(tmp_path / "elsewhere", run)) as page:
+        for key, mode in (("e", "evaluate"), ("u", "query")):
+            await until(page, lambda: "e evaluate" in footer(page) and "u query" in footer(page))
+            await page.press(key)
+            await until(page, lambda: page.app.current_mode == mode and page.app.screen.query(ModelField))  # noqa: B023
+            assert page.app.screen.query(ModelField).first().value == str(run.path)
+            await page.press("2")
 
 
 async def test_deleting_asks_and_leaves_no_run_and_one_that_could_not_be_deleted_is_missed_later(
