@@ -15,7 +15,7 @@ from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder, make_encoder, save_encoder
 from contrastcli.settings.sections import Model
 from contrastcli.training.setup import load_untrained
-from support.contracts import SCALE, write_embedder
+from support.contracts import write_embedder
 from support.families import DECODERS, FAMILIES, batch, reference, write_family
 from support.rounding import assert_near
 
@@ -87,19 +87,6 @@ def test_padding_on_either_side_gives_the_vectors_of_texts_alone(decoder: Path) 
         padded_left = model(input_ids=left_ids, attention_mask=left_mask.long()).last_hidden_state[:, -1]
         ours = load_backbone(decoder)(ids, mask).last[torch.arange(4), mask.sum(1) - 1]
     assert_near(ours, padded_left)
-
-
-@pytest.mark.filterwarnings("ignore")  # of the other library
-def test_a_saved_family_is_the_same_in_sentence_transformers(family: Path, tmp_path: Path) -> None:
-    library = pytest.importorskip("sentence_transformers")
-    encoder = load_encoder(write_embedder(family, tmp_path / "embedder"))
-    save_encoder(encoder, tmp_path / "saved")
-    assert_near(load_encoder(tmp_path / "saved").encode(TEXTS), encoder.encode(TEXTS), scale=SCALE)
-    theirs = library.SentenceTransformer(str(tmp_path / "saved"), device="cpu")
-    for side in ("left", "right") if family.name in DECODERS else ("right",):
-        theirs.tokenizer.padding_side = side
-        assert_near(theirs.encode_query(TEXTS), encoder.encode(TEXTS, "query"), scale=SCALE)
-        assert_near(theirs.encode_document(TEXTS), encoder.encode(TEXTS, "document"), scale=SCALE)
 
 
 @pytest.mark.filterwarnings("ignore")  # of the other library

@@ -35,11 +35,13 @@ def test_a_family_trains_resumes_exactly_and_is_exported(embedder: Tiny, tmp_pat
     assert len(moved) > 0.8 * len(list(before.parameters()))
     library = pytest.importorskip("sentence_transformers")
     theirs = library.SentenceTransformer(str(killed.checkpoint()), device="cpu")
-    assert_near(theirs.encode_query(TEXTS), after.encode(TEXTS, "query"), scale=SCALE)
-    assert_near(theirs.encode_document(TEXTS), after.encode(TEXTS, "document"), scale=SCALE)
+    for side in ("left", "right") if "causal" in str(after.contract) else ("right",):
+        theirs.tokenizer.padding_side = side
+        assert_near(theirs.encode_query(TEXTS), after.encode(TEXTS, "query"), scale=SCALE)
+        assert_near(theirs.encode_document(TEXTS), after.encode(TEXTS, "document"), scale=SCALE)
 
 
-@pytest.mark.parametrize("lora", [0, 4])
+@pytest.mark.parametrize("lora", [0, pytest.param(4, marks=pytest.mark.slow)])
 def test_the_cached_gradient_of_a_family_is_that_of_kept_graphs(embedder: Tiny, tmp_path: Path, lora: int) -> None:
     if lora:
         pytest.importorskip("peft")
