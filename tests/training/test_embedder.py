@@ -1,10 +1,13 @@
-"""Training that begins with a published embedder: its contract is kept, and its prompts go to the roles."""
+"""Training that begins with a published embedder, whose contract is kept, or that denoises PromptBERT's template."""
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
+import transformers
 
 from contrastcli.commands.train import preview
 from contrastcli.evaluation.evaluate import evaluate
@@ -12,13 +15,16 @@ from contrastcli.evaluation.procedure import Options
 from contrastcli.evaluation.suites import OWN
 from contrastcli.model.contract import read_contract
 from contrastcli.model.folder import load_encoder
+from contrastcli.objectives.functional import Result, Views
+from contrastcli.objectives.rows import Rows
 from contrastcli.runs.events import Note, Started
 from contrastcli.runs.measured import Evaluated
-from support.contracts import PROMPTS, SCALE, write_embedder
-from support.resuming import train_with_a_kill
+from contrastcli.training.loop import Clock
+from support.contracts import write_embedder
+from support.families import write_family
 from support.rounding import assert_near
 from support.tiny import Tiny, told
-from support.trainers import first_batch, trainer_of
+from support.trainers import assert_cache_changes_nothing, first_batch, gradients, trainer_of
 
 
 @pytest.fixture
@@ -105,17 +111,107 @@ def test_a_text_in_two_roles_is_one_text(embedder: Tiny, tmp_path: Path) -> None
     assert not set(batch.view("anchor").tolist()) & set(batch.view("positive").tolist())
 
 
-@pytest.mark.filterwarnings("ignore")  # of the other library
-def test_a_killed_run_ends_as_if_nothing_had_happened_and_is_a_model_of_sentence_transformers(
-    embedder: Tiny, place: Path
+ROLES, SUFFIX = "anchor=ba den ,positive=sir ,negative=ka ", "gum [MASK] lo"
+MASK: dict[str, Any] = {"model__pooling": "mask", "model__prompts": ROLES, "model__suffix": SUFFIX}
+TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", ""]
+
+
+FAMILIES = ["bert", "roberta", "distilbert", "mpnet", "modernbert", "electra", "deberta-v3"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_bias_is_that_of_the_template_at_its_positions_around_the_text(
+    tiny: Tiny, tmp_path: Path, family: str
 ) -> None:
+    """h − ĥ, both by transformers: of ĥ no token sees the places of the text."""
+    world = Tiny(write_family(family, tmp_path / family), tiny.data, tiny.dev)
+    trainer = trainer_of(world, tmp_path / "run", "simcse", "triplets", **MASK)
+    trainer.encoder.eval()
+    batch, seen = first_batch(trainer), dict[str, torch.Tensor]()
+
+    def loss(views: Views, rows: Rows, heads: torch.nn.ModuleDict) -> Result:
+        seen.update(views)
+        return torch.stack([view.sum() for view in views.values()]).sum(), {}
+
+    trainer.stepper.loss = loss
+    trainer.stepper.backward(batch)
+    model = transformers.AutoModel.from_pretrained(world.backbone, dtype=torch.float32).eval()
+    tokenizer = trainer.encoder.tokenizer
+    for view, prompt in {"anchor": "ba den ", "positive": "sir ", "negative": "ka "}.items():
+        head = len(prompt.split()) + 1
+        expected = []
+        for row in batch.view(view):
+            ids = torch.tensor(batch.table[int(row)].astype(np.int64))[None]
+            alone = torch.ones_like(ids)
+            alone[:, head:-4] = 0
+            at = int((ids[0] == tokenizer.mask_id).nonzero())
+            with torch.no_grad():
+                states = [model(input_ids=ids, attention_mask=m).last_hidden_state for m in (alone * 0 + 1, alone)]
+            expected.append(states[0][0, at] - states[1][0, at])
+        assert_near(seen[view], torch.stack(expected), scale=4.0)
+
+
+def test_a_template_is_no_sentence(tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = list[int]()
+    monkeypatch.setattr(Clock, "tick", lambda clock, sentences: counts.append(sentences))
+    monkeypatch.setattr(Clock, "takes", lambda clock: {})
+    monkeypatch.setattr(Clock, "seconds_left", lambda clock, steps: None)
+    run = tiny.trained(place, "simcse", "triplets", train__max_steps=2, **MASK)
+    assert counts == [told(run, Started)[0].sentences_per_step] * 2
+
+
+def test_each_length_has_one_template_in_each_view_unless_denoising_is_left_out(tiny: Tiny, tmp_path: Path) -> None:
+    plain = first_batch(trainer_of(tiny, tmp_path, "simcse", "pairs", **MASK, model__denoise=False))
+    assert plain.templates is None and len(plain.texts) == 32
+    batch = first_batch(trainer_of(tiny, tmp_path, "simcse", "pairs", **MASK))
+    lengths = [len(set(batch.table.lengths[batch.view(view)].tolist())) for view in ("anchor", "positive")]
+    assert len(batch.texts) == 32 + sum(lengths)
+
+
+@pytest.mark.parametrize(
+    ("objective", "form"), [("simcse", "negatives"), ("pcl", "sentences"), ("rankcse", "sentences")]
+)
+def test_the_gradient_cache_changes_nothing(tiny: Tiny, tmp_path: Path, objective: str, form: str) -> None:
+    trainer = trainer_of(tiny, tmp_path, objective, form, **MASK, model__head="train-only")
+    assert_cache_changes_nothing(trainer)
+
+
+def test_the_template_has_its_share_of_the_gradient(tiny: Tiny, tmp_path: Path) -> None:
+    trainer = trainer_of(tiny, tmp_path, "simcse", "sentences", **MASK)
+    trainer.encoder.eval()
+    batch = first_batch(trainer)
+    assert batch.templates is not None
+    trainer.stepper.loss = lambda views, rows, heads: (views["anchor"][:, 0].sum(), {})
+    trainer.stepper.backward(batch)
+    actual = gradients(trainer)
+    pooled = trainer.encoder.pooled(batch.table, batch.texts)[:, 0]
+    torch.autograd.backward((pooled[:16] - pooled[batch.templates[:16]]).sum())
+    for name, expected in gradients(trainer).items():
+        assert_near(actual[name], expected, scale=max(1.0, float(expected.abs().max())))
+
+
+SETTINGS: dict[str, Any] = MASK | {"model__head": "train-only", "model__max_length": 14}
+
+
+@pytest.mark.filterwarnings("ignore")  # of the other library
+@pytest.mark.parametrize("family", ["bert", "distilbert", "electra"])
+def test_what_was_trained_is_the_same_model_in_sentence_transformers(tiny: Tiny, tmp_path: Path, family: str) -> None:
     library = pytest.importorskip("sentence_transformers")
-    settings = {"train__max_steps": 4, "train__save_every": 2, "dev__every": 3, "model__head": "keep"}
-    settings["model__prompts"] = "anchor=document,positive=sir "
-    run = train_with_a_kill(embedder.run(place, "simcse", "pairs", **settings), 2)
-    assert read_contract(run.checkpoint()).prompts == PROMPTS | {"query": PROMPTS["document"], "document": "sir "}
+    world = Tiny(write_family(family, tmp_path / family), tiny.data, tiny.dev)
+    # The folders of BERT and RoBERTa on the hub do not name their special tokens.
+    (world.backbone / "tokenizer_config.json").write_text('{"model_max_length": 32}')
+    run = world.trained(tmp_path / "run", "simcse", "sentences", **SETTINGS, train__max_steps=2)
     theirs, ours = library.SentenceTransformer(str(run.checkpoint()), device="cpu"), load_encoder(run.checkpoint())
-    texts = ["ba den fir", "go", "lum ka ten sir do bum fa gen"]
-    assert_near(theirs.encode_query(texts), ours.encode(texts, "query"), scale=SCALE)
-    assert_near(theirs.encode_document(texts), ours.encode(texts, "document"), scale=SCALE)
-    assert theirs.max_seq_length == 12
+    texts = [*TEXTS, "ba den fir " * 30]
+    # Texts of no kind come after the words of the anchors.
+    assert_near(theirs.encode(texts), ours.encode(texts))
+    assert np.array_equal(ours.encode(texts), ours.encode(texts, "query"))
+    assert_near(theirs.encode_document(texts), ours.encode(texts, "document"))
+    assert abs(ours.encode(texts, "document") - ours.encode(texts)).max() > 1e-3
+
+
+def test_dev_scores_are_those_of_evaluation_and_subtract_nothing(tiny: Tiny, tmp_path: Path) -> None:
+    run = tiny.trained(tmp_path / "run", "simcse", "sentences", **SETTINGS, train__max_steps=3)
+    measured = evaluate(str(run.path), (OWN,), Options(files=(str(tiny.dev),)))
+    (scores,) = measured.results[0].tasks.values()
+    assert told(run, Evaluated)[-1].score == pytest.approx(scores["score"] / 100, abs=1e-5)
