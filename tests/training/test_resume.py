@@ -143,19 +143,15 @@ def test_a_damaged_checkpoint_is_named_and_left_alone(
     assert told(stopped, Done)[-1].status == "failed"
 
 
-def test_a_checkpoint_without_checksums_still_resumes(stopped: Run) -> None:
+def test_an_incomplete_checkpoint_is_removed_and_one_without_checksums_still_resumes(stopped: Run) -> None:
     for file in stopped.checkpoints_dir.rglob("checksums.json"):
         file.unlink()
-    assert train(stopped).status == "finished"
-
-
-def test_an_incomplete_checkpoint_is_removed(stopped: Run) -> None:
     torn = stopped.checkpoints_dir / ".000006.tmp"
     unnamed = stopped.checkpoints_dir / "000005"  # renamed, but checkpoints.json was not yet replaced
     for folder in (torn, unnamed):
         folder.mkdir()
         (folder / "model.safetensors").write_bytes(b"torn")
-    train(stopped)
+    assert train(stopped).status == "finished"
     assert {folder.name for folder in stopped.checkpoints_dir.iterdir()} == set(stopped.checkpoints().values())
     assert load_file(stopped.checkpoint() / "model.safetensors")
 
