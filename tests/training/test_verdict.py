@@ -198,6 +198,7 @@ def test_a_run_is_resumed_with_the_general_set_that_it_began_with(tiny: Tiny, pl
     shutil.copy(tiny.dev, general)
     run = tiny.run(place, "simcse", "pairs", dev__general=str(general), dev__data="split:20%", **RUN)
     train(run, on_step(2, run.stop_path.touch))
+    assert told(run, Verdict) == [], "it stopped before it was measured"
     general.write_text("".join(general.read_text().splitlines(keepends=True)[:-1]))
     with pytest.raises(DataError, match=r"the rows of .*general\.jsonl are not those that the run began with"):
         train(run)
@@ -238,11 +239,6 @@ def test_blank_rows_of_a_general_set_are_left_out_as_those_of_the_data(tmp_path:
         load_general(dev, Data())
     assert "--blank drop" in refusal.value.hint and "--general none" in refusal.value.hint
     assert len(load_general(dev, Data(blank="drop")) or ()) == 2
-
-
-def test_a_run_that_stops_before_it_is_measured_has_no_verdict(tiny: Tiny, place: Path) -> None:
-    run = tiny.run(place, dev__every=10)
-    assert train(run, on_step(3, run.stop_path.touch)).status == "stopped" and told(run, Verdict) == []
 
 
 def test_a_verdict_keeps_what_was_measured_meanwhile_and_survives_a_bad_file(tiny: Tiny, place: Path) -> None:
