@@ -140,29 +140,17 @@ def test_an_encoder_in_training_is_so_after_encoding_that_fails_too(encoder: Sen
     assert encoder.training
 
 
-needs_int8 = pytest.mark.skipif(not has_products("int8"), reason="this CPU multiplies no matrices in int8")
-
-
-@pytest.fixture
-def of_usual_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Texts of words that the tiny model knows."""
+@pytest.mark.skipif(not has_products("int8"), reason="this CPU multiplies no matrices in int8")
+def test_int8_stays_near_and_an_embedding_does_not_depend_on_the_other_texts(
+    encoder: SentenceEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of words that the tiny model knows.
     monkeypatch.setattr("contrastcli.model.encoder.usual_texts", lambda: TEXTS[:60])
-
-
-@needs_int8
-@pytest.mark.usefixtures("of_usual_texts")
-def test_int8_stays_near(encoder: SentenceEncoder) -> None:
     exact, encoder.precision = encoder.encode(TEXTS), "int8"
-    cosines = cosine(encoder.encode(TEXTS), exact)
+    together, alone = encoder.encode(TEXTS), np.stack([encoder.encode([text])[0] for text in TEXTS[:20]])
+    cosines = cosine(together, exact)
     assert 0.99 < cosines.mean() < 0.99999 and cosines.min() > 0.98
-
-
-@needs_int8
-@pytest.mark.usefixtures("of_usual_texts")
-def test_an_int8_embedding_does_not_depend_on_the_other_texts(encoder: SentenceEncoder) -> None:
-    encoder.precision = "int8"
-    together, alone = encoder.encode(TEXTS)[:20], np.stack([encoder.encode([text])[0] for text in TEXTS[:20]])
-    assert cosine(together, alone).min() > 0.9999
+    assert cosine(together[:20], alone).min() > 0.9999
 
 
 def test_int8_is_refused_where_it_is_not_supported(encoder: SentenceEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
