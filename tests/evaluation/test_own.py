@@ -220,20 +220,17 @@ def test_data_and_options_that_cannot_be_measured_are_named(
     failed(contrast("eval", "tiny/backbone", *words), code, what, hint)
 
 
-def test_several_models_are_side_by_side_at_the_end(contrast: Contrast, run: Run) -> None:
-    words = ("eval", "tiny/backbone", "simple", "--data", "tiny/dev.jsonl")
+def test_several_models_are_side_by_side_and_written_for_sheets_and_documents(contrast: Contrast, run: Run) -> None:
+    words: tuple[str, ...] = ("eval", "tiny/backbone", "simple", "--data", "tiny/dev.jsonl")
     documents = json.loads(contrast(*words, "--json").out)
     values = [document["suites"]["own"]["tiny/dev.jsonl"]["spearman"] for document in documents]
     header, row = contrast(*words).out.splitlines()[-2:]
     assert header.split() == ["tiny/backbone", "runs/simple"]
     assert row == f"own tiny/dev.jsonl Spearman  {values[0]:>13.2f}  {values[1]:>11.2f}"
-
-
-def test_scores_are_written_for_sheets_and_documents(contrast: Contrast, run: Run) -> None:
-    words = ("eval", "tiny/backbone", "simple", "--data", "tiny/dev.jsonl", "--format")
-    header, *rows = list(csv.reader(contrast(*words, "csv").out.splitlines()))
-    assert header == ["model", "suite", "task", "column", "value"]
-    assert [row[:4] for row in rows[:2]] == [
+    words += ("--format",)
+    titles, *rows = list(csv.reader(contrast(*words, "csv").out.splitlines()))
+    assert titles == ["model", "suite", "task", "column", "value"]
+    assert [cells[:4] for cells in rows[:2]] == [
         ["tiny/backbone", "own", "tiny/dev.jsonl", column] for column in ("Spearman", "Pearson")
     ]
     Path("many.jsonl").write_text(100 * Path("tiny/dev.jsonl").read_text())
