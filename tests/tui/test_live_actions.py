@@ -81,14 +81,6 @@ async def test_alerts_silence_and_the_end_ring_once_each(tmp_path: Path, rung: l
     assert "does not respond" in rung[3] and "finished" in rung[5]
 
 
-async def test_a_notice_does_not_lie_on_the_answers_to_a_question(tmp_path: Path) -> None:
-    async with show(opened(recorded(tmp_path, "running")), size=NARROW) as page:
-        await until(page, lambda: says(page, "● running"))
-        page.app.notify("\n".join(["what it says"] * 12), timeout=100)
-        await until(page, lambda: says(page, "what it says"))
-        await press(page, "s", shows="k keep running")
-
-
 def test_a_run_that_fails_without_a_word_calls_for_attention(tmp_path: Path) -> None:
     run = recorded(tmp_path, "running")
     before = poll(run, Digest(), None)
@@ -243,11 +235,18 @@ async def test_a_queued_run_is_shown_and_another_is_put_behind_it(
     assert commands.calls == [("train", "--preset", "starter", "--detach", "--after", "last")]
 
 
-async def test_detaching_lets_the_run_continue(tmp_path: Path) -> None:
+async def test_a_notice_does_not_lie_on_the_answers_to_a_question_and_detaching_lets_the_run_continue(
+    tmp_path: Path,
+) -> None:
     run = recorded(tmp_path, "running")
     app = opened(run)
-    async with show(app) as page:
+    async with show(app, NARROW) as page:
         await until(page, lambda: "s stop" in footer(page))
+        app.notify("\n".join(["what it says"] * 12), timeout=100)
+        await until(page, lambda: says(page, "what it says"))
+        await press(page, "s", shows="k keep running")
+        await page.press("k")
+        app.clear_notifications()
         await press(page, "d", shows=("No run is shown.", "starter-running continues training"))
         assert not run.stop_path.exists() and not app.watched
         await app.open_run(run)
