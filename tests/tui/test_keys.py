@@ -107,23 +107,20 @@ async def test_keys_typed_while_runs_opens_act_on_the_run_that_they_are_at(
         assert not any("A  starter-stopped" in line for line in screen_text(pilot.app).splitlines())
 
 
-@pytest.mark.parametrize(
-    ("packet", "shown"), [("\x1b3", "There is no run"), ("\x1by", "copied"), ("\x1b?", "esc        back")]
-)
-async def test_esc_and_a_key_in_one_packet_leave_the_field_and_are_a_command(
-    tmp_path: Path, commands: Commands, packet: str, shown: str
-) -> None:
+@pytest.mark.usefixtures("commands")
+async def test_esc_and_a_key_in_one_packet_leave_the_field_and_are_a_command(tmp_path: Path) -> None:
     async with show(ContrastApp(tmp_path)) as pilot:
-        await pilot.press("5", "s")
-        await until(pilot, lambda: isinstance(pilot.app.focused, Input))
-        text = pilot.app.focused.value if isinstance(pilot.app.focused, Input) else ""
-        parser = XTermParser()
-        events = [*parser.feed(packet)]
-        while not events:  # until Esc alone would have been one
-            await asyncio.sleep(0.05)
-            events += parser.tick()
-        for event in events:
-            pilot.app.post_message(event)
-        await until(pilot, lambda: not isinstance(pilot.app.focused, Input))
-        await until(pilot, lambda: shown in screen_text(pilot.app))
-        assert text == pilot.app.get_screen_stack("query")[0].query_one("#first", Input).value
+        for packet, shown in (("\x1by", "copied"), ("\x1b3", "There is no run"), ("\x1b?", "esc        back")):
+            await pilot.press("5", "s")
+            await until(pilot, lambda: isinstance(pilot.app.focused, Input))
+            text = pilot.app.focused.value if isinstance(pilot.app.focused, Input) else ""
+            parser = XTermParser()
+            events = [*parser.feed(packet)]
+            while not events:  # until Esc alone would have been one
+                await asyncio.sleep(0.05)
+                events += parser.tick()
+            for event in events:
+                pilot.app.post_message(event)
+            await until(pilot, lambda: not isinstance(pilot.app.focused, Input))
+            await until(pilot, lambda: shown in screen_text(pilot.app))  # noqa: B023
+            assert text == pilot.app.get_screen_stack("query")[0].query_one("#first", Input).value
