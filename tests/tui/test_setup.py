@@ -372,22 +372,9 @@ async def test_without_data_or_where_they_cannot_be_read_it_says_what_to_do(comm
         assert commands.calls[-1] == ("suggest", "rows.csv", "--no-trial", "--json")
 
 
-async def test_a_choice_is_stepped_through_or_taken_from_its_list(commands: Commands) -> None:
-    async with setting_up() as (pilot, screen):
-        similarity = row(pilot, "objective.similarity").value
-        assert isinstance(similarity, ChoiceField)
-        similarity.focus()
-        for name in ("rbf", "angle", "arc", "cosine"):
-            await pilot.press("right")
-            await until(pilot, lambda: similarity.value == name)  # noqa: B023
-        await open_list(pilot, "enter")
-        assert all(f" {name} " in screen_text(pilot.app) for name in ("angle", "arc", "rbf"))
-        await pilot.press("escape")
-        await pilot.pause()
-        assert pilot.app.screen is screen and similarity.value == "cosine"
-
-
-async def test_presets_are_listed_with_what_they_are_and_nothing_is_one_of_them(commands: Commands) -> None:
+async def test_presets_are_listed_with_nothing_among_them_and_a_choice_is_stepped_through_too(
+    commands: Commands,
+) -> None:
     async with setting_up(NARROW) as (pilot, screen):
         await open_list(pilot, "p")
         await pilot.press(*"simace-b", "down")
@@ -397,6 +384,17 @@ async def test_presets_are_listed_with_what_they_are_and_nothing_is_one_of_them(
         await until(pilot, lambda: words_of(screen, "#command").endswith("--preset simace-bert-base-mlm"))
         await choose(pilot, "p", "nothing")
         assert words_of(screen, "#command") == "contrast train"
+        similarity = row(pilot, "objective.similarity").value
+        assert isinstance(similarity, ChoiceField)
+        similarity.focus()
+        for name in ("rbf", "angle", "arc", "cosine"):
+            await pilot.press("right")
+            await until(pilot, lambda: similarity.value == name)  # noqa: B023
+        await open_list(pilot, "enter")
+        assert all(f" {name} " in screen_text(pilot.app) for name in ("angle", "arc", "rbf"))
+        await pilot.press("escape")
+        await until(pilot, lambda: pilot.app.screen is screen)
+        assert similarity.value == "cosine"
 
 
 async def test_a_setting_is_found_by_its_name_and_m_shows_every_one_of_the_objective(commands: Commands) -> None:
