@@ -113,9 +113,11 @@ def test_a_run_that_cannot_be_read_is_named_after_the_others_are_pruned(tmp_path
     assert "broken" in contrast("--runs-dir", tmp_path, "runs").out
 
 
-async def test_no_line_of_events_ends_the_app(runs: Path) -> None:
-    run = Run(runs / "damaged")
+async def test_no_line_of_events_and_no_run_that_cannot_be_read_ends_the_app(runs: Path) -> None:
+    run, unread = Run(runs / "damaged"), recorded(runs, "finished", "unread")
     append(run, Note(step=600, text="the end of the file"))
+    unread.events_path.unlink()
+    unread.events_path.mkdir()
     app = ContrastApp(runs, run)
     async with show(app) as pilot:
         await until(pilot, lambda: "the end of the file" in screen_text(app))
@@ -124,16 +126,7 @@ async def test_no_line_of_events_ends_the_app(runs: Path) -> None:
             await settled(pilot)
         await app.open_run(Run(runs / "whole"), "live")
         await until(pilot, lambda: "step 600 of 600" in screen_text(app))
-
-
-@pytest.mark.usefixtures("without_setup")
-async def test_a_run_that_cannot_be_read_does_not_end_the_app(tmp_path: Path) -> None:
-    recorded(tmp_path, "finished", "whole")
-    run = recorded(tmp_path, "finished", "damaged")
-    run.events_path.unlink()
-    run.events_path.mkdir()
-    app = ContrastApp(tmp_path, run)
-    async with show(app) as pilot:
+        await app.open_run(unread, "live")
         await until(pilot, lambda: "events.jsonl is a folder" in screen_text(app))
         await pilot.press("3")
         await until(pilot, lambda: "broken" in screen_text(app) and "whole" in screen_text(app))
