@@ -6,14 +6,13 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from filelock import FileLock
 
-from contrastcli.errors import DataError, UsageError
+from contrastcli.errors import UsageError
 from contrastcli.evaluation.evaluate import evaluate
 from contrastcli.evaluation.measure import Scores, SuiteResult, measure, sizes
-from contrastcli.evaluation.procedure import Encode, Options
+from contrastcli.evaluation.procedure import Options
 from contrastcli.evaluation.suites import (
     CLUSTERING,
     FEWSHOT,
@@ -226,13 +225,6 @@ def test_progress_reports_tasks_and_texts(tiny: Tiny, tmp_path: Path) -> None:
     assert [words for words in reports if words[0] == "sts"] == [("sts", 0, 2), ("sts", 1, 2), ("sts", 2, 2)]
     encoded = [("encoding", 0, 42), ("encoding", 42, 42), ("encoding", 0, 12), ("encoding", 12, 12)]
     assert [words for words in reports if words[0] == "encoding"] == encoded
-
-
-def test_a_model_whose_vectors_are_no_numbers_is_an_error(tmp_path: Path) -> None:
-    write_stsb(tmp_path, some_rows("stsb"))
-    broken: Encode = lambda texts, kind: np.full((len(texts), 3), np.nan)  # noqa: E731
-    with pytest.raises(DataError, match="not finite"):
-        measure(STS, subject(broken), Options(data_dir=tmp_path))
 
 
 def test_evaluations_at_once_keep_each_others_scores(tmp_path: Path) -> None:
