@@ -99,7 +99,7 @@ def test_views_are_a_function_of_the_seed_and_the_step_alone(tiny: Tiny) -> None
     assert shown(1, 5)[0] != shown(1, 5)[1]  # each text has its own draws
 
 
-def test_a_batch_holds_every_view(trainer: Trainer) -> None:
+def test_a_batch_holds_every_view_and_each_text_goes_through_both_encoders(trainer: Trainer) -> None:
     batch = first_batch(trainer)
     assert list(batch.views) == NAMES and len(batch.texts) == 10 * 16
     views = {name: [batch.table[int(text)].tolist() for text in batch.view(name)] for name in NAMES}
@@ -108,18 +108,13 @@ def test_a_batch_holds_every_view(trainer: Trainer) -> None:
     assert views["positive"] == views["anchor"]
     assert views["reverse_1"] == views["reverse_2"] == [[CLS, *ids[-2:0:-1], SEP] for ids in views["anchor"]]
     assert views["shuffle_1"] != views["shuffle_2"] and views["delete_1"] != views["delete_2"]
-
-
-def test_every_text_of_a_batch_goes_through_both_encoders(trainer: Trainer) -> None:
-    batch = first_batch(trainer)
     chunks, _ = trainer.stepper.cut(batch)
     embedded = np.concatenate([chunk.places for chunk in chunks])
     assert sorted(embedded) == list(range(20 * 16)) and trainer.plan.sentences_per_step == 20 * 16
     for encoder in (trainer.encoder, peer_of(trainer)):
         texts = np.concatenate([chunk.texts for chunk in chunks if chunk.encoder is encoder])
         assert sorted(texts) == sorted(batch.texts)
-    views = trainer.stepper.backward(batch).views
-    assert list(views) == [*NAMES, *(f"peer_{name}" for name in NAMES)]
+    assert list(trainer.stepper.backward(batch).views) == [*NAMES, *(f"peer_{name}" for name in NAMES)]
 
 
 # ---- the peer -------------------------------------------------------------------------------------------------------
