@@ -163,16 +163,16 @@ def test_the_worst_dev_pairs_are_those_whose_ranks_differ_most(tiny: Tiny, measu
 
 
 def test_a_run_writes_its_events_in_order(tiny: Tiny, place: Path) -> None:
-    run = tiny.run(place, dev__every=10, train__log_every=7)
-    assert train(run) == Done(step=20, status="finished", code=0)
+    run = tiny.run(place, dev__every=5, train__log_every=4, train__max_steps=10)
+    assert train(run) == Done(step=10, status="finished", code=0)
     story = [(type(event).__name__, event.step) for event in run.events() if not isinstance(event, Note)]
-    steps = [("Step", 1), ("Angles", 1), ("Step", 7), ("Angles", 7)]
-    middle = [("Evaluated", 10), ("Saved", 10), ("Step", 14), ("Angles", 14)]
-    end = [("Step", 20), ("Angles", 20), ("Evaluated", 20), ("Saved", 20), ("Verdict", 20), ("Done", 20)]
+    steps = [("Step", 1), ("Angles", 1), ("Step", 4), ("Angles", 4)]
+    middle = [("Evaluated", 5), ("Saved", 5), ("Step", 8), ("Angles", 8)]
+    end = [("Step", 10), ("Angles", 10), ("Evaluated", 10), ("Saved", 10), ("Verdict", 10), ("Done", 10)]
     actual = [(name, step) for name, step in story if name not in ("Progress", "System")]
     assert actual == [("Started", 0), ("Evaluated", 0), *steps, *middle, *end]
     started = told(run, Started)[0]
-    assert (started.steps, started.steps_per_epoch, started.batch_size, started.sentences_per_step) == (20, 20, 8, 16)
+    assert (started.steps, started.steps_per_epoch, started.batch_size, started.sentences_per_step) == (10, 20, 8, 16)
     assert (started.negatives_per_anchor, started.device, started.precision) == (14, "cpu", "fp32")
     assert run.status().state == "finished"
 
@@ -211,10 +211,10 @@ def test_best_keeps_the_model_and_last_what_resuming_needs(
     tiny: Tiny, place: Path, scripted: Callable[..., None]
 ) -> None:
     scripted(0.99, 0.1, 0.5, 0.3, 0.4)  # the untrained model's score is no candidate
-    run = tiny.trained(place, dev__every=5)
+    run = tiny.trained(place, dev__every=1, train__max_steps=4)
     assert run.status().best == 0.5 and told(run, Evaluated)[0].score == 0.99
-    assert run.checkpoints() == {"last": "000020", "best": "000010"}
-    assert {path.name for path in run.checkpoints_dir.iterdir()} == {"000010", "000020"}
+    assert run.checkpoints() == {"last": "000004", "best": "000002"}
+    assert {path.name for path in run.checkpoints_dir.iterdir()} == {"000002", "000004"}
     best, last = files(run.checkpoint("best")), files(run.checkpoint("last"))
     assert {name for name in last if name.startswith("training/")} == {
         "training/checksums.json",
@@ -224,7 +224,7 @@ def test_best_keeps_the_model_and_last_what_resuming_needs(
         "training/position.json",
     }
     assert best == {name for name in last if not name.startswith("training/")}
-    assert [(event.step, event.best) for event in told(run, Saved)] == [(5, True), (10, True), (15, False), (20, False)]
+    assert [(event.step, event.best) for event in told(run, Saved)] == [(1, True), (2, True), (3, False), (4, False)]
     assert [event.best for event in told(run, Evaluated)] == [False, True, True, False, False]
 
 
@@ -232,18 +232,18 @@ def test_a_new_best_is_saved_between_saves_and_an_undefined_score_is_none(
     tiny: Tiny, place: Path, scripted: Callable[..., None]
 ) -> None:
     scripted(None, None, 0.3, None, 0.25, None)
-    run = tiny.trained(place, dev__every=4, train__save_every=10)
-    assert [event.step for event in told(run, Saved)] == [8, 10, 20]
-    assert run.checkpoints() == {"last": "000020", "best": "000008"}
+    run = tiny.trained(place, dev__every=2, train__save_every=5, train__max_steps=10)
+    assert [event.step for event in told(run, Saved)] == [4, 5, 10]
+    assert run.checkpoints() == {"last": "000010", "best": "000004"}
 
 
 def test_without_a_dev_set_there_is_no_best_and_last_counts(tiny: Tiny, place: Path) -> None:
     before = {path: path.read_bytes() for path in tiny.backbone.iterdir()}
-    run = tiny.trained(place, dev__data="none", dev__every=8)
-    assert run.checkpoints() == {"last": "000020"}
-    assert run.checkpoint().name == "000020"
+    run = tiny.trained(place, dev__data="none", dev__every=2, train__max_steps=5)
+    assert run.checkpoints() == {"last": "000005"}
+    assert run.checkpoint().name == "000005"
     assert told(run, Evaluated) == []
-    assert [event.step for event in told(run, Saved)] == [8, 16, 20]
+    assert [event.step for event in told(run, Saved)] == [2, 4, 5]
     assert {path: path.read_bytes() for path in tiny.backbone.iterdir()} == before, "the backbone stays as it is"
 
 
