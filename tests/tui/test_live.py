@@ -389,12 +389,19 @@ async def test_panels_are_chosen_and_ordered_and_that_is_remembered(tmp_path: Pa
         await until(page, lambda: shown(page) == chosen)
 
 
-async def test_the_hardest_negatives_and_the_worst_dev_pairs_are_read_at_any_step(tmp_path: Path) -> None:
-    run = recorded(tmp_path, "finished")
+async def test_lines_of_the_log_are_whole_and_copied_and_pairs_of_texts_are_read_at_any_step(tmp_path: Path) -> None:
+    app = opened(run := recorded(tmp_path, "finished"))
+    words = "[red]not a colour[/] " + " ".join(f"word{n}" for n in range(30))
+    append(run, Note(step=600, text=words))
     hard, worst = angles(600).closest[0], evaluated(600, best=False).worst[0]
-    async with show(opened(run), NARROW) as page:
-        await until(page, lambda: "loss" in charts(page))
-        await page.press("c", *["down"] * 9, "space", "escape")
+    async with show(app, NARROW) as page:
+        await press(page, "shift+tab", shows=words)
+        await page.press("y")
+        await until(page, lambda: "✔ finished 600/600" in app.clipboard)
+        for text in ("objective      pairsupcon\n", "gradient norm  3.468\n", "Spearman · starter 72.85 (best)", words):
+            assert text in app.clipboard
+        app.clear_notifications()  # which lie on the panel
+        await page.press("escape", "c", *["down"] * 9, "space", "escape")
         await press(page, *["tab"] * 7, "z", shows=("Hardest negatives, step 600", f"{hard.negative_deg:.1f}°▲"))
         assert says(page, "▲ closer than the positive", hard.anchor, hard.negative, hard.positive)
         await press(page, "tab", shows=("Worst dev pairs, step 600", worst.second))
@@ -478,23 +485,6 @@ async def test_a_view_that_is_paused_as_a_run_opens_shows_nothing_of_the_run_bef
         screen._paused = True
         await until(page, lambda: says(page, "◌ starting", "view paused"))
         await until(page, lambda: not charts(page) and not says(page, "step 600"), seconds=5)
-
-
-async def test_y_copies_state_numbers_and_log_and_brackets_and_long_lines_of_it_are_whole(tmp_path: Path) -> None:
-    app = opened(run := recorded(tmp_path, "finished"))
-    words = "[red]not a colour[/] " + " ".join(f"word{n}" for n in range(30))
-    append(run, Note(step=600, text=words))
-    async with show(app, NARROW) as page:
-        await press(page, "shift+tab", shows=words)
-        await page.press("y")
-        await until(page, lambda: "✔ finished 600/600" in app.clipboard)
-        for text in (
-            "objective      pairsupcon\n",
-            "gradient norm  3.468\n",
-            "step 300  Spearman · starter 72.85 (best)",
-            words,
-        ):
-            assert text in app.clipboard
 
 
 async def test_the_footer_holds_at_most_eight_keys_help_names_them_all_and_the_palette_each_once(
