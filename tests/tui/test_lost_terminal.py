@@ -87,7 +87,7 @@ def test_a_signal_ends_the_app_and_restores_the_terminal(number: signal.Signals)
 
 def test_the_app_is_drawn_anew_when_it_continues() -> None:
     with Terminal("tui") as terminal:
-        terminal.read_until(b"ready:")
+        terminal.read_until(b"leave")
         terminal.process.send_signal(signal.SIGTSTP)
         terminal.read_until(b"\x1b[?1049l")
         wait_until(lambda: psutil.Process(terminal.process.pid).status() == psutil.STATUS_STOPPED)
