@@ -14,7 +14,7 @@ from contrastcli.evaluation.geometry import pca
 from contrastcli.evaluation.measure import SuiteResult, measure
 from contrastcli.evaluation.procedure import Options, Subject
 from contrastcli.evaluation.suites import GEOMETRY
-from support.sts_files import FakeEncoder, cosine_of
+from support.sts_files import FakeEncoder, cosine_of, write_stsb
 from support.tables import cells
 from support.tiny import Tiny
 
@@ -31,10 +31,7 @@ def measured(data_dir: Path | None, *tasks: str) -> SuiteResult:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """STS-B's dev split in SentEval's layout, of 60 pairs and 100 distinct sentences."""
-    place = tmp_path / "STS" / "STSBenchmark"
-    place.mkdir(parents=True)
-    lines = [f"main\tMSRvid\t2012\t{n:04}\t{gold}\t{a}\t{b}\n" for n, (a, b, gold) in enumerate(ROWS)]
-    (place / "sts-dev.csv").write_text("".join(lines))
+    write_stsb(tmp_path, ROWS, "dev")
     return tmp_path
 
 

@@ -78,9 +78,9 @@ def write_year(folder: Path, task: str) -> dict[str, list[Row]]:
     return rows
 
 
-def write_stsb(folder: Path, rows: Sequence[Row]) -> None:
+def write_stsb(folder: Path, rows: Sequence[Row], split: str = "test") -> None:
     lines = [f"main-captions\tMSRvid\t2012test\t{i:04}\t{gold}\t{a}\t{b}" for i, (a, b, gold) in enumerate(rows)]
-    write_lines(folder / "STS" / "STSBenchmark" / "sts-test.csv", lines)
+    write_lines(folder / "STS" / "STSBenchmark" / f"sts-{split}.csv", lines)
 
 
 def write_sick(folder: Path, rows: Sequence[Row]) -> None:
