@@ -159,8 +159,9 @@ def test_what_the_app_remembers_may_be_anything() -> None:
     path = next(state_dir().glob("*.json"))
     for other in variants(json.loads(path.read_bytes())):
         path.write_bytes(json.dumps(other).encode("utf-8", "surrogatepass"))
-        assert isinstance(state.load(), State)
-        state.save(state.load())
+        read = state.load()
+        assert isinstance(read, State)
+        state.save(read)
 
 
 HOSTILE = "\x1b[31m[red]b[/red]\x1b]0;t\x07\r\b\x9b2J\u202e\u200e\u200f\u061c"
