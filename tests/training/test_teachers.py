@@ -94,11 +94,9 @@ def test_a_malformed_list_of_teachers_is_an_error_with_a_remedy(words: str, what
     with pytest.raises(UsageError, match=what) as raised:
         named(words)
     assert "--teachers" in raised.value.hint or "NAME" in raised.value.hint
-
-
-def test_a_malformed_guide_is_named() -> None:
-    with pytest.raises(UsageError, match=r"objective\.guide: 'x' of 'a=x' is not a weight"):
-        make_auxiliaries(SimCSE(guide="a=x"))
+    if words:
+        with pytest.raises(UsageError, match=rf"objective\.guide.*{what}"):
+            make_auxiliaries(SimCSE(guide=words))
 
 
 def test_without_distillation_no_teacher_is_needed(tiny: Tiny, place: Path) -> None:
