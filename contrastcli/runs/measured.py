@@ -156,8 +156,9 @@ class Angles(Event, frozen=True, kw_only=True):
 
     `with_margin` is the mean angle of a positive and the margin, which every negative should exceed, None without a
     margin; `satisfied` is the fraction of positives for which they all do, the accuracy in the batch. An anchor has so
-    many `negatives` on average, of which `effective` pull: e to the entropy of the softmax over them. `closest` are the
-    hardest negatives as texts, the closest first, of some batches only.
+    many `negatives` on average, of which `effective` pull: e to the entropy of the softmax of their similarities over
+    τ. All are of the embeddings, without what an objective projects or weighs besides. `closest` are the hardest
+    negatives as texts, the closest first, of some batches only.
     `shorter` are positive, negative and hardest by shorter size, if some are trained.
     """
 
