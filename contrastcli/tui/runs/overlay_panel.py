@@ -17,7 +17,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.sweeps import Sweep
 from contrastcli.runs.text import shortened
 from contrastcli.show.axes import number
-from contrastcli.show.format import Fields, table
+from contrastcli.show.format import table
 from contrastcli.show.pictures import Picture, Series
 from contrastcli.show.runs import by_method, run_facts, side_by_side
 from contrastcli.tui.chart_view import INKS, ChartView
@@ -93,10 +93,8 @@ class OverlayPanel(Container):
 
     @work(group="details", exclusive=True)
     async def _describe(self) -> None:
-        shown = await asyncio.to_thread(details, self._chosen[: len(LETTERS)])
-        tables = [shown] if isinstance(shown, str) else [table(("", ""), fields) for fields in shown]
-        self._copied = "\n".join(tables)
-        self._text.update(shown if isinstance(shown, str) else Group(*map(fields_table, shown)))
+        self._copied, shown = await asyncio.to_thread(details, self._chosen[: len(LETTERS)])
+        self._text.update(shown)
         several, more = len(self._chosen) > 1, len(self._chosen) > len(LETTERS)
         of_all = f", {len(LETTERS)} of {len(self._chosen)} runs" if more else ""
         self._details.border_title = f"Differences{of_all}" if several else "Details"
@@ -136,20 +134,25 @@ def labels(names: Sequence[str], width: int) -> list[str]:
     return long if sum(len(name) + 5 for name in long) <= width else list(LETTERS[: len(names)])
 
 
-def details(chosen: Sequence[Run]) -> str | list[Fields]:
-    """The facts and settings of one run; or the differences of several: settings, results, scores."""
-    if not chosen:
-        return ""
+def details(chosen: Sequence[Run]) -> tuple[str, str | Group]:
+    """The facts and settings of one run, or the differences of several: as text to copy, and as they are shown."""
     try:
-        if len(chosen) < 2:
+        if len(chosen) == 1:
             facts, settings = run_facts(chosen[0])
-            near = [(name, text.removeprefix(f"{chosen[0].path}/")) for name, text in facts]
-            return [[*near, ("", "")], settings]
-        compared = compare(chosen)
+            near = [(name, fact.removeprefix(f"{chosen[0].path}/")) for name, fact in facts]
+            parts = [[*near, ("", "")], settings]
+            return "\n".join(table(("", ""), part) for part in parts), Group(*map(fields_table, parts))
+        text = differences(chosen) if chosen else ""
     except ContrastError as error:
-        return f"{error.what}\n{error.hint}"
+        text = f"{error.what}\n{error.hint}"
     except OSError as error:
-        return f"A run cannot be read: {error.strerror or error}"
+        text = f"A run cannot be read: {error.strerror or error}"
+    return text, text
+
+
+def differences(chosen: Sequence[Run]) -> str:
+    """What differs between runs: settings, results, scores. Raises ContrastError, and OSError if one has gone."""
+    compared = compare(chosen)
     letters = {run.name: letter for letter, run in zip(LETTERS, chosen, strict=False)}
     blocks = ["\n".join(f"{letter}  {shortened(name, 2 * _LONGEST)}" for name, letter in letters.items())]
     for header, rows in filter(None, (by_method(compared), side_by_side(compared))):
