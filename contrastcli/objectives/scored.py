@@ -92,8 +92,9 @@ def order_loss(s: Tensor, scores: Tensor) -> Tensor:
 def complex_angle(a: Tensor, b: Tensor) -> Tensor:
     """|Σ Re(z/w) + Σ Im(z/w)| of unit embeddings as complex vectors z and w: two (N, d) → (N,). AnglE, Eq. 5-7.
 
-    The first half of an embedding is its real part, the second its imaginary part. As in the released code the
-    quotient is z·w̄, divided once by the lengths of both vectors and not, as Eq. 5 has it, component by component.
+    The first half of an embedding is its real part, the second its imaginary part; of an odd size the last number is
+    left out. As in the released code the quotient is z·w̄, divided once by the lengths of both vectors and not, as
+    Eq. 5 has it, component by component.
     """
     half = a.shape[-1] // 2
     (x, y), (z, w) = ((u[..., :half], u[..., half : 2 * half]) for u in (unit(a), unit(b)))

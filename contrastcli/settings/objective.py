@@ -17,7 +17,7 @@ and of each negative."""
 SimilarityName = Annotated[
     str, about("how two embeddings are compared", "s(a,b)", essential=True, choices=SIMILARITIES.keys())
 ]
-Sigma = Annotated[float, about("width of rbf, between vectors of length 1", "σ", ge=0.001, le=1000)]
+Sigma = Annotated[float, about("width of rbf, between vectors of length 1", "σ", ge=0.001, le=1000, usual=(0.1, 10))]
 Margin = Annotated[float, about("shift of the positive; above 0 makes it harder", "m", ge=-180, le=180, essential=True)]
 Tau = Annotated[
     float, about("temperature that divides every similarity", "τ", gt=0, le=1000, essential=True, usual=(0.01, 10))

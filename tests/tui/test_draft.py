@@ -144,6 +144,8 @@ def test_a_field_says_what_0_means_and_doubts_what_is_hardly_meant() -> None:
     assert draft.fields["dev.patience"].brief == "off" and draft.fields["train.lr"].doubt == ""
     assert draft.fields["objective.tau"].brief == "outside of what is usual, 0.01 to 10"
     assert draft.fields["objective.tau"].note.startswith("outside of what is usual, 0.01 to 10 · ")
+    rbf = typed("starter", objective__similarity="rbf", objective__sigma="0.05")  # exp((cos θ − 1) / σ²) is 0 in fp32
+    assert rbf.fields["objective.sigma"].brief == "outside of what is usual, 0.1 to 10"
     draft.type("train.max_steps", "7")
     assert draft.fields["train.max_steps"].brief == "steps"
 
