@@ -151,7 +151,7 @@ def run(item: Item, request: Request, directory: Path) -> int:
         measured = _measure(item, request, _every(find_trials(item, request, directory)))
     except KeyboardInterrupt:
         raise InterruptedEarly("interrupted", f"to continue: {_command(item)}") from None
-    narrate(f"next: contrast papers {'table' if item.tables else 'figure'} {item.paper} {item.key}")
+    narrate(f"next: {_shown_by(item)}")
     check_measured(measured)
     return code
 
@@ -208,7 +208,7 @@ def detach(item: Item, request: Request, directory: Path) -> int:
 def find_table(item: Item, request: Request, directory: Path) -> Trials:
     """What stands for each system of a table. Raises UsageError for an item that is none, and DataError."""
     if not item.tables:
-        raise UsageError(f"{item.name} is not a table of numbers", f"contrast papers show {item.paper} {item.key}")
+        raise UsageError(f"{item.name} is not a table of numbers", _shown_by(item))
     return find_trials(item, request, directory)
 
 
@@ -216,7 +216,7 @@ def figure(item: Item, request: Request, directory: Path) -> list[Picture]:
     """The pictures of a figure, from the first seed of each system. Raises UsageError and DataError."""
     check(item, request)
     if not item.pictures:
-        raise UsageError(f"{item.name} is not a figure", f"contrast papers table {item.paper} {item.key}")
+        raise UsageError(f"{item.name} is not a figure", _shown_by(item))
     firsts = [some[0] for some in find_trials(item, request, directory).values() if some]
     done = [trial for trial in firsts if trial.done(item)]
     # A released model counts once it is measured.
@@ -224,7 +224,15 @@ def figure(item: Item, request: Request, directory: Path) -> list[Picture]:
         raise UsageError(f"nothing of {item.name} is made", _command(item))
     if missing := [trial.title for trial in firsts if trial not in done]:
         narrate(f"not drawn, since not made yet: {'; '.join(missing)}")
-    return [one for one in _draw(item, request, done) if any(fnmatchcase(one.name, like) for like in item.pictures)]
+    drawn = [one for one in _draw(item, request, done) if any(fnmatchcase(one.name, like) for like in item.pictures)]
+    # Several figures have a place in one folder.
+    return [replace(one, name=f"{item.paper}-{item.key}-{one.name}") for one in drawn]
+
+
+def _shown_by(item: Item) -> str:
+    """The command that shows what there is of an item."""
+    verb = "table" if item.tables else "figure" if item.pictures else "show"
+    return f"contrast papers {verb} {item.paper} {item.key}"
 
 
 def _draw(item: Item, request: Request, trials: Sequence[Trial]) -> Iterable[Picture]:

@@ -39,7 +39,7 @@ def commands_in(answer: Answer) -> list[list[str]]:
         ("sweep --resume nothing", "sweep --preset starter --grid tau=0.05,0.06"),
         ("watch", "train --preset starter --no-ui"),
         ("query a b", "train --preset starter --no-ui"),
-        ("papers table simace figure-1", "papers show simace figure-1"),
+        ("papers table simace figure-1", "papers figure simace figure-1"),
         ("papers show simace table-99", ""),
         ("encode x.txt", "encode --help"),
         ("presets show foo", "presets"),

@@ -110,9 +110,9 @@ def test_a_figure_is_drawn_from_the_runs_that_a_table_had_trained(contrast: Cont
     assert contrast("papers", "run", "simace", "figure-4", *ROWS[2:], *SMALL).code == 0 and len(launched) == 2
     assert contrast("papers", "figure", "simace", "figure-4", "--out", "pictures").code == 0
     assert sorted(path.name for path in Path("pictures").iterdir()) == [
-        f"angles-{which}.{kind}" for which in ("negative", "positive") for kind in ("csv", "png", "svg")
+        f"simace-figure-4-angles-{which}.{kind}" for which in ("negative", "positive") for kind in ("csv", "png", "svg")
     ]
-    points = Path("pictures/angles-positive.csv").read_text().splitlines()
+    points = Path("pictures/simace-figure-4-angles-positive.csv").read_text().splitlines()
     assert points[0] == "series,step,angle in degrees"
     assert {point.split(",")[0] for point in points[1:]} == {"SimCSE", "SimACE"}
     listed = json.loads(contrast("papers", "list", "--json").out)
@@ -136,7 +136,7 @@ def test_what_cannot_be_downloaded_is_given_by_a_setting(contrast: Contrast) -> 
 def test_a_curve_needs_no_training(contrast: Contrast) -> None:
     drawn = contrast("papers", "figure", "simace", "figure-1", "--out", "pictures")
     assert drawn.code == 0
-    rows = csv.reader(Path("pictures/slope.csv").read_text().splitlines())
+    rows = csv.reader(Path("pictures/simace-figure-1-slope.csv").read_text().splitlines())
     numbers = dict(row[1:] for row in rows if row[0] == "angle")
     assert float(numbers["90.0"]) == pytest.approx(1) and float(numbers["30.0"]) == pytest.approx(2)
 
