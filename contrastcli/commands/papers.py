@@ -6,6 +6,7 @@ last made of is kept next to the runs, so that the same command continues it.
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -97,8 +98,8 @@ def _file(item: Item, directory: Path) -> Path:
     return directory / f"{item.paper}-{item.key}.paper.toml"
 
 
-def _command(item: Item) -> str:
-    return f"contrast papers run {item.paper} {item.key}"
+def _command(item: Item, *words: str) -> str:
+    return shlex.join(["contrast", "papers", "run", item.paper, item.key, *words])
 
 
 def find_trials(item: Item, request: Request, directory: Path, known: RunsBySettings | None = None) -> Trials:
@@ -221,7 +222,7 @@ def figure(item: Item, request: Request, directory: Path) -> list[Picture]:
     done = [trial for trial in firsts if trial.done(item)]
     # A released model counts once it is measured.
     if item.systems and not any(trial.cell or item.suites for trial in done):
-        raise UsageError(f"nothing of {item.name} is made", _command(item))
+        raise UsageError(f"nothing of {item.name} is made", _command(item, *request.words))
     if missing := [trial.title for trial in firsts if trial not in done]:
         narrate(f"not drawn, since not made yet: {'; '.join(missing)}")
     drawn = [one for one in _draw(item, request, done) if any(fnmatchcase(one.name, like) for like in item.pictures)]
