@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -99,22 +98,10 @@ def parsed(text: str) -> ast.Module:
 
 
 @cache
-def statements(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
-    """Every import of a file, wherever it stands, and whether that is inside a function."""
-
-    def visit(node: ast.AST, inside: bool) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.Import | ast.ImportFrom):
-                yield child, inside
-            yield from visit(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
-
-    return [*visit(parsed(path.read_text(encoding="utf-8")), False)]
-
-
-def for_types(path: Path) -> set[int]:
-    """The lines of the statements that only the type checker sees."""
-    blocks = [node for node in parsed(path.read_text(encoding="utf-8")).body if isinstance(node, ast.If)]
-    return {child.lineno for node in blocks if ast.unparse(node.test) == "TYPE_CHECKING" for child in node.body}
+def statements(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    """Every import of a file, wherever it stands."""
+    nodes = ast.walk(parsed(path.read_text(encoding="utf-8")))
+    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 @cache
@@ -122,7 +109,7 @@ def imports(package: Path) -> list[Import]:
     """Every import of one file of the package by another, in functions and for the type checker too."""
     known, listed = files(package), []
     for name, path in known.items():
-        for node, _ in statements(path):
+        for node in statements(path):
             for target in targets(node):
                 package_name, _, own = target.partition(".")
                 while own and own not in known:  # the name of something inside a file
@@ -330,7 +317,7 @@ def test_the_first_word_loads_no_package_metadata() -> None:
 def test_what_computes_knows_no_terminal(name: str) -> None:
     for module, path in files(PACKAGE).items():
         if room(module) == name:
-            assert not TERMINAL & {t.partition(".")[0] for node, _ in statements(path) for t in targets(node)}, module
+            assert not TERMINAL & {t.partition(".")[0] for node in statements(path) for t in targets(node)}, module
 
 
 def test_the_app_knows_nothing_that_computes() -> None:
@@ -362,24 +349,12 @@ def test_a_query_loads_no_more_than_it_needs(tiny: Tiny) -> None:
 def test_training_needs_no_scipy() -> None:
     """Loading its statistics would take longer than a small training."""
     users = {
-        m for m, path in files(PACKAGE).items() for node, _ in statements(path) for t in targets(node) if "scipy" in t
+        m for m, path in files(PACKAGE).items() for node in statements(path) for t in targets(node) if "scipy" in t
     }
     assert users == {"evaluation.clustering", "evaluation.significance"}
 
 
 @pytest.mark.parametrize("path", sorted((PACKAGE / "objectives").glob("*.py")), ids=lambda p: p.name)
 def test_objectives_know_tensors_only(path: Path) -> None:
-    libraries = {t.partition(".")[0] for node, _ in statements(path) for t in targets(node)} - sys.stdlib_module_names
+    libraries = {t.partition(".")[0] for node in statements(path) for t in targets(node)} - sys.stdlib_module_names
     assert libraries <= {"torch", "contrastcli"}
-
-
-@pytest.mark.parametrize("library", ["transformers", "datasets", "scipy", "sklearn"])
-def test_slow_libraries_are_imported_where_they_are_needed(library: str) -> None:
-    at_once = [
-        module
-        for module, path in files(PACKAGE).items()
-        for typed in [for_types(path)]
-        for node, inside in statements(path)
-        if not inside and node.lineno not in typed and library in {t.partition(".")[0] for t in targets(node)}
-    ]
-    assert at_once == []
