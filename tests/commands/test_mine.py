@@ -261,13 +261,3 @@ def test_a_classifier_taken_for_an_embedder_is_said_and_what_is_trained_from_it_
     assert json.loads((saved / "config.json").read_text())["architectures"] == ["BertModel"]
     assert contrast("mine", PAIRS, "-o", "t.csv", *MODEL, *EASY, "-n", "1", "--score-with", "one").code == 0
     assert all(abs(score) <= 1 + 1e-6 for _, scores in taught("t.csv") for score in scores)
-
-
-def test_rows_with_scores_train_any_objective_for_triplets(contrast: Contrast) -> None:
-    assert contrast("mine", PAIRS, "-o", "t.csv", *MODEL, *EASY, "-n", "2", "--score-with", "starter").code == 0
-    usual = ("--backbone", "tiny/backbone", "--data", "t.csv", "--dev", "none", "--max-steps", "2", "--batch-size", "8")
-    for words in (("kl",), ("margin-mse",), ("simcse",), ("embed", "--teachers", "starter")):
-        done = contrast("train", *usual, "--json", "--objective", *words)
-        assert done.code == 0, done.err
-        steps = [event for event in map(json.loads, done.out.splitlines()) if event["event"] == "step"]
-        assert steps and all(np.isfinite(step["loss"]) for step in steps)
