@@ -1,11 +1,10 @@
 """The list of objectives: what is built in, what other packages add, and what it costs to look at it."""
 
 import importlib.metadata
-import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Annotated, Any, cast, get_type_hints
+from typing import Annotated, Any, cast
 from unittest.mock import Mock
 
 import click
@@ -18,7 +17,6 @@ from contrastcli.errors import UsageError
 from contrastcli.parsing.command import SettingsCommand
 from contrastcli.settings import catalogue, sections
 from contrastcli.settings.objective import Margin, ObjectiveSettings, SimilarityName, Spec
-from contrastcli.training.auxiliaries.auxiliary import import_named
 from support.packages import bring_objective
 from support.settings import config
 
@@ -148,13 +146,6 @@ def test_an_own_setting_that_is_called_as_an_option_is_set_by_its_key() -> None:
     options = {flag for command in commands for one in command.get_params(click.Context(command)) for flag in one.opts}
     flags = {one.flag for one in sections.all_settings().values()}
     assert {one for one in options if one.startswith("--")} - flags == sections.COMMAND_OPTIONS
-
-
-@pytest.mark.parametrize("spec", catalogue.built_in(), ids=lambda spec: spec.name)
-def test_the_loss_takes_the_settings_that_the_objective_has(spec: Spec) -> None:
-    loss = import_named(spec.loss)
-    assert list(inspect.signature(loss).parameters) == ["views", "rows", "heads", "settings"]
-    assert issubclass(spec.settings, get_type_hints(loss)["settings"])
 
 
 @pytest.mark.parametrize(
