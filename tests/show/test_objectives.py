@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from contrastcli.settings import presets, published
 from contrastcli.show import settings
 
 
@@ -22,11 +21,3 @@ def test_an_objective_says_what_it_needs_takes_and_scored(name: str, needs: str,
     assert f"Rows: {needs}. Settings: " in shown
     after = rf"\. Published: {re.escape(published)}\. Measured: 56\.\d → \d\d\.\d$"
     assert re.search(rf"Settings: (.*, )?{re.escape(setting)}(, .*)?{after}", shown)
-
-
-def test_a_published_score_is_that_of_a_preset_with_the_objective() -> None:
-    for name, shown in settings.objectives():
-        if scored := re.search(r"Published: (\S+(?: ± \S+)?) \(.*?, ([\w-]+)\)", shown):
-            chosen = presets.find(scored[2]).config
-            assert chosen.spec.name == name
-            assert scored[1] in [str(row.average) for row in published.exact(chosen)]
