@@ -184,7 +184,8 @@ def test_status_reads_a_long_run_from_both_ends_and_agrees_with_reading_it_all(
     assert digest.best == [e for e in everything if isinstance(e, Evaluated) and e.best][-1]
 
 
-def test_the_heartbeat_of_another_process_is_left_as_it_is(run: Run) -> None:
+def test_the_heartbeat_of_another_process_is_left_as_it_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "HEARTBEAT", 0.01)
     with hold(run) as me:
         me.step = 57
         run.alive_path.unlink()
