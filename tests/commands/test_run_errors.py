@@ -107,11 +107,6 @@ def test_a_run_that_another_began_from_is_missed_by_its_path(contrast: Contrast,
     refused(lost, 3, "there is no folder or file 'runs/simple'", "name a run (runs/second)")
 
 
-def test_a_runs_directory_that_is_a_file_is_named(contrast: Contrast) -> None:
-    Path("runs").write_text("a file in the way")
-    refused(contrast(*train(*LABELLED)), 2, "runs is a file")
-
-
 def test_a_run_in_which_another_process_trains_is_left_alone(contrast: Contrast, run: Run) -> None:
     before = run.config_path.read_bytes()
     with run.locked():
