@@ -89,14 +89,17 @@ def test_a_run_in_progress_is_neither_removed_nor_pruned(
         # Nobody is asked about it.
         answer = contrast("runs", verb, "simple", stdin=b"y\n")
         refused(answer, 1, "run simple is in progress", "contrast stop simple")
+    assert run.checkpoint("last").joinpath("training").exists()
 
 
 def test_pruning_frees_space_and_keeps_the_model(contrast: Contrast, run: Run) -> None:
+    shutil.copytree(run.checkpoint("last") / "training", run.checkpoints_dir / ".000002.tmp" / "training")  # by a kill
     before = run.size_bytes()
     answer = contrast("runs", "prune", "simple")
     assert answer.code == 0 and re.fullmatch(r"freed [\d.]+ [KM]B: simple\n", answer.err)
     assert contrast("runs", "prune").err == "freed 0 B: no run\n"
     assert run.size_bytes() < before
+    assert {folder.name for folder in run.checkpoints_dir.iterdir()} == {*run.checkpoints().values()}
     assert contrast("query", "a", "b").code == 0
 
 

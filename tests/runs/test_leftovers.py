@@ -63,12 +63,3 @@ def test_a_run_whose_deletion_was_interrupted_can_be_deleted(
     assert run.status().state == "finished"
     directory.remove(run)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_pruning_removes_what_was_left_between_checkpoints(trained: Run, tmp_path: Path) -> None:
-    run = Run(shutil.copytree(trained.path, tmp_path / "one"))
-    full = run.checkpoint("last") / "training"
-    shutil.copytree(full, run.checkpoints_dir / ".000002.tmp" / "training")
-    size = sum(file.stat().st_size for file in full.iterdir())
-    assert directory.prune([run]) == {run: 2 * size}
-    assert {folder.name for folder in run.checkpoints_dir.iterdir()} == set(run.checkpoints().values())
