@@ -176,6 +176,23 @@ def test_a_setting_or_an_objective_is_explained_by_its_name(word: str, key: str,
     assert answer.code == 0 and answer.out.split()[0] == key and len(answer.out.split()) > 9
 
 
+@pytest.mark.parametrize(
+    ("name", "needs", "setting", "published"),
+    [
+        ("simace", "sentences, triplets or pairs", "margin 10 (degrees)", "78.20 (one seed, simace-bert-base)"),
+        ("met", "sentences or pairs", "margin 0.45 (distance)", "78.38 (mean of seeds, met-bert-base)"),
+        ("pairsupcon", "labelled pairs", "hard_negatives importance", "80.8 (one seed, pairsupcon-base)"),
+        ("softmax", "labelled pairs with neutral", "none", "74.89 (one seed, sbert-nli)"),
+    ],
+)
+def test_an_objective_says_what_it_needs_takes_and_scored(
+    contrast: Contrast, name: str, needs: str, setting: str, published: str
+) -> None:
+    takes = rf"\b{name} ((?!Rows:).)* Rows: {needs}\. Settings: ([^:]*, )?{re.escape(setting)}(, [^:]*)?"
+    scored = rf"\. Published: {re.escape(published)}\. Measured: 56\.\d → \d\d\.\d\b"
+    assert re.search(takes + scored, words(contrast, "objectives"))
+
+
 def test_a_name_of_ours_means_itself() -> None:
     for key in (*all_settings(), *(spec.name for spec in all_objectives())):
         words = {key, key.rpartition(".")[2]} - topics.topics().keys()
