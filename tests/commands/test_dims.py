@@ -28,12 +28,6 @@ def nested(tiny: Tiny, contrast: Contrast) -> Run:
     return run
 
 
-def test_vectors_are_the_beginning_of_the_whole_ones(contrast: Contrast) -> None:
-    answer = contrast("encode", "tiny/sentences.jsonl", "-o", "v.npy", *MODEL, "--dim", "12")
-    assert answer.code == 0 and "vectors of 12" in answer.err
-    assert_near(np.load("v.npy"), contrastcli.load("tiny/backbone").encode(sentences())[:, :12])
-
-
 def test_sentences_and_a_corpus_are_compared_at_that_size(contrast: Contrast) -> None:
     u, v = contrastcli.load("tiny/backbone").encode(TEXTS)[:, :5].astype(float)
     cosine = u @ v / np.linalg.norm(u) / np.linalg.norm(v)
