@@ -83,18 +83,6 @@ def test_a_grid_needs_no_quotes(grid: str) -> None:
     assert read(grid).grid == {"objective.tau": (0.05, 0.1)}
 
 
-def test_a_grid_has_a_run_for_each_of_its_points() -> None:
-    grid = '[grid]\n"train.lr" = [1e-5, 3e-5]\n"objective.name" = ["simcse", "arccon"]\n'
-    preset = read(f'base = "simace-bert-base"\nseeds = 2\n{grid}')
-    assert preset.seeds == 2
-    assert [(point.train.lr, point.spec.name) for point in preset.points()] == [
-        (1e-5, "simcse"),
-        (1e-5, "arccon"),
-        (3e-5, "simcse"),
-        (3e-5, "arccon"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("toml", "what", "hint"),
     [
