@@ -32,14 +32,6 @@ def test_checksums_outside_of_a_run_are_those_of_another_program(contrast: Contr
         assert contrast("query", "a", "b", "--model", folder).code == 0
 
 
-def test_a_resume_that_is_refused_leaves_the_run_as_it_was(contrast: Contrast, run: Run) -> None:
-    contrast("runs", "prune", "simple")
-    before = {path: path.read_bytes() for path in (run.config_path, run.events_path)}
-    refused(contrast("train", "--resume", "simple", "--max-steps", "9", "--epochs", "9"), 3, "position.json is missing")
-    assert {path: path.read_bytes() for path in before} == before
-    assert run.status().state == "finished"
-
-
 def test_a_resume_with_another_teacher_is_refused_before_its_settings_are_written(contrast: Contrast, run: Run) -> None:
     shutil.copytree(run.checkpoint(), "teacher")
     words = ("--objective", "rankcse", "--teachers", "./teacher:cls", "--data", "tiny/sentences.jsonl")
