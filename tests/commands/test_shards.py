@@ -105,21 +105,21 @@ def test_a_shard_of_a_parquet_has_its_own_texts_and_ids(contrast: Contrast) -> N
     assert (table["id"].to_pylist(), table["text"].to_pylist()) == (["8", "9"], ["fir go", "lum"])
 
 
-def kill() -> None:
-    """Have this process killed once it has written two blocks."""
+def after_two_blocks(number: signal.Signals) -> Callable[[Draft, memoryview], None]:
+    """Have this process get a signal once it has written two blocks."""
     append, parts = Draft.append, iter(range(9))
 
-    def killed(self: Draft, part: memoryview) -> None:
+    def signalled(self: Draft, part: memoryview) -> None:
         append(self, part)
         if next(parts) == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
+            signal.raise_signal(number)
 
-    Draft.append = killed  # type: ignore[method-assign]
+    return signalled
 
 
 def test_a_command_that_was_killed_continues_where_it_was(contrast: Contrast, whole: NDArray[np.float32]) -> None:
     """Wherever it was killed in between is a matter of test_kills.py and test_failing_disks.py."""
-    outcome = wait(start(ENCODE, before=kill))
+    outcome = wait(start(ENCODE, before=lambda: setattr(Draft, "append", after_two_blocks(signal.SIGKILL))))
     assert outcome.code == -signal.SIGKILL and not Path("v.npy").exists(), outcome
     assert ALREADY.format(60) in contrast(*ENCODE).err
     assert np.array_equal(np.load("v.npy"), whole) and hidden() == []
@@ -147,14 +147,7 @@ def test_a_disk_that_was_full_costs_no_block_that_was_written(
 def test_an_interrupt_says_how_to_continue(
     contrast: Contrast, whole: NDArray[np.float32], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    append, parts = Draft.append, iter(range(9))
-
-    def interrupted(self: Draft, part: memoryview) -> None:
-        append(self, part)
-        if next(parts) == 1:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Draft, "append", interrupted)
+    monkeypatch.setattr(Draft, "append", after_two_blocks(signal.SIGINT))
     failed(contrast(*ENCODE), 130, "interrupted", "the same command continues it")
     assert ALREADY.format(60) in contrast(*ENCODE).err
     assert np.array_equal(np.load("v.npy"), whole) and hidden() == []
