@@ -6,8 +6,7 @@ import pytest
 
 from contrastcli.evaluation.suites import SUITES
 from contrastcli.settings import catalogue, presets, published, sections
-from contrastcli.settings.config import Config
-from contrastcli.settings.published import ReportedScores, Score, Table, nearest
+from contrastcli.settings.published import ReportedScores, Table, nearest
 from support.settings import preset
 
 EVERY = published.all_scores()
@@ -17,11 +16,6 @@ AVERAGED = [
 """Those with a column that is the mean of the others."""
 KINDS = (12, 11, 3, 4, 15, 10, 1)
 """How many of MTEB's tasks are of each kind (SimACE, section 4.5)."""
-
-
-def averages(suite: str, config: Config) -> list[tuple[str, float, float | None]]:
-    scores = [(row.table.source, row.values["average"]) for row in nearest(suite, config) if not row.differs]
-    return [(source, score.value, score.deviation) for source, score in scores]
 
 
 @pytest.mark.parametrize("table", published.tables().tables, ids=lambda t: f"{t.paper}-{t.number}")
@@ -86,24 +80,26 @@ def test_a_cell_without_a_number_is_left_out() -> None:
     assert all(row.values for row in nearest("sts", preset("arccon-roberta-large")))
 
 
-def test_one_seed_and_the_mean_of_five_are_shown_next_to_each_other() -> None:
-    shown = nearest("sts", preset("simcse-bert-base"))
-    assert [(row.table.source, row.table.mark, row.values["average"]) for row in shown] == [
-        ("SimACE, Table 1", "one seed", Score(76.25)),
-        ("SimACE, Table 2", "mean of five seeds", Score(75.97, 0.69)),
-    ]
-    assert all(row.differs == () and row.table.measure == "all" for row in shown)
+TWICE = ["SimACE, Table 1, one seed: 76.25", "SimACE, Table 2, mean of five seeds: 75.97 ± 0.69"]
 
 
-def test_a_row_is_that_of_the_margin_β_and_λ_of_the_run() -> None:
-    assert averages("sts", preset("simace-bert-base", objective__margin=-10.0)) == [("SimACE, Table 14", 73.46, None)]
-    assert averages("sts", preset("pairsupcon-base", objective__beta=4.0)) == [("PairSupCon, Table 4", 80.0, None)]
-    assert averages("clustering", preset("pairsupcon-base", objective__beta=0.5)) == [
-        ("PairSupCon, Table 4", 61.6, None)
-    ]
-    shown = nearest("sts", preset("supcon-medium", objective__lambda=0.7))
-    numbers = [(row.table.source, row.values["average"].value, row.table.measure) for row in shown]
-    assert numbers == [("SupCon, Table 6", 69.69, "wmean")]
+@pytest.mark.parametrize(
+    ("suite", "name", "changes", "rows"),
+    [
+        ("sts", "simcse-bert-base", {}, TWICE),
+        ("sts", "simace-bert-base", {"objective__margin": -10.0}, ["SimACE, Table 14, one seed: 73.46"]),
+        ("sts", "pairsupcon-base", {"objective__beta": 4.0}, ["PairSupCon, Table 4, one seed: 80.0"]),
+        ("clustering", "pairsupcon-base", {"objective__beta": 0.5}, ["PairSupCon, Table 4, one seed: 61.6"]),
+        ("sts", "supcon-medium", {"objective__lambda": 0.7}, ["SupCon, Table 6, one seed: 69.69"]),
+    ],
+)
+def test_the_rows_of_a_run_are_those_of_its_method_and_its_margin_β_or_λ(
+    suite: str, name: str, changes: dict[str, Any], rows: list[str]
+) -> None:
+    shown = nearest(suite, preset(name, **changes))
+    assert [f"{row.table.source}, {row.table.mark}: {row.values['average']}" for row in shown] == rows
+    assert all(row.differs == () for row in shown)
+    assert {row.table.measure for row in shown} == {"wmean" if name.startswith("supcon") else "all"}
 
 
 @pytest.mark.parametrize(
