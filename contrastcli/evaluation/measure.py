@@ -14,16 +14,10 @@ from pkgutil import resolve_name
 from statistics import fmean
 from typing import Any
 
+import msgspec
+
 from contrastcli.errors import DataError, UsageError, failing_as
-from contrastcli.evaluation.procedure import (
-    Options,
-    Procedure,
-    Subject,
-    SuiteContext,
-    TaskScores,
-    Unscored,
-    for_json,
-)
+from contrastcli.evaluation.procedure import Options, Procedure, Subject, SuiteContext, TaskScores, Unscored
 from contrastcli.evaluation.suites import ENTRY_POINTS, SUITES, Suite, tasks_in, value_at
 from contrastcli.files import checksum_of, json_bytes, load_cached, read_json, store_cached
 from contrastcli.settings.outside import package_of
@@ -220,7 +214,9 @@ def _measured(procedure: Procedure[Any], context: SuiteContext, task: str, data:
         if procedure.texts:
             for kind, texts in procedure.texts(data).items():
                 context.vectors.add(texts, kind)
-        scores = for_json(procedure.score(context, task, data))
+        # As JSON has them: numbers of NumPy and torch as Python's, and None for NaN and infinity.
+        measured = procedure.score(context, task, data)
+        scores = msgspec.json.decode(msgspec.json.encode(measured, enc_hook=lambda number: number.item()))
         if not isinstance(scores, dict):
             raise TypeError("its scores are no dict")
         if type(value_at(scores, context.suite.headline)) not in (float, int, type(None)):

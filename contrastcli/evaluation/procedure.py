@@ -170,18 +170,6 @@ def in_words(protocol: str) -> Callable[[SuiteContext, Mapping[str, TaskScores]]
     return lambda context, scores: protocol.format(pooling=context.subject.pooling)
 
 
-def for_json(value: Any) -> Any:
-    """Scores as JSON has them: numbers of NumPy and torch as Python's, and None for NaN and infinity."""
-    if isinstance(value, Mapping):
-        return {str(key): for_json(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [*map(for_json, value)]
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    value = value.item() if hasattr(value, "item") else value
-    return value if isinstance(value, bool) else finite(value)
-
-
 def finite(value: float) -> float | None:
     """The number, or None for NaN and infinity, which JSON lacks."""
     return float(value) if math.isfinite(value) else None
