@@ -1,5 +1,6 @@
 """What ties a training to its surroundings: where its events go, who may stop it, and the other processes."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ class Session:
     writer: Writer | None = None
     step: int = 0
     """That training continues from."""
+    _told: dict[str, float] = field(default_factory=dict)
+    """When loading was last reported, by the work."""
 
     def note(self, step: int, text: str) -> None:
         self.emit(Note(step=step, text=text))
@@ -42,8 +45,14 @@ class Session:
             raise StopRequested
 
     def loading(self, what: str, done: int, total: int) -> None:
-        """Report how much of what comes before the first step, or the next one of a resumed run, is done."""
-        self.emit(Progress(step=self.step, what=what, done=done, total=total))
+        """Report how much of what comes before the first step, or the next one of a resumed run, is done.
+
+        Of the many reports of some work one a second is told, and the last.
+        """
+        now = time.monotonic()
+        if done in (0, total) or now > self._told.get(what, -math.inf) + 1:
+            self._told[what] = now
+            self.emit(Progress(step=self.step, what=what, done=done, total=total))
 
     def progress(self, step: int, what: str, total: int) -> Callable[[int], None]:
         """A callback that counts texts, reports at once and each second, and may raise StopRequested."""

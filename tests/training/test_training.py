@@ -1,6 +1,7 @@
 """A run from its first event to its last: events, checkpoints and its end."""
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from contrastcli.runs.measured import Angles, Evaluated, Step
 from contrastcli.runs.status import read_writer
 from contrastcli.training import angles, loop
 from contrastcli.training.dev import DevSet
+from contrastcli.training.session import Session
 from support.tables import scored_pairs
 from support.tiny import Tiny, known, told, train
 from support.waiting import wait_until
@@ -50,6 +52,16 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 # ---- the pulse -------------------------------------------------------------------------------------------------------
+
+
+def test_loading_is_reported_once_a_second_and_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = list[Event]()
+    session = Session(events.append)
+    clock = iter(range(1_000))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock) / 10)
+    for done in range(1, 101):
+        session.loading("encoding by a teacher", done, 100)
+    assert [event.done for event in events if isinstance(event, Progress)] == [1, *range(12, 100, 11), 100]
 
 
 def test_the_heartbeat_has_the_step_that_is_not_logged(
