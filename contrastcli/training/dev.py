@@ -12,7 +12,7 @@ from contrastcli.data.batching import Indices, scaled
 from contrastcli.data.dev_data import DevData
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.relevance import Retrieval
-from contrastcli.data.tokens import TokenTable
+from contrastcli.data.tokens import OnProgress, TokenTable
 from contrastcli.evaluation.procedure import finite
 from contrastcli.evaluation.significance import RESAMPLES, interval, resampled, values_of
 from contrastcli.model.encoder import SentenceEncoder
@@ -54,10 +54,18 @@ class DevSet:
         first, second = (np.array([numbers[text] for text in column]) for column in columns)
         return cls(data, table, first, second, cls.of(general, encoder) if general else None)
 
-    def measure_published(self, encoder: SentenceEncoder, on_chunk: Callable[[int], None]) -> Evaluated:
+    def measure_published(self, encoder: SentenceEncoder, on_progress: OnProgress) -> Evaluated:
         """Measure the backbone under its own contract, and compare with that from now on."""
         own = DevSet.of(self.data, encoder, self.general.data if self.general else None)
-        evaluated = own.evaluate(encoder, 0, on_chunk)
+        done = 0
+
+        def advance(more: int) -> None:
+            nonlocal done
+            done += more
+            # Its prompts may make other texts than those of the run.
+            on_progress(done, len(own))
+
+        evaluated = own.evaluate(encoder, 0, advance)
         for name, one in self._sets.items():
             one.scores["first"] = own._sets[name].scores["first"]
         return evaluated

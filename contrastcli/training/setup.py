@@ -85,14 +85,8 @@ def _dev_set(plan: Plan, encoder: SentenceEncoder, session: Session, *, is_new: 
     dev = DevSet.of(plan.dev, encoder, plan.general)
     folder = resolve(plan.config.model.backbone).folder() if is_new else None
     if folder and (changed := contract_changes(read_contract(folder), plan.config.model)):
-        done = 0
-
-        def advance(more: int) -> None:
-            nonlocal done
-            done += more
-            session.loading("encoding the dev set for the backbone as published", done, len(dev))
-
-        before = dev.measure_published(load_encoder(folder).to(encoder.device), advance)
+        loading = partial(session.loading, "encoding the dev set for the backbone as published")
+        before = dev.measure_published(load_encoder(folder).to(encoder.device), loading)
         own = f"without this run's {' and '.join(changed)} the backbone has {before.title} {score(before.score)}"
         session.note(0, f"{own}, with which the verdict compares")
     return dev

@@ -17,7 +17,7 @@ from contrastcli.evaluation.significance import RESAMPLES, compare_models, inter
 from contrastcli.runs.alerts import Rules
 from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
-from contrastcli.runs.events import Alert, Done, Note, Saved, Verdict
+from contrastcli.runs.events import Alert, Done, Note, Progress, Saved, Verdict
 from contrastcli.runs.measured import Evaluated
 from contrastcli.runs.verdict import Change, against
 from contrastcli.settings.sections import Alerts, Data, Dev
@@ -60,6 +60,19 @@ def test_a_run_is_compared_with_its_backbone_as_published(tiny: Tiny, tmp_path: 
     assert train(stopped, stop).step == 0
     train(stopped)
     assert last(stopped).change == last(runs[-1]).change
+
+
+def test_the_texts_of_the_backbone_as_published_are_all_that_its_own_prompts_make(tiny: Tiny, tmp_path: Path) -> None:
+    model = replace(tiny, backbone=write_embedder(tiny.backbone, tmp_path / "embedder"))
+    dev = tmp_path / "dev.jsonl"
+    # Without prompts each text is one, whether it is a query or a document.
+    pairs = [(f"den {n}", f"den {n + 1}") for n in range(20)]
+    dev.write_text("".join(json.dumps({"anchor": a, "positive": b}) + "\n" for a, b in pairs))
+    more = {"dev__data": str(dev), "model__prompts": "none"}
+    run = model.run(tmp_path / "run", "simcse", "pairs", train__max_steps=1, **more)
+    train(run)
+    (*_, end) = [one for one in told(run, Progress) if one.what.endswith("as published")]
+    assert end.done == end.total
 
 
 def judgements(effect: float, evaluations: int, trainings: int = 200) -> list[str]:
