@@ -110,12 +110,6 @@ def test_held_out_scored_pairs_keep_their_scores() -> None:
         assert score == gold[int(text[1:])]
 
 
-def test_a_share_that_leaves_nothing_to_train_on_is_refused() -> None:
-    with pytest.raises(DataError, match="0 are left to train on") as caught:
-        scored("split:99%", many("labelled"), seed=0)
-    assert "--dev none" in caught.value.hint
-
-
 def test_other_dev_data_leaves_the_training_rows_alone(tmp_path: Path) -> None:
     rows = many("labelled")
     path = write(tmp_path, "dev.tsv", "sentence1\tsentence2\tscore", "a\tb\t1", "c\td\t2")

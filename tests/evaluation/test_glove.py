@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contrastcli.errors import DataError, UsageError
-from contrastcli.evaluation.evaluate import load_subject as load_any
+from contrastcli.errors import DataError
 from contrastcli.evaluation.glove import WordVectors, load_subject
 from contrastcli.model.locate import is_word_vectors
 from support.command import Contrast, failed
@@ -126,13 +125,6 @@ def test_the_file_is_read_once_for_the_texts_of_a_suite(tmp_path: Path) -> None:
         path.unlink()
 
     assert set(measured(replace(model, prepare=once), tmp_path).tasks) == {"STS-B", "SICK-R"}
-
-
-def test_word_vectors_have_no_pooling_or_precision_to_choose(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no other pooling"):
-        load_subject(str(write(tmp_path, LINES)), "cls")
-    with pytest.raises(UsageError, match="as the file has them"):
-        load_any(str(write(tmp_path, LINES)), None, lambda *_: None, "int8")
 
 
 def test_a_file_without_any_word_of_the_texts_measures_nothing(tmp_path: Path, contrast: Contrast) -> None:

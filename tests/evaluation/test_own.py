@@ -200,26 +200,6 @@ def test_a_file_is_measured_next_to_a_suite_and_other_models(contrast: Contrast,
     assert both[0]["suites"]["own"]["tiny/dev.jsonl"] != both[1]["suites"]["own"]["tiny/dev.jsonl"]
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "what", "hint"),
-    [
-        (("--data", "no.csv"), 3, "there is no file or folder no.csv", ""),
-        (("--data", "tiny/sentences.jsonl"), 3, "nothing says which of them are similar", "sentence1<TAB>sentence2"),
-        (("--data", "same.tsv"), 3, "all labels are entailment", "rank them: --metric ndcg@10"),
-        (("--data", "tiny/pairs.jsonl", "--metric", "spearman"), 2, "holds pairs", "auto, ndcg@10"),
-        (("--data", "tiny/dev.jsonl", "--columns", "anchor"), 2, "columns", "anchor=sentence1,positive=sentence2"),
-        (("--data", "tiny/dev.jsonl", "--task", "STS12"), 2, "there is no task 'STS12' in own", "leave out --task"),
-        (("--data", "tiny/dev.jsonl", "--task", "STS1x", "--suite", "sts"), 2, "no task 'STS1x' in sts, own", "STS1"),
-        *((words, 2, "", "--data FILE") for words in (("--suite", "own"), ("--columns", "a=b"), ("--metric", "map"))),
-    ],
-)
-def test_data_and_options_that_cannot_be_measured_are_named(
-    contrast: Contrast, words: tuple[str, ...], code: int, what: str, hint: str
-) -> None:
-    Path("same.tsv").write_text("premise\thypothesis\tlabel\nba\tda\te\nfa\tga\te\n")
-    failed(contrast("eval", "tiny/backbone", *words), code, what, hint)
-
-
 def test_several_models_are_side_by_side_and_written_for_sheets_and_documents(contrast: Contrast, run: Run) -> None:
     words: tuple[str, ...] = ("eval", "tiny/backbone", "simple", "--data", "tiny/dev.jsonl")
     documents = json.loads(contrast(*words, "--json").out)

@@ -12,7 +12,7 @@ from contrastcli.runs.measured import Step, Violated
 from contrastcli.runs.process import exclude, left_out
 from contrastcli.training.batch import Batch
 from contrastcli.training.step import Outcome, Stepper
-from support.command import Contrast, failed, refused
+from support.command import Contrast, failed
 from support.command import train as words
 from support.resuming import assert_same, state, train_with_a_kill
 from support.tiny import Tiny, on_step, told, train
@@ -115,14 +115,8 @@ def test_texts_are_compared_by_their_beginnings_as_events_have_them(
     assert excluded == [2, 2]
 
 
-def test_pairs_that_cannot_be_read_or_have_no_effect_are_told_before_training(
-    tiny: Tiny, contrast: Contrast, tmp_path: Path
-) -> None:
+def test_pairs_that_have_no_effect_are_told_before_training(tiny: Tiny, contrast: Contrast, tmp_path: Path) -> None:
     table = tmp_path / "pairs.csv"
-    table.write_text("a,b\nx,y\n")
-    some = words("--objective", "simcse", "--data", "tiny/pairs.jsonl", "--dev", "none", "--dry-run")
-    refused(contrast(*some, "--false-negatives", table), 3, "pairs.csv has no columns anchor and negative", "name them")
-    refused(contrast(*some, "--false-negatives", "gone.csv"), 3, "there is no file or folder gone.csv")
     table.write_text("anchor,negative\nx,y\n")
     mse = words("--objective", "mse", "--data", "tiny/scored.jsonl", "--dev", "none", "--dry-run")
     note = "without negatives there is no effect of data.false_negatives"

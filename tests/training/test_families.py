@@ -91,10 +91,6 @@ def test_without_peft_the_error_says_what_to_install(
     refused(contrast(*words), 2, "LoRA needs the package peft", 'pip install "contrastcli[lora]"')
 
 
-def test_a_whole_model_has_no_adapter_to_export(tiny: Tiny, tmp_path: Path, contrast: Contrast) -> None:
-    refused(contrast("export", str(tiny.backbone), str(tmp_path / "a"), "--adapter"), 2, "has no adapter", "leave out")
-
-
 def test_what_is_set_without_what_it_needs_is_said(tiny: Tiny, place: Path) -> None:
     idle = {"model__lora_alpha": 8, "model__lora_targets": "query", "data__mine_ranks": "5-10"}
     idle |= {"data__mix": "one", "objective__hard_negative_weight": 1, "dev__data": "none", "dev__patience": 2}

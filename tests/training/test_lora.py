@@ -158,15 +158,3 @@ def test_frozen_weights_stay_as_they_were(tiny: Tiny, place: Path, words: str, k
     frozen = {name for name in before if ".layers." not in name or int(name.split(".layers.")[1][0]) < kept}
     assert same == frozen
     assert any("are trained (" in note.text for note in told(run, Note))
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"model__freeze": "2"}, "the backbone has 2 layers"),
-        ({"model__lora": 4, "model__lora_targets": "query,valeu"}, "no linear layer of the backbone is named 'valeu'"),
-    ],
-)
-def test_what_cannot_be_is_said(tiny: Tiny, place: Path, settings: dict[str, object], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        train(tiny.run(place, "simcse", "pairs", **settings))

@@ -7,16 +7,13 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from contrastcli.commands.train import preview
-from contrastcli.errors import UsageError
 from contrastcli.model.folder import load_model
 from contrastcli.model.locate import resolve
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Note
 from contrastcli.runs.measured import Angles, Evaluated, Step
-from contrastcli.training.plan import make_plan
 from support.settings import config
-from support.tiny import Tiny, known, told, train
+from support.tiny import Tiny, known, told
 
 DIMS = {"model__dims": "8=0.5,16", "train__max_steps": 6, "dev__every": 3}
 
@@ -56,23 +53,6 @@ def test_a_size_that_is_the_whole_width_sets_its_weight(tiny: Tiny) -> None:
     assert model.dims == "8,16,32=2"
     assert model.weights(32) == {32: 2.0, 8: 1.0, 16: 1.0}
     assert config().model.weights(32) == {}
-
-
-@pytest.mark.parametrize("dims", ["64;128", "0", "64=x", "64,,128", "8=0.0,32=0"])
-def test_malformed_sizes_are_an_error_that_shows_the_form(dims: str) -> None:
-    with pytest.raises(UsageError, match=r"model\.dims is ") as error:
-        config(model__dims=dims)
-    assert "64=0.5,128,256" in error.value.hint
-
-
-def test_sizes_larger_than_the_embeddings_or_of_a_dropped_head_are_an_error(tiny: Tiny, place: Path) -> None:
-    with pytest.raises(UsageError, match=r"model\.dims has 64, and the embeddings have 32 numbers"):
-        train(tiny.run(place, "simcse", "pairs", model__dims="8,64"))
-    with pytest.raises(UsageError, match=r"model\.dims has 64"):
-        preview(tiny.config("simcse", "pairs", model__dims="8,64"), Run(place))
-    with pytest.raises(UsageError, match=r"model\.head is train-only") as error:
-        make_plan(tiny.config("simcse", "pairs", model__dims="8", model__head="train-only"))
-    assert error.value.hint == "use --head none, or --head keep"
 
 
 def test_training_without_the_sizes_of_its_backbone_says_so(tiny: Tiny, place: Path, nested: Run) -> None:

@@ -11,8 +11,6 @@ from contrastcli.model.folder import load_encoder
 from contrastcli.runs.events import Note, Progress, Started
 from contrastcli.training.auxiliaries.mining import MinedNegatives
 from contrastcli.training.plan import make_plan
-from support.command import Contrast, refused
-from support.command import train as words
 from support.contracts import write_embedder
 from support.tiny import Tiny, told
 from support.trainers import trainer_of
@@ -67,15 +65,3 @@ def test_a_run_tells_what_it_mined(tiny: Tiny, place: Path) -> None:
     assert [event.total for event in told(run, Progress) if event.what == "mining"] == [160] * 3
     (started,) = told(run, Started)
     assert (started.negatives_per_anchor, started.sentences_per_step) == (15, 24)
-
-
-@pytest.mark.parametrize(
-    ("changes", "code", "what", "hint"),
-    [
-        ("--data tiny/labelled.jsonl", 2, "the objective 'pairsupcon' takes no mined negatives", "simcse, simace"),
-        ("--objective simcse --data tiny/sentences.jsonl", 3, "holds sentences", "give pairs"),
-        ("--objective simcse --data tiny/pairs.jsonl --mine-ranks 5", 2, "data.mine_ranks is '5'", "10-60"),
-    ],
-)
-def test_what_cannot_be_mined_is_refused(contrast: Contrast, changes: str, code: int, what: str, hint: str) -> None:
-    refused(contrast(*words("--no-ui", "--mine-every", "5", *changes.split())), code, what, hint)

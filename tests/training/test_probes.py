@@ -7,7 +7,7 @@ import pytest
 
 from contrastcli.runs.measured import Probed
 from contrastcli.settings.sections import Dev
-from support.command import Contrast, refused
+from support.command import Contrast
 from support.resuming import state
 from support.tiny import Tiny, told, train
 
@@ -41,9 +41,3 @@ def test_probes_are_pairs_with_a_bar_between_and_a_semicolon_or_line_end_after_e
     assert Dev(probes=PROBES).probe_pairs == PAIRS
     assert Dev(probes="\na dog | a cat\n\na, b | c\n").probe_pairs == [("a dog", "a cat"), ("a, b", "c")]
     assert Dev().probe_pairs == []
-
-
-@pytest.mark.parametrize("probes", ["a", "a | b | c", "a | ", "| b", "a | b; c", "; ".join(["a | b"] * 6)])
-def test_what_are_no_probes_is_refused_with_the_form_that_they_have(probes: str, contrast: Contrast) -> None:
-    answer = contrast("train", "--preset", "starter", "--dry-run", "--probes", probes)
-    refused(answer, 2, f"dev.probes is '{probes}'", "must be at most 5 pairs of texts: A | B; C | D")

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from contrastcli.commands.compare import dev_data
 from contrastcli.data.dev_data import load_general
-from contrastcli.errors import DataError, UsageError
+from contrastcli.errors import DataError
 from contrastcli.evaluation.significance import RESAMPLES, compare_models, interval, resampled
 from contrastcli.runs.alerts import Rules
 from contrastcli.runs.directory import Run
@@ -23,7 +23,7 @@ from contrastcli.runs.verdict import Change, against
 from contrastcli.settings.sections import Alerts, Data, Dev
 from contrastcli.training.dev import DevSet
 from contrastcli.training.plan import make_plan
-from support.command import Contrast, refused
+from support.command import Contrast
 from support.contracts import write_embedder
 from support.resuming import train_with_a_kill
 from support.signs import evaluated, say
@@ -227,21 +227,11 @@ def test_beside_data_of_ones_own_the_starter_is_general(dev: str, general: str) 
     assert (data.source if data else "") == general
 
 
-def test_a_general_set_beside_nothing_is_refused() -> None:
-    with pytest.raises(UsageError, match="without dev data nothing is measured"):
-        load_general(Dev(data="none", general="stsb"), Data())
-
-
 def test_columns_of_a_general_set_have_the_roles_of_the_training_ones(tmp_path: Path) -> None:
     path = tmp_path / "general.csv"
     path.write_text("id,question,answer\n" + "".join(f"{n},ba {n},den {n}\n" for n in range(9)))
     data = load_general(Dev(data="split:5%", general=str(path)), Data(columns="anchor=question,positive=answer"))
     assert data and list(data.columns[0][:2]) == ["ba 0", "ba 1"] and data.metric == "ndcg@10"
-
-
-def test_a_general_set_that_is_not_there_names_its_own_option(contrast: Contrast, tiny: Tiny) -> None:
-    words = ("--data", str(tiny.data["pairs"]), "--objective", "simcse", "--dev", "split:20%")
-    refused(contrast("train", *words, "--general", "gone.csv", "--dry-run"), 3, "gone.csv", "--general none")
 
 
 def test_blank_rows_of_a_general_set_are_left_out_as_those_of_the_data(tmp_path: Path) -> None:
