@@ -17,16 +17,6 @@ from support.packages import bring_objective
 from support.recorded import recorded
 from support.screens import NARROW, settled, show, until
 
-MINE = """
-[themes.mine]
-primary = "#ff8800"
-dark = false
-
-[keys]
-"app.leave" = "Q"
-"""
-
-
 pytestmark = pytest.mark.usefixtures("without_setup")
 
 
@@ -52,12 +42,6 @@ async def shown_with(text: str, directory: Path, theme: str = "") -> tuple[Contr
     return app, said, runs
 
 
-async def test_a_theme_and_a_key_are_the_users(tmp_path: Path) -> None:
-    app, said, runs = await shown_with(MINE, tmp_path, "mine")
-    assert said == [] and runs == [True, False]  # Q leaves, q does not
-    assert app.theme == "mine" and app.current_theme.primary == "#ff8800" and not app.current_theme.dark
-
-
 async def test_an_objective_that_cannot_be_loaded_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bring_objective(monkeypatch, "wrong", Mock(side_effect=SystemExit(0)))
     # As Textual's, which has no encoding.
@@ -76,12 +60,13 @@ async def test_charts_are_drawn_on_a_background_that_is_transparent(tmp_path: Pa
         await settled(pilot)
 
 
-async def test_the_file_in_the_help_is_taken_without_a_word(tmp_path: Path) -> None:
+async def test_the_theme_and_the_keys_of_the_file_in_the_help_are_the_users(tmp_path: Path) -> None:
     text = Path(contrastcli.__file__).with_name("help").joinpath("app.txt").read_text("utf-8")
     example = "".join(line[4:] for line in text[text.index("    [themes") :].splitlines(True) if line.startswith(" "))
     recorded(tmp_path, "finished")
-    _, said, runs = await shown_with(f"{example}'mode.runs' = 'R'", tmp_path)
-    assert "run.delete" in example and said == [] and runs == [True, False]
+    app, said, runs = await shown_with(f"{example}'mode.runs' = 'R'", tmp_path, "mine")
+    assert "run.delete" in example and said == [] and runs == [True, False]  # Q leaves, q does not
+    assert app.theme == "mine" and f'primary = "{app.current_theme.primary}"' in example and not app.current_theme.dark
 
 
 @pytest.mark.parametrize(
