@@ -140,10 +140,12 @@ async def test_a_backbone_that_cannot_be_loaded_leaves_the_rows_to_be_written() 
         assert Path("rows-clean.csv").exists()
 
 
-async def test_without_data_there_is_nothing_to_inspect_and_an_error_stands_where_the_counts_are() -> None:
+async def test_without_data_there_is_nothing_to_inspect_or_suggest_and_an_error_stands_where_the_counts_are() -> None:
     async with setting_up(NARROW) as (pilot, screen):
         screen.draft.choose_preset("")
-        await press(pilot, "i", shows=("there are no data", "choose some: d"))
+        for key in ("i", "e"):
+            await press(pilot, key, shows=("there are no data", "choose some: d"))
+            pilot.app.clear_notifications()
         assert pilot.app.screen is screen
         pilot.app.push_screen(Rows(screen.contrast.directory, Draft("", {"data.train": "gone.csv"})))
         await until(pilot, lambda: says(pilot, "there is no file or folder gone.csv"))

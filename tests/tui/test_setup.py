@@ -359,19 +359,6 @@ async def test_what_is_said_of_an_earlier_draft_is_neither_filled_in_nor_shown_a
         assert "the disk is full" not in words_of(screen, "#ready")
 
 
-async def test_without_data_or_where_they_cannot_be_read_it_says_what_to_do(commands: Commands) -> None:
-    async with setting_up() as (pilot, screen):
-        await write(pilot, "data.train", "")
-        await pilot.press("escape")
-        await choose(pilot, "p", "nothing")
-        assert screen.draft.preset == ""
-        await press(pilot, "e", shows="choose some: d")
-        fail(commands, "rows.csv: its columns make neither sentences nor pairs")
-        await write(pilot, "data.train", "rows.csv")
-        await press(pilot, "escape", "e", shows="neither sentences nor pairs")
-        assert commands.calls[-1] == ("suggest", "rows.csv", "--no-trial", "--json")
-
-
 async def test_presets_are_listed_with_nothing_among_them_and_a_choice_is_stepped_through_too(
     commands: Commands,
 ) -> None:
