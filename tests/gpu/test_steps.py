@@ -19,10 +19,10 @@ from contrastcli.runs.measured import Step
 from contrastcli.training.loop import Trainer
 from support import train_runs
 from support.families import write_family
-from support.gpu import CUDA, DEVICE, Base, distance
+from support.gpu import CUDA, DEVICE, Base
 from support.resuming import state
 from support.tiny import Tiny, known, told, train, write_backbone
-from support.trainers import Case, case_id, cases, first_batch, gradients, trainer_of
+from support.trainers import Case, case_id, cases, distance, first_batch, gradients, trainer_of
 from support.waiting import wait_until
 
 Record = Callable[[str, object], None]

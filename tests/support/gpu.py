@@ -2,12 +2,10 @@
 
 import json
 import random
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from contrastcli.model.devices import choose_device
 from contrastcli.runs.directory import Run, create
@@ -66,14 +64,6 @@ def write_base(folder: Path) -> Base:
     path = folder / "pairs.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return Base(write_backbone(folder / "backbone", **(BERT_BASE if CUDA else TOY)), path)
-
-
-def distance(actual: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> float:
-    """The largest error of a gradient, in its norm, or in a hundredth of that of all where that is larger."""
-    assert actual.keys() == expected.keys()
-    total = torch.stack([g.norm() for g in expected.values()]).norm()
-    errors = [(actual[name] - g).norm() / max(g.norm(), 1e-2 * total) for name, g in expected.items()]
-    return float(torch.stack(errors).max())
 
 
 def rate_of(run: Run) -> float:
