@@ -207,7 +207,6 @@ BROKEN: dict[str, tuple[Change, str]] = {
     "a graph of OpenVINO": (graph("openvino_model.xml"), "is an OpenVINO export, which openvino reads"),
     "weights truncated": (truncate("model.safetensors"), "model.safetensors is truncated or corrupt"),
     "weights of Git LFS": (pointer, "model.safetensors holds the name of a file of Git LFS"),
-    "tokenizer missing": (remove("tokenizer.json"), "tokenizer"),
     "tokenizer truncated": (truncate("tokenizer.json"), "tokenizer.json"),
     "tokenizer's settings truncated": (truncate("tokenizer_config.json"), "tokenizer_config.json"),
     "modules truncated": (truncate("modules.json"), "modules.json"),

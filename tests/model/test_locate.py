@@ -94,12 +94,6 @@ def test_the_name_of_a_backbone_is_no_part_of_the_name_of_a_run(tiny: Tiny, hub:
     assert resolve("7f3a", folder).run is None  # a file, such as word vectors
 
 
-def test_a_word_that_means_two_runs_is_an_error(two_runs: Path) -> None:
-    with pytest.raises(DataError) as error:
-        resolve("simple", two_runs)
-    assert "simple-a" in error.value.hint and "simple-b" in error.value.hint
-
-
 @pytest.mark.parametrize("repo", ["owner/name", "bert-base-uncased"])
 def test_a_cached_model_has_its_commit(hub: Path, repo: str) -> None:
     snapshot = cache(hub, repo, "config.json", "model.safetensors")
