@@ -55,7 +55,7 @@ def _named(word: str, directory: Path) -> list[str]:
     """The runs of a sweep or a method, whose names begin with its own and go on with values; for others the word."""
     if (directory / word).exists():
         return [word]
-    cells = [run.name for run in list_runs(directory)[::-1] if re.match(rf"{re.escape(word)}-[^=]+=", run.name)]
+    cells = [run.name for run in list_runs(directory)[::-1] if re.match(rf"{re.escape(word)}-\w+=", run.name)]
     return cells or [word]
 
 
