@@ -1,11 +1,13 @@
 """`contrast watch` and `stop`: follow a run, or end it, and say how it has ended."""
 
 import contextlib
+import shlex
 import sys
 import time
 
 from contrastcli.boundary import narrate
 from contrastcli.errors import ContrastError, RunError
+from contrastcli.model.locate import default_word, word_for
 from contrastcli.runs import process
 from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run
@@ -50,11 +52,21 @@ def report(run: Run) -> int:
     else:
         if status.state == "stopped":
             narrate(f"to continue: contrast train --resume {run.word}")
-        model = f" --model {run.word}" if run.is_elsewhere else ""
         # Before its first step it is the model that was given.
         if status.step:
-            narrate(f'next: contrast query "a dog runs" "a puppy sprints"{model}')
+            narrate(f'next: contrast query "a dog runs" "a puppy sprints"{_model(run)}')
     return status.code
+
+
+def _model(run: Run) -> str:
+    """The option that means the model of a run, where a question without it means another one."""
+    if run.is_elsewhere:
+        return f" --model {run.word}"
+    own = word_for(run, run.path.parent)
+    with contextlib.suppress(ContrastError):
+        if default_word(run.path.parent) == own:
+            return ""
+    return f" --model {shlex.quote(own)}"
 
 
 def stop(run: Run, wait: float) -> None:
