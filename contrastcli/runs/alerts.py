@@ -17,8 +17,6 @@ from contrastcli.settings.sections import Alerts
 _GPU_SAMPLES = 12
 """How many samples of the GPU an alert looks at: about a minute."""
 
-_AGAIN = "stop it: contrast stop, and start again with a lower --lr"
-
 NOTHING_TO_GAIN = 0.995
 """A dev score before training that leaves no room for a better one."""
 
@@ -30,10 +28,13 @@ Broken = tuple[str, str, str]
 
 
 class Rules:
-    """Raises each alert once in the life of a run, `earlier` events included. `merge`, if any, mends forgetting."""
+    """Raises each alert once in the life of a `run`, `earlier` events included. `merge`, if any, mends forgetting."""
 
-    def __init__(self, settings: Alerts, earlier: Iterable[Event] = (), merge: str = "contrast merge") -> None:
+    def __init__(
+        self, settings: Alerts, earlier: Iterable[Event] = (), merge: str = "contrast merge", run: str = "last"
+    ) -> None:
         self._settings, self._merge = settings, merge
+        self._again = f"stop it: contrast stop {run}, and start again with a lower --lr"
         self._best: Evaluated | None = None
         self._without_best, self._forgetful = 0, False
         self._rank = 0.0
@@ -61,7 +62,7 @@ class Rules:
         self._rank = max(self._rank, event.rank or 0.0)
         if event.rank is not None and event.rank < self._rank / 10:
             text = f"the embeddings collapse: their effective rank, of {event.width}, fell below a tenth of what it was"
-            yield "rank", f"{text}: {self._rank:.0f} → {event.rank:.1f}", f"{_AGAIN}, or a higher --tau"
+            yield "rank", f"{text}: {self._rank:.0f} → {event.rank:.1f}", f"{self._again}, or a higher --tau"
         if not event.step:
             if (event.score or 0.0) > NOTHING_TO_GAIN:
                 hint = "give harder ones with --dev FILE, or more texts to rank with --set dev.corpus=FILE"
@@ -69,7 +70,7 @@ class Rules:
                 yield "ceiling", text, hint
             return
         if event.general and event.general.judgement == "worse":
-            hint = f"{_AGAIN}; or after it: {self._merge}" if self._merge else _AGAIN
+            hint = f"{self._again}; or after it: {self._merge}" if self._merge else self._again
             yield "forgetting", f"the general score has fallen: {event.general}", hint
         yield from self._against_best(event)
 
@@ -82,13 +83,13 @@ class Rules:
         known = f"its best is {score(best.score)} at step {best.step:,}" if best else "it has no best"
         if limits.evaluations and self._without_best >= limits.evaluations:
             kept = " that keeps dev.keep_general" if self._forgetful else ""
-            yield "stalled", f"no better dev score{kept} in {self._without_best} evaluations: {known}", _AGAIN
+            yield "stalled", f"no better dev score{kept} in {self._without_best} evaluations: {known}", self._again
         if best is None or best.score is None:
             return
         fallen = event.score is None or 100 * event.score < 100 * best.score - limits.collapse
         if limits.collapse and fallen:
             now = "is undefined" if event.score is None else f"fell to {score(event.score)}"
-            yield "collapsed", f"the dev score {now}: {known}", f"{_AGAIN}, or a higher --tau"
+            yield "collapsed", f"the dev score {now}: {known}", f"{self._again}, or a higher --tau"
 
     def _sampled(self, event: System) -> Iterator[Broken]:
         if event.disk_free is not None and event.disk_free < self._settings.disk:

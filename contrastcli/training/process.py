@@ -171,7 +171,7 @@ def _started(plan: Plan, writer: Writer, device: torch.device, resumed_from: int
 def _with_alerts(emit: Emit, run: Run, config: Config, device: torch.device) -> Emit:
     """Samples of the machine and alerts, among the events."""
     earlier = [*run.latest(Alert, Evaluated, System)][::-1]
-    sample, rules = Sampler(device, run.path), Rules(config.alerts, earlier, _merge(run, config))
+    sample, rules = Sampler(device, run.path), Rules(config.alerts, earlier, _merge(run, config), run.word)
 
     def attend(event: Event) -> None:
         emit(event)

@@ -162,7 +162,7 @@ def test_a_merge_mends_what_has_other_weights_of_its_backbone_alone(
     (forgetting,) = [alert.hint for alert in told(run, Alert) if alert.rule == "forgetting"]
     merge = f"contrast merge {model.backbone} {run.name} -o {run.name}-merged"
     assert last(run).hint == ("train again with a lower --lr" if changes else merge)
-    assert (merge in forgetting) == (not changes) and "a lower --lr" in forgetting
+    assert (merge in forgetting) == (not changes) and f"contrast stop {run.word}, " in forgetting
 
 
 def test_a_general_score_that_falls_by_more_than_its_interval_is_said_once() -> None:
