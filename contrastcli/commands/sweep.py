@@ -8,7 +8,7 @@ import shlex
 import signal
 import time
 from collections.abc import Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 
 from msgspec import structs
@@ -99,22 +99,18 @@ def check(sweep: Sweep, runs_dir: Path) -> None:
 
 
 def check_cells(every: Sequence[Cell]) -> None:
-    """Check the data, backbone and device of each cell to train, unless it failed before. Raises ContrastError."""
+    """Check the data, models and device of each cell to train, unless it failed before. Raises ContrastError."""
+    from contrastcli.commands.train import check_loading
     from contrastcli.model.devices import choose_device
     from contrastcli.training.plan import make_plan
-    from contrastcli.training.setup import load_untrained
 
-    untrained = [cell.config for cell in every if not cell.is_final and cell.state != "failed"]
-    for device in dict.fromkeys(config.train.device for config in untrained):
+    untrained = [cell for cell in every if not cell.is_final and cell.state != "failed"]
+    for device in dict.fromkeys(cell.config.train.device for cell in untrained):
         choose_device(device)
-    for model in {(config.model.backbone, config.model.pooling): config.model for config in untrained}.values():
-        load_untrained(model)
-    with_other_data = {
-        (config.spec.needs, config.spec.labels, config.data, config.dev, config.train.batch_size): config
-        for config in untrained
-    }
-    for config in with_other_data.values():
-        make_plan(config)
+    decide = "spec.needs", "spec.labels", "data", "dev", "train.batch_size", "model.backbone", "model.pooling"
+    decisions = ((attrgetter(*decide)(cell.config), repr(cell.config.objective.auxiliaries())) for cell in untrained)
+    for cell in dict(zip(decisions, untrained, strict=True)).values():
+        check_loading(make_plan(cell.config), cell.run)
 
 
 def start(sweep: Sweep, runs_dir: Path, worker: bool = False, workers: int = 1) -> int:

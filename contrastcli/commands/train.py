@@ -3,7 +3,7 @@
 import contextlib
 import shlex
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from itertools import dropwhile, islice
 from operator import attrgetter
@@ -212,9 +212,9 @@ def _prepare(config: Config, run: Run, json: bool) -> Plan | None:
         # Errors of models come before a run is created.
         if status:
             _check_resumable(run, plan)
-        folders = _folders(plan, run)
-        if status is None:
-            _check_loading(plan, run, folders[1:])
+            _folders(plan, run)
+        else:
+            check_loading(plan, run)
     return plan
 
 
@@ -240,8 +240,9 @@ def _written(config: Config, run: Run, is_new: bool, shared: bool) -> Iterator[R
         yield Run(Path(processes.broadcast(str(run.path))), run.is_elsewhere)
 
 
-def _check_loading(plan: Plan, run: Run, others: Sequence[Path]) -> None:
+def check_loading(plan: Plan, run: Run) -> None:
     """Raises ContrastError where the encoder of a new run, or another model of its plan, cannot be loaded."""
+    _, *others = _folders(plan, run)
     encoder = load_untrained(plan.config.model)
     for auxiliary in plan.auxiliaries:
         auxiliary.check(plan.config.model, encoder)

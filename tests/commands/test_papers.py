@@ -125,7 +125,7 @@ def test_a_figure_is_drawn_from_the_runs_that_a_table_had_trained(contrast: Cont
 @pytest.mark.usefixtures("hub_cache")
 def test_what_cannot_be_downloaded_is_given_by_a_setting(contrast: Contrast) -> None:
     words = ["papers", "run", *TABLE, "--rows", "SimCSE", "--scale", "0.00004", "--set", "train.batch_size=8"]
-    for setting in ("model.backbone=starter", "data.train=tiny/sentences.jsonl", "dev.data=none"):
+    for setting in ("data.train=tiny/sentences.jsonl", "dev.data=none", "model.backbone=starter"):
         missing = contrast(*words)
         refused(missing, 3, "the hub cannot be reached", f"--set {setting.replace('tiny/sentences.jsonl', 'FILE')}")
         assert not any(word in missing.err for word in words if "=" in word), "nothing that was given already"

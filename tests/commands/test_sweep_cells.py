@@ -150,13 +150,14 @@ def test_a_signal_ends_the_sweep_after_the_running_cell(
     assert asked == ["s-tau=0.05-seed=43"] and signal.getsignal(number) is before
 
 
-def test_data_backbone_and_batch_are_checked_before_anything_is_trained(tiny: Tiny, tmp_path: Path) -> None:
+def test_data_models_and_batch_are_checked_before_anything_is_trained(tiny: Tiny, tmp_path: Path) -> None:
     below = tiny.settings("simcse", "sentences")
     for words, what in (
         ("train.batch_size=8,4096", "train.batch_size is 4096"),
         (f"data.train={tiny.data['pairs']},nothing.txt", "nothing.txt"),
         (f"model.backbone={tiny.backbone},no/such/folder", "no/such/folder"),
         ("train.device=cpu,quantum", "quantum"),
+        (f"objective.guide={tiny.backbone},no/such/guide", "no/such/guide"),
     ):
         with pytest.raises(ContrastError, match=what):
             check(make_sweep(tmp_path, below, words), tmp_path)
