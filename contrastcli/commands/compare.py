@@ -83,7 +83,7 @@ def compare(
         # Among fewer texts than in a training the same queries are easier.
         if told := (*([f"{dev}: {data}"] if dev else []), *data.notes):
             narrate(f"note: {'; '.join(told)}")
-        models = [(one.name, str(one.path) if isinstance(one, Run) else one.name) for one in tested]
+        models = [(one.title, str(one.path) if isinstance(one, Run) else one.name) for one in tested]
         with console.progress() as advance:
             compared = structs.replace(compared, bootstrap=compare_models(models, data, advance))
     elif not any(result.is_run for result in compared.results) and not any(one.scores for one in compared.groups):
@@ -93,12 +93,12 @@ def compare(
 
 def _one_of_each(methods: Sequence[Method], chosen: Sequence[Compared]) -> list[Compared]:
     """One run of each method, by the first seed that all of them have; of two that were chosen both."""
-    names = {one.name for one in chosen if isinstance(one, Run)}
+    names = {one.title for one in chosen if isinstance(one, Run)}
     seeds = [{run.seed for run in method.runs} for method in methods if method.runs[0].name in names]
     common = set[Value]().union(*seeds).intersection(*seeds)
     seed = next((run.seed for method in methods for run in method.runs if run.seed in common), None)
     picked = [min(method.runs, key=lambda run: run.seed != seed).name for method in methods]
-    tested = [one for one in chosen if one.name in picked or len(chosen) == 2]
+    tested = [one for one in chosen if one.title in picked or len(chosen) == 2]
     if len(tested) < len(chosen):
         which = "the first" if seed is None else f"seed {seed}"
         narrate(f"note: of runs that differ in their seed, {which} is tested: {', '.join(picked)}")

@@ -37,7 +37,7 @@ def _result(run: Run | ModelRef) -> Result:
     last = digest(run.events_path)
     dev, angles, rows = last.evaluated, last.angles, published.exact(run.config())
     return Result(
-        **asdict(run.status(last)),
+        **asdict(run.status(last)) | {"name": run.title},
         minutes=training_seconds(run.latest(Step, Started)) / 60,
         published_minutes=next((row.values["minutes"].value for row in rows if row.table.suite == "time"), None),
         dev=dev.score if dev else None,
@@ -55,4 +55,4 @@ def member(run: Run, beside: Sequence[Mapping[str, Any]] = ()) -> Member:
     """
     status = run.status()
     numbers = dev_score(status) | headlines(run.scores(), beside)
-    return Member(run.name, run.config().shown(), status.state, numbers, run.rows())
+    return Member(run.title, run.config().shown(), status.state, numbers, run.rows())

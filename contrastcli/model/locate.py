@@ -46,6 +46,11 @@ class ModelRef:
     runs_dir: Path | None = field(default=None, compare=False)
     """Where an error looks for a run of a similar name."""
 
+    @property
+    def title(self) -> str:
+        """What tells it from others; it names the model in a command."""
+        return self.run.title if self.run else self.name
+
     def folder(self) -> Path:
         """The model folder: of a run its best checkpoint, else its last; of a hub name from the cache, else downloaded.
 

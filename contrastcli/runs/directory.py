@@ -104,9 +104,14 @@ class Run:
         return os.path.basename(os.path.abspath(self.path))
 
     @property
+    def title(self) -> str:
+        """What tells it from others: its name, or its path where that alone names it."""
+        return str(self.path) if self.is_elsewhere else self.name
+
+    @property
     def word(self) -> str:
         """What names it in a command."""
-        return shlex.quote(str(self.path) if self.is_elsewhere else self.name)
+        return shlex.quote(self.title)
 
     def exists(self) -> bool:
         """Whether the folder holds the settings of a run."""

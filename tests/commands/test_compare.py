@@ -306,6 +306,16 @@ def test_what_was_measured_now_has_a_row_and_what_nothing_is_known_of_has_none(c
     refused(contrast("compare", "tiny/backbone", "starter"), 2, *nothing)
 
 
+def test_runs_of_one_name_in_two_folders_are_told_apart(contrast: Contrast, run: Run) -> None:
+    words = train("--data", "tiny/pairs.jsonl", "--objective", "simcse", "--lr", "0.01", "--name", "simple")
+    assert contrast("--runs-dir", "there", *words).code == 0
+    answer = contrast("compare", "simple", "there/simple", "--dev", "tiny/dev.jsonl")
+    header, *rows = (line.split() for line in answer.out.splitlines())
+    tested = re.search(r"there/simple is .+ simple: Spearman (\S+) → (\S+)", answer.out)
+    assert tested and tested[1] != tested[2] and header == ["simple", "there/simple"]
+    assert ["Spearman,", "tiny/dev.jsonl", *tested.groups()] in rows
+
+
 def test_tables_are_written_for_documents_and_sheets(contrast: Contrast, run: Run) -> None:
     words = ("compare", "tiny/backbone", "simple", "--bootstrap", "--format")
     markdown = contrast(*words, "markdown").out

@@ -154,6 +154,16 @@ def test_where_a_model_is_the_best_nothing_is_written(contrast: Contrast, best: 
     assert ("the interval of the best is wider: it allows for the choice among 11" in answer.err) == (best == "run")
 
 
+def test_a_run_of_another_folder_is_named_by_its_path(contrast: Contrast, run: Run) -> None:
+    there = shutil.copytree("runs/simple", "there/simple")
+    dev = rated("dev.csv", str(run.checkpoint()))
+    answer = contrast("merge", BASE, there, "-o", "merged", "--dev", dev, "--general", "none")
+    assert answer.out.endswith(
+        f"{there} is the best, and nothing is written; to use it: contrast export {there} DEST\n"
+    )
+    assert contrast("merge", BASE, "simple", there, "-o", "merged", "--alpha", 1, "--dev", "none").code == 0
+
+
 def test_a_soup_is_written_where_no_run_alone_is_better(contrast: Contrast) -> None:
     runs = [moved("one", 1), moved("two", 2)]
     words = ("merge", BASE, *runs, "-o", "soup", "--general", "none", "--json", "--dev")
