@@ -327,6 +327,8 @@ def list_runs(directory: Path) -> list[Run]:
 
 def find_run(word: str, directory: Path) -> Run:
     """The run that is meant by a path, a name, an unambiguous part of one, or "last". Raises DataError."""
+    # No shell does that behind an = or for --host.
+    word = os.path.expanduser(word)
     path = directory / word if word == os.path.basename(word) and not word.startswith(".") else Path(word)
     for one in (Path(word), path):
         if word != "last" and Run(one).exists():

@@ -93,6 +93,8 @@ def test_a_run_is_found_by_path_name_part_and_last(tmp_path: Path, monkeypatch: 
     assert find_run("a-simace-second", tmp_path) == second
     assert find_run("supcon", tmp_path) == third
     assert find_run("last", tmp_path) == third
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert find_run(f"~/{first.name}", tmp_path / "missing") == first
     monkeypatch.chdir(first.path)
     assert find_run(".", tmp_path).name == "b-simace-first"
 
