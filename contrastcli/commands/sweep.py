@@ -52,6 +52,10 @@ def run(job: Job, axes: Sequence[str], runs_dir: Path, worker: bool = False, wor
     """
     if worker and workers > 1:
         raise UsageError("a --worker starts no others", "leave out --worker, or --workers")
+    # Each would train every cell.
+    if os.environ.get("WORLD_SIZE", "1") != "1" and not worker:
+        hint = "leave out torchrun; contrast sweep --workers N trains so many cells side by side"
+        raise UsageError("the cells of a sweep are trained by one process each", hint)
     sweep = _with_paths(make_sweep(job, axes, runs_dir), runs_dir)
     is_new = job.resume is None and not (worker and sweeps.is_saved(sweep, runs_dir))
     if is_new and not worker:

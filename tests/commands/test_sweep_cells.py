@@ -261,3 +261,6 @@ def test_a_worker_writes_the_sweep_or_joins_it(
     monkeypatch.setattr(sweep_module, "check", check)
     assert contrast(*words, *grid).code == 0 and saved.read_bytes() == text
     refused(contrast(*words, "--grid", "objective.tau=0.05,0.07"), 1, "another grid", "--resume mine --worker")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    refused(contrast(*train_words(*SENTENCES), "--seeds", 2), 2, "by one process each", "leave out torchrun")
+    assert contrast("sweep", "--resume", "mine", "--worker").code == 0
