@@ -68,6 +68,7 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_teachers_are_named_with_a_pooling_and_a_weight_where_they_need_one() -> None:
     assert named("runs/one") == [Teacher("runs/one", 1.0, None)]
+    assert named("last,a:last") == [Teacher("last", 1.0, None), Teacher("a", 1.0, "last")]
     teachers = named("owner/a@v2:cls=0.33, C:\\models\\b = 2,starter:last-mean,a=3e-7")
     assert teachers == [
         Teacher("owner/a@v2", 0.33, "cls"),

@@ -49,8 +49,9 @@ def read_teachers(words: str, setting: str = "teachers") -> list[Teacher]:
 def _read_teacher(word: str, setting: str) -> Teacher:
     model, _, number = word.rpartition("=") if "=" in word else (word, "", "1")
     name, pooling = model.strip(), None
-    before, _, last = name.rpartition(":")
-    if last in get_args(Pooling):
+    before, colon, last = name.rpartition(":")
+    # The name `last` alone is that of the newest run.
+    if colon and last in get_args(Pooling):
         name, pooling = before, cast(Pooling, last)
     try:
         weight = float(number)
