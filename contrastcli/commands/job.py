@@ -92,22 +92,27 @@ def with_model_paths(settings: config.Config, runs_dir: Path) -> config.Config:
 
     What comes with contrast means no run. Raises DataError for a word that means several runs.
     """
+    changed: dict[str, Value] = {}
+    for key, setting in sections.settings_of(settings.spec).items():
+        is_own = not re.fullmatch("default|preset .*", settings.sources.get(key, ""))
+        if setting.names_model and is_own and setting.name not in settings.objective.inactive():
+            changed[key] = model_paths(setting, settings.flat()[key], runs_dir)
+    return settings.with_values(changed)
+
+
+def model_paths(setting: Setting, value: Value, runs_dir: Path) -> Value:
+    """The value of a setting, with paths for the runs among the models that it names. Raises ContrastError."""
 
     def path(word: str) -> str:
         return locate(word, runs_dir).name
 
-    changed: dict[str, Value] = {}
-    for key, setting in sections.settings_of(settings.spec).items():
-        words = str(settings.flat()[key])
-        if re.fullmatch("default|preset .*", settings.sources.get(key, "")):
-            continue
-        if setting.names_model == "one":
-            changed[key] = path(words)
-        elif setting.names_model and words and setting.name not in settings.objective.inactive():
-            from contrastcli.training.auxiliaries.teachers import with_paths  # loads torch
+    if setting.names_model == "one":
+        return path(str(value))
+    if not (setting.names_model and value):
+        return value
+    from contrastcli.training.auxiliaries.teachers import with_paths  # loads torch
 
-            changed[key] = with_paths(words, setting.name, path)
-    return settings.with_values(changed)
+    return with_paths(str(value), setting.name, path)
 
 
 def _above(run: Run, variables: config.Layer, typed: config.Layer) -> config.Layer:

@@ -17,7 +17,7 @@ import msgspec
 
 from contrastcli.boundary import narrate
 from contrastcli.commands.evaluate import check_measured, draw_sentences
-from contrastcli.commands.job import flag_layer
+from contrastcli.commands.job import flag_layer, model_paths
 from contrastcli.commands.sweep import check_cells, train_cells
 from contrastcli.data.downloads import OnProgress, Unreachable
 from contrastcli.data.sources import stsb_file
@@ -25,7 +25,6 @@ from contrastcli.errors import DataError, InterruptedEarly, Remedy, UsageError, 
 from contrastcli.evaluation import reproduction
 from contrastcli.evaluation.reproduction import RunsBySettings, Trial, Trials, runs_by_settings
 from contrastcli.evaluation.suites import SUITES, headlines
-from contrastcli.model.locate import resolve
 from contrastcli.runs import process
 from contrastcli.runs.cells import read_request, save_request
 from contrastcli.settings import papers, sections
@@ -72,7 +71,7 @@ def item_and_request(
 def _assigned(item: Item, assignment: str, directory: Path) -> tuple[str, str]:
     """The key and the value of `KEY=VALUE` or `ROW:KEY=VALUE`, the key with its row. Raises UsageError and DataError.
 
-    A run that is the backbone is named by its path, since its name may mean another one later.
+    A run that is a backbone or teacher is named by its path, since its name may mean another one later.
     """
     methods = {system.method for system in item.systems}
     row = next((f"{method}:" for method in methods if assignment.startswith(f"{method}:")), "")
@@ -80,8 +79,8 @@ def _assigned(item: Item, assignment: str, directory: Path) -> tuple[str, str]:
     unknown, colon, _ = key.rpartition(":")
     if colon:
         raise UsageError(f"{item.name} has no row '{unknown}'", nearest(unknown, methods))
-    sections.find_setting(key, f"--set {row}{key}")
-    return row + key, resolve(str(value), directory).name if key == papers.BACKBONE else str(value)
+    setting = sections.find_setting(key, f"--set {row}{key}")
+    return row + key, str(model_paths(setting, str(value), directory))
 
 
 def last_request(item: Item, directory: Path) -> Request | None:

@@ -96,6 +96,12 @@ def test_a_setting_of_one_row_leaves_the_others_as_they_are(contrast: Contrast) 
     refused(contrast(*words, "--set", "SimAGE:objective.margin=5"), 2, "has no row 'SimAGE'", "did you mean 'SimACE'?")
 
 
+def test_runs_that_a_setting_names_are_kept_by_their_paths(contrast: Contrast, run: Run) -> None:
+    names = ("--set", "model.backbone=last", "--set", "SimACE:objective.guide=last:cls=2,simple")
+    plan = contrast("papers", "run", *TABLE, *ROWS, *names, "--dry-run").out
+    assert "model.backbone = runs/simple, SimACE:objective.guide = runs/simple:cls=2.0,runs/simple=1.0." in plan
+
+
 def test_a_paper_without_an_item_lists_what_it_has(contrast: Contrast) -> None:
     assert contrast("papers", "show").out == contrast("papers").out
     shown = contrast("papers", "show", "simace").out
