@@ -79,7 +79,8 @@ def run_and_config(job: Job, directory: Path) -> tuple[Run, config.Config]:
         return run, settings
     stated = {key: value for key, value in settings.flat().items() if settings.sources[key] != "default"}
     # The run has what `last` meant when it began; now that may be the run itself.
-    begun = [key for key in stated if stated[key] != words[key] and "last" in re.split("[,:=]", str(words[key]))]
+    named = re.compile(r"(.*,)? *last *([,:=].*)?")
+    begun = [key for key in stated if stated[key] != words[key] and named.fullmatch(str(words[key]))]
     stated = {key: value for key, value in stated.items() if key not in begun}
     try:
         return run, _changed(run, config.Layer(stated, settings.sources))

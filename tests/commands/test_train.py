@@ -321,11 +321,11 @@ def test_a_requeued_command_may_name_a_run_or_preset_and_take_the_values_of_the_
     assert contrast(*words, "--max-steps", "3").code == 0
     assert Run(Path("runs/job")).status().step == 3
     refused(contrast(*words, "--margin", "6"), 2, "a resumed run cannot change objective.margin", "leave that")
+    words = train("--data", "tiny/pairs.jsonl", "--objective", "simcse")
     for name, guide in {"guided": "last", "weighted": "last=2"}.items():
-        words = train(
-            "--data", "tiny/pairs.jsonl", "--objective", "simcse", "--guide", guide, "--resume-or-start", name
-        )
-        assert contrast(*words).code == contrast(*words).code == 0
+        own = (*words, "--resume-or-start", name, "--guide")
+        assert contrast(*own, guide).code == contrast(*own, guide).code == 0
+        refused(contrast(*own, "simple:last"), 2, "cannot change objective.guide", "leave that")
 
 
 def test_a_name_that_is_no_folders_is_refused(contrast: Contrast) -> None:
