@@ -33,7 +33,8 @@ def listing(listed: Iterable[tuple[Item, Request | None, Sequence[Trial]]], to_j
         return as_json(facts)
     titles = {key: f"{key}: {paper.title}" for key, paper in papers.book().papers.items()}
     parts = [f"{titles[key]}\n\n{columns(rows, get_terminal_size().columns)}" for key, rows in blocks.items()]
-    return "\n\n".join([*parts, f"next: contrast papers show {next(iter(blocks))} {next(iter(blocks.values()))[0][0]}"])
+    first = f"{next(iter(blocks))} {next(iter(blocks.values()))[0][0]}"
+    return "\n\n".join([*parts, to_copy(f"next: contrast papers show {first}")])
 
 
 def _made(item: Item) -> Sequence[papers.System]:

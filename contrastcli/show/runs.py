@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
+from contrastcli.boundary import to_copy
 from contrastcli.errors import ContrastError, error_text
 from contrastcli.evaluation.suites import headlines, summary
 from contrastcli.files import read_json
@@ -45,7 +46,7 @@ def run_list(runs: Sequence[Run], directory: Path, to_json: bool) -> str:
     if to_json:
         return as_json(records)
     if not rows:
-        return f"no runs in {directory}; make one: contrast train --preset starter --no-ui"
+        return f"no runs in {directory}; " + to_copy("make one: contrast train --preset starter --no-ui")
     header = ("run", "state", "step", "best dev", "updated", "size", "note" if any(row[-1] for row in rows) else "")
     return table(header, rows)
 

@@ -35,7 +35,8 @@ def test_one_s_home_is_known_where_no_shell_knows_it(
     (tmp_path / "home").mkdir()
     assert contrast("encode", "tiny/sentences.jsonl", "--output=~/v.npy", *MODEL).code == 0
     assert len(np.load(tmp_path / "home" / "v.npy")) == len(sentences()) and not Path("~").exists()
-    assert f"no runs in {tmp_path}/home/runs" in contrast("--runs-dir=~/runs", "runs", "list").out
+    listed = contrast("--runs-dir=~/runs", "runs", "list").out
+    assert f"no runs in {tmp_path}/home/runs; make one: contrast --runs-dir '~/runs' train " in listed
 
 
 def test_a_kind_that_the_model_has_no_prompt_for_is_said_to_change_nothing(contrast: Contrast) -> None:

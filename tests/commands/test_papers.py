@@ -107,6 +107,8 @@ def test_a_paper_without_an_item_lists_what_it_has(contrast: Contrast) -> None:
     shown = contrast("papers", "show", "simace").out
     assert "table-1" in shown and "pairsupcon: " in contrast("papers").out and "pairsupcon: " not in shown
     assert contrast("papers", "show", "pairsupcon").out.endswith("next: contrast papers show pairsupcon table-1\n")
+    there = contrast("--runs-dir", "there", "papers", "list").out
+    assert there.endswith("next: contrast --runs-dir there papers show simace table-1\n")
 
 
 def test_a_figure_is_drawn_from_the_runs_that_a_table_had_trained(contrast: Contrast, launched: list[str]) -> None:

@@ -4,11 +4,13 @@ import errno
 import os
 import shutil
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 from textual.drivers.headless_driver import HeadlessDriver
 
+from contrastcli import boundary
 from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Alert, Done, Queued
@@ -16,7 +18,8 @@ from contrastcli.runs.status import Digest, Status, this_process
 from contrastcli.settings.sections import Alerts
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.fields.model_field import ModelField
-from contrastcli.tui.live.header import poll
+from contrastcli.tui.history.history import History
+from contrastcli.tui.live.header import advice, poll
 from contrastcli.tui.live.screen import notices
 from contrastcli.tui.processes import Finished
 from contrastcli.tui.setup import dry_run_panel
@@ -90,6 +93,21 @@ def test_a_run_that_fails_without_a_word_calls_for_attention(tmp_path: Path) -> 
     assert "could not say why" in told
     append(run, Done(step=350, status="failed", code=1))
     assert not notices([], before, poll(run, Digest(), before), Alerts()), "that event calls"
+
+
+def test_the_commands_that_live_names_have_the_runs_directory_that_was_typed(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    boundary.remember_typed("there")
+    request.addfinalizer(partial(boundary.remember_typed, None))
+    run, history = recorded(tmp_path, "running"), History()
+    alert = Alert(step=350, rule="stalled", text="it stalls", hint="stop it: contrast stop a")
+    history.add(alert)
+    append(run, Done(step=350, status="failed", code=1, message="no", hint="put it back: contrast train --resume a"))
+    ended = poll(run, Digest(), None)
+    for shown in (history.log[-1], *notices([alert], None, ended, Alerts())):
+        assert "contrast --runs-dir there stop a" in shown
+    assert "contrast --runs-dir there train --resume a" in advice(ended)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from contrastcli.boundary import to_copy
 from contrastcli.runs.event import Event
 from contrastcli.runs.events import Alert, Done, Progress, Queued, Started, Verdict
 from contrastcli.runs.measured import Angles, Evaluated, Step, Violated, ViolatedAnchor
@@ -110,7 +111,7 @@ class History(Digest):
             self.calls_for_attention.append(event)
         self._keep(event)
         if not event.routine and (line := event.line()):
-            self.log.append(line)
+            self.log.append(to_copy(line))
 
     def _keep(self, event: Event) -> None:
         """Keep an event that is shown whole."""

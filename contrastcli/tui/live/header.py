@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from textual.containers import Horizontal, Vertical
 
-from contrastcli.boundary import printable
+from contrastcli.boundary import printable, to_copy
 from contrastcli.runs.directory import Run
 from contrastcli.runs.status import Digest, State, Status, digest
 from contrastcli.runs.text import duration, score
@@ -178,4 +178,4 @@ def advice(snapshot: Snapshot) -> str:
         "stopped": saved if snapshot.is_saved else f"Stopped: {remedy}.",
         "finished": f"Finished. {uses}; 3 compares it with other runs.",
     }
-    return by_state.get(status.state, "It saves and stops." if snapshot.is_stopping else "")
+    return to_copy(by_state.get(status.state, "It saves and stops." if snapshot.is_stopping else ""))

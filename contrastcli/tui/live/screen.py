@@ -13,6 +13,7 @@ from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from contrastcli.boundary import to_copy
 from contrastcli.errors import ContrastError, error_text
 from contrastcli.files import atomic_write
 from contrastcli.runs.alerts import notice
@@ -245,4 +246,4 @@ def notices(calls: Sequence[Alert | Done], before: Snapshot | None, now: Snapsho
     is_untold = status.state == "silent" or (status.ended and not now.tells_end)
     if before and before.status.state in IN_PROGRESS and is_untold:
         calls = [*calls, Alert(step=status.step, rule=status.state, text=status.message, hint=status.hint)]
-    return [text for event in calls if (text := notice(now.run.name, event, alerts))]
+    return [to_copy(text) for event in calls if (text := notice(now.run.name, event, alerts))]
