@@ -1,13 +1,11 @@
 """`contrast watch` and `stop`: follow a run, or end it, and say how it has ended."""
 
 import contextlib
-import shlex
 import sys
 import time
 
 from contrastcli.boundary import narrate
 from contrastcli.errors import ContrastError, RunError
-from contrastcli.model.locate import default_word, word_for
 from contrastcli.runs import process
 from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run
@@ -54,19 +52,8 @@ def report(run: Run) -> int:
             narrate(f"to continue: contrast train --resume {run.word}")
         # Before its first step it is the model that was given.
         if status.step:
-            narrate(f'next: contrast query "a dog runs" "a puppy sprints"{_model(run)}')
+            narrate(f'next: contrast query "a dog runs" "a puppy sprints" --model {run.word}')
     return status.code
-
-
-def _model(run: Run) -> str:
-    """The option that means the model of a run, where a question without it means another one."""
-    if run.is_elsewhere:
-        return f" --model {run.word}"
-    own = word_for(run, run.path.parent)
-    with contextlib.suppress(ContrastError):
-        if default_word(run.path.parent) == own:
-            return ""
-    return f" --model {shlex.quote(own)}"
 
 
 def stop(run: Run, wait: float) -> None:

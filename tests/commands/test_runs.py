@@ -120,17 +120,7 @@ def test_watching_an_ended_run_shows_it_and_ends_with_its_code(contrast: Contras
     append(run, Done(step=0, status="stopped", code=0))
     before_any_step = contrast("watch", "simple").err
     assert "next: contrast query" in answer.err and "next:" not in before_any_step and "to continue" in before_any_step
-    assert answer.err.endswith('"a puppy sprints"\n')
-
-
-def test_the_next_step_after_a_run_is_a_question_to_it_and_not_to_a_newer_one(
-    contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copytree(run.path, run.path.with_name("zero"))  # as old, and of the later name
-    assert contrast("watch", "zero").err.endswith('"a puppy sprints"\n')
-    assert contrast("watch", "simple").err.endswith('"a puppy sprints" --model simple\n')
-    monkeypatch.setenv("CONTRAST_MODEL", "starter")
-    assert contrast("watch", "zero").err.endswith('"a puppy sprints" --model zero\n')
+    assert answer.err.endswith(' "a puppy sprints" --model simple\n')
 
 
 def test_stopping_a_run_that_has_ended_is_no_error(contrast: Contrast, run: Run) -> None:
