@@ -3,7 +3,7 @@
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import psutil
 import pytest
 from textual.app import App
 from textual.events import Paste
+from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -96,6 +97,27 @@ async def test_the_remembered_sentences_are_answered_by_the_newest_run(
     assert model.words == ["query", "-", "--json", "--model", "one-run"]
     assert model.asked == ["a dog runs\ta puppy sprints"]
     wait_until(lambda: model.closed)
+
+
+async def test_a_model_that_is_known_and_not_yet_told_is_loaded_once(
+    place: Path, models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post, ask, loaded = ModelField.post_message, SimilarityPanel.ask_process, list[Sequence[str]]()
+
+    def post_late(field: ModelField, message: Message) -> bool:
+        if isinstance(message, ModelField.Changed) and field.id == "one-model":
+            field.screen.query_one("#one", SimilarityPanel).ask("a dog runs\ta puppy sprints")
+        return post(field, message)
+
+    def ask_counted(panel: SimilarityPanel, line: str, *args: str) -> None:
+        loaded.extend([args] * (panel.asked != args))
+        ask(panel, line, *args)
+
+    monkeypatch.setattr(ModelField, "post_message", post_late)
+    monkeypatch.setattr(SimilarityPanel, "ask_process", ask_counted)
+    async with show(ContrastApp(place), NARROW) as pilot:
+        await press(pilot, "5", shows="0.3333")
+    assert loaded == [("--model", "one-run")] and len(models()) == 1
 
 
 async def test_the_log_has_the_commands_that_run_and_copies_one(place: Path, models: Models) -> None:

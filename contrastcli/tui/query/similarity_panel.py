@@ -48,13 +48,14 @@ class SimilarityPanel(QueryPanel):
         numbers = Horizontal(PlainText(classes="message"), PlainText(classes="dial"), classes="similarity")
         super().__init__(directory, title, id, FormRow("Model", self.field), numbers)
         self._line = ""
-        self._failed = False
+        self._failed = self._model_known = False
         self._base = base
 
     def ask(self, line: str, again: bool = False) -> None:
         """Answer this line where it is seen, once the model is known; with `again`, load a model that failed before."""
         self._line = line
-        if not (self.display and self.field.ready):
+        # Before the message that tells the model has come, it would be loaded twice.
+        if not (self.display and self._model_known):
             return
         if not self.field.model:
             self.show_message(NO_MODEL)
@@ -69,6 +70,7 @@ class SimilarityPanel(QueryPanel):
 
     @on(ChoiceField.Changed)
     def _ask_other_model(self) -> None:
+        self._model_known = True
         self.close_process()
         self.ask(self._line)
 
