@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def track(run: Run, to: str, follow: bool) -> None:
                 if numbers:
                     log(event.step, event.time, numbers)
     except ImportError:
-        raise not_installed(to) from None
+        raise _not_installed(to) from None
     except ContrastError:
         raise
     # They raise whatever the libraries below them do.
@@ -48,8 +49,13 @@ def track(run: Run, to: str, follow: bool) -> None:
         raise RunError(f"{to}: {error_text(error)}", remedy) from None
 
 
-def not_installed(to: str) -> UsageError:
-    """The error for a tracker whose package is missing."""
+def check_installed(to: str) -> None:
+    """Raises UsageError for a tracker whose package is missing."""
+    if to != "none" and find_spec(to) is None:
+        raise _not_installed(to)
+
+
+def _not_installed(to: str) -> UsageError:
     return UsageError(f"{to} is not installed here", f'pip install "contrastcli[{to}]"', key="track.to")
 
 

@@ -4,7 +4,6 @@ import contextlib
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from importlib.util import find_spec
 from itertools import dropwhile, islice
 from operator import attrgetter
 from pathlib import Path
@@ -14,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from contrastcli.boundary import narrate, narrate_all, print_path
-from contrastcli.commands.track import not_installed
+from contrastcli.commands.track import check_installed
 from contrastcli.commands.watch import report
 from contrastcli.data.batching import Corpus
 from contrastcli.data.downloads import Absent, Unreachable
@@ -109,8 +108,7 @@ def _disk(plan: Plan, run: Run, backbone: Path) -> tuple[int | None, list[str]]:
 
 def _check(config: Config, contract: Contract | None, backbone: Path | None, shape: dict[str, Any]) -> None:
     """Raises UsageError for a device, tracker, layers or sizes that are not there, if that is known without weights."""
-    if config.track.to != "none" and find_spec(config.track.to) is None:
-        raise not_installed(config.track.to)
+    check_installed(config.track.to)
     # To try it takes memory of a GPU, and the automatic one works.
     if config.train.device != "auto":
         choose_device(config.train.device)
@@ -241,7 +239,8 @@ def _written(config: Config, run: Run, is_new: bool, shared: bool) -> Iterator[R
 
 
 def check_loading(plan: Plan, run: Run) -> None:
-    """Raises ContrastError where the encoder of a new run, or another model of its plan, cannot be loaded."""
+    """Raises ContrastError where a new run's tracker, its encoder, or another model of its plan cannot be loaded."""
+    check_installed(plan.config.track.to)
     _, *others = _folders(plan, run)
     encoder = load_untrained(plan.config.model)
     for auxiliary in plan.auxiliaries:
