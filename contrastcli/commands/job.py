@@ -190,7 +190,7 @@ def make_sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
 
 def check_training(job: Job, detach: bool, after: Run | None) -> None:
     """Raises UsageError for options of `train` that exclude each other."""
-    if after is not None and (job.seeds is not None or "WORLD_SIZE" in os.environ):
+    if after is not None and (job.seeds is not None or os.environ.get("WORLD_SIZE", "1") != "1"):
         raise UsageError("--after queues one run of one process", "leave out --seeds and torchrun")
     if job.seeds is not None and job.resume is not None:
         raise UsageError("--seeds trains new runs", "leave out --seeds, or --resume")
