@@ -184,8 +184,18 @@ def make_sweep(job: Job, axes: Sequence[str], directory: Path) -> Sweep:
     for key, source in {**config.environment_layer(os.environ).sources, **job.typed.sources}.items():
         if values := grid.pop(key, ()):
             narrate(f"note: {source} is set for all cells, instead of {key}={','.join(map(spell, values))} of the grid")
-    points = grid | sweeps.parse(axes, job.typed)
-    return sweeps.make(presets.stack(preset), job.typed, points, job.seeds or preset.seeds, job.name, directory)
+    settings, points = sections.all_settings(), grid | sweeps.parse(axes, job.typed)
+    # `last` is one run for all cells.
+    named = {key: tuple(model_paths(settings[key], one, directory) for one in points[key]) for key in points}
+    *below, typed = (_with_paths(layer, directory) for layer in (*presets.stack(preset), job.typed))
+    return sweeps.make(below, typed, named, job.seeds or preset.seeds, job.name, directory)
+
+
+def _with_paths(layer: config.Layer, runs_dir: Path) -> config.Layer:
+    """The layer, if it is not a preset's, with paths for the runs among its models. Raises ContrastError."""
+    settings = [sections.all_settings().get(key) for key in layer.values if layer.users or layer.text]
+    paths = {one.key: model_paths(one, layer.read(one), runs_dir) for one in settings if one and one.names_model}
+    return replace(layer, values={**layer.values, **paths})
 
 
 def check_training(job: Job, detach: bool, after: Run | None) -> None:

@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from operator import attrgetter, itemgetter
 from pathlib import Path
 
-from msgspec import structs
-
 from contrastcli.boundary import narrate, print_text
-from contrastcli.commands.job import Job, make_sweep, with_model_paths
+from contrastcli.commands.job import Job, make_sweep
 from contrastcli.errors import ContrastError, UsageError
 from contrastcli.evaluation.run_scores import member
 from contrastcli.runs import cells, process, sweeps
@@ -24,24 +22,12 @@ from contrastcli.runs.results import SweepScores
 from contrastcli.runs.status import IN_PROGRESS
 from contrastcli.runs.sweeps import Sweep
 from contrastcli.settings.config import conflicts
-from contrastcli.settings.setting import Value
 from contrastcli.show import console
 from contrastcli.show.format import as_json
 from contrastcli.show.runs import sweep_cells, sweep_scores
 
 _STOP_SECONDS = 60.0
 """How long stopped workers may take to save their cells."""
-
-
-def _with_paths(sweep: Sweep, runs_dir: Path) -> Sweep:
-    """The sweep with paths for the runs that are backbones or teachers, so that `last` is one run for all cells."""
-    paths: dict[tuple[str, Value], Value] = {}
-    for cell in sweep.cells(runs_dir):
-        before, after = cell.config.flat(), with_model_paths(cell.config, runs_dir).flat()
-        paths |= {(key, before[key]): path for key, path in after.items() if path != before[key]}
-    grid = {key: tuple(paths.get((key, value), value) for value in values) for key, values in sweep.grid.items()}
-    settings = {key: paths.get((key, value), value) for key, value in sweep.settings.items()}
-    return structs.replace(sweep, grid=grid, settings=settings)
 
 
 def run(job: Job, axes: Sequence[str], runs_dir: Path, worker: bool = False, workers: int = 1) -> int:
@@ -56,7 +42,7 @@ def run(job: Job, axes: Sequence[str], runs_dir: Path, worker: bool = False, wor
     if os.environ.get("WORLD_SIZE", "1") != "1" and not worker:
         hint = "leave out torchrun; contrast sweep --workers N trains so many cells side by side"
         raise UsageError("the cells of a sweep are trained by one process each", hint)
-    sweep = _with_paths(make_sweep(job, axes, runs_dir), runs_dir)
+    sweep = make_sweep(job, axes, runs_dir)
     is_new = job.resume is None and not (worker and sweeps.is_saved(sweep, runs_dir))
     if is_new and not worker:
         sweeps.check_free(sweep, runs_dir)

@@ -370,6 +370,9 @@ def test_what_comes_with_contrast_means_no_run(contrast: Contrast, run: Run) -> 
     dry = contrast(*train(*LABELLED, "--backbone", "starter", "--dry-run", "--json"))
     assert json.loads(dry.out)["settings"]["model.backbone"]["value"] == "starter"
     assert "runs/starter" not in contrast("eval", "starter", "--data", "tiny/dev.jsonl").out
+    rows = (*SENTENCES[2:], "--dev", "none", "--batch-size", "8")
+    sweep = contrast("sweep", "--preset", "simace-bert-base", *rows, "--seeds", "2", "--dry-run")
+    refused(sweep, 3, "the model 'bert-base-uncased' is neither a folder nor in the hub cache")
 
 
 def test_a_run_that_stopped_early_says_what_continues_it(contrast: Contrast) -> None:
