@@ -113,7 +113,7 @@ def model_paths(setting: Setting, value: Value, runs_dir: Path) -> Value:
         return value
     from contrastcli.training.auxiliaries.teachers import with_paths  # loads torch
 
-    return with_paths(str(value), setting.name, path)
+    return with_paths(str(value), setting.name, path, runs_dir)
 
 
 def _above(run: Run, variables: config.Layer, typed: config.Layer) -> config.Layer:

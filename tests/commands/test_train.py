@@ -54,6 +54,15 @@ def test_a_run_is_a_backbone_and_a_teacher(contrast: Contrast, run: Run, word: s
     assert settings["objective.teachers"]["value"] == f"{run.path}:cls=0.4,tiny/backbone=1.0"
 
 
+@pytest.mark.parametrize(("word", "kept"), [("s-tau=0.05", "runs/s-tau=0.05=1.0"), ("runs/s-tau=0.05", "")])
+def test_a_run_of_a_sweep_is_a_teacher_with_the_value_in_its_name(
+    contrast: Contrast, run: Run, word: str, kept: str
+) -> None:
+    shutil.copytree(run.path, "runs/s-tau=0.05")
+    answer = contrast(*train("--objective", "rankcse", *SENTENCES[2:], "--teachers", word, "--dry-run", "--json"))
+    assert answer.code == 0 and json.loads(answer.out)["settings"]["objective.teachers"]["value"] == (kept or word)
+
+
 def test_a_backbone_without_a_language_model_head_makes_no_run(contrast: Contrast, run: Run) -> None:
     answer = contrast(*train(*SENTENCES, "--backbone", "simple", "--mlm-weight", "0.1"))
     refused(answer, 3, "the backbone has no language-model head")

@@ -1,8 +1,10 @@
 """Teachers: models whose view of the sentences an objective distils. They encode each sentence once, untrained."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import cast, get_args
 
 import numpy as np
@@ -38,16 +40,18 @@ class Teacher:
         return f"{self.name}{f':{self.pooling}' if self.pooling else ''}={self.weight}"
 
 
-def read_teachers(words: str, setting: str = "teachers") -> list[Teacher]:
+def read_teachers(words: str, setting: str = "teachers", runs_dir: Path = Path()) -> list[Teacher]:
     """The teachers of a list of `NAME[:POOLING][=WEIGHT]` with commas between. Raises UsageError."""
     if not words.strip():
         what = "the objective learns from a teacher, and objective.teachers names none"
         raise UsageError(what, "name one or more models: --teachers FOLDER|RUN|NAME; rankcse with --gamma 0 needs none")
-    return [_read_teacher(word.strip(), setting) for word in words.split(",")]
+    return [_read_teacher(word.strip(), setting, runs_dir) for word in words.split(",")]
 
 
-def _read_teacher(word: str, setting: str) -> Teacher:
-    model, _, number = word.rpartition("=") if "=" in word else (word, "", "1")
+def _read_teacher(word: str, setting: str, runs_dir: Path) -> Teacher:
+    # The runs of a sweep are named so: NAME-tau=0.05.
+    is_name = "=" not in word or os.path.isdir(os.path.expanduser(word)) or os.path.isdir(runs_dir / word)
+    model, _, number = (word, "", "1") if is_name else word.rpartition("=")
     name, pooling = model.strip(), None
     before, colon, last = name.rpartition(":")
     # The name `last` alone is that of the newest run.
@@ -69,9 +73,9 @@ def _load(teacher: Teacher) -> SentenceEncoder:
     return load_encoder(resolve(teacher.name).folder(), teacher.pooling)
 
 
-def with_paths(words: str, setting: str, path: Callable[[str], str]) -> str:
-    """A list of teachers with what a function makes of each name. Raises UsageError."""
-    teachers = read_teachers(words, setting)
+def with_paths(words: str, setting: str, path: Callable[[str], str], runs_dir: Path) -> str:
+    """A list of teachers with what a function makes of each name, of a run there too. Raises UsageError."""
+    teachers = read_teachers(words, setting, runs_dir)
     changed = [replace(teacher, name=path(teacher.name)) for teacher in teachers]
     return words if changed == teachers else ",".join(map(str, changed))
 
