@@ -97,7 +97,7 @@ def check_cells(every: Sequence[Cell]) -> None:
     untrained = [cell for cell in every if not cell.is_final and cell.state != "failed"]
     for device in dict.fromkeys(cell.config.train.device for cell in untrained):
         choose_device(device)
-    decide = "spec.needs", "spec.labels", "data", "dev", "train.batch_size", "model.backbone", "model.pooling"
+    decide = "spec.needs", "spec.labels", "data", "dev", "train.batch_size", "model"
     decisions = ((attrgetter(*decide)(cell.config), repr(cell.config.objective.auxiliaries())) for cell in untrained)
     for cell in dict(zip(decisions, untrained, strict=True)).values():
         check_loading(make_plan(cell.config), cell.run)

@@ -156,6 +156,7 @@ def test_data_models_and_batch_are_checked_before_anything_is_trained(tiny: Tiny
         ("train.batch_size=8,4096", "train.batch_size is 4096"),
         (f"data.train={tiny.data['pairs']},nothing.txt", "nothing.txt"),
         (f"model.backbone={tiny.backbone},no/such/folder", "no/such/folder"),
+        ("model.freeze=40,none", "model.freeze is 40"),
         ("train.device=cpu,quantum", "quantum"),
         (f"objective.guide={tiny.backbone},no/such/guide", "no/such/guide"),
     ):
