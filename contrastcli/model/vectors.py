@@ -186,7 +186,9 @@ def check_own(stored: Stored, encoder: SentenceEncoder, texts: Sequence[str], na
     cosines, known = first @ second.T, exact.any(axis=1)
     own = cosines.diagonal()
     # Each is nearest to its own text, or as near as to an equal one in another precision; of bits more differ.
-    is_other = (own < cosines.max(axis=1) - 0.01) | (known & (own < (_LEAST_COSINE if stored.dtype != np.uint8 else 0)))
+    # Nothing is near to what is not finite.
+    is_near = own >= cosines.max(axis=1) - 0.01
+    is_other = ~is_near | (known & (own < (_LEAST_COSINE if stored.dtype != np.uint8 else 0)))
     if is_other.any():
         raise DataError(f"{name} holds vectors of other texts or another model", remedy)
     return float(own[known].min(initial=1))

@@ -115,8 +115,11 @@ def test_vectors_that_are_not_the_corpus_s_are_refused_with_what_makes_them(cont
     np.save("doubles.npy", np.zeros((160, 32)))
     Path("text.npy").write_text("no array")
     Path("cut.npy").write_bytes(b"")
-    for name, words in {"other.npy": ("--model", "starter"), "v.parquet": ()}.items():
+    for name, words in {"other.npy": ("--model", "starter"), "v.parquet": (), "nan.npy": ()}.items():
         assert contrast(*ENCODE, "-o", name, *words).code == 0
+    vectors = np.load("nan.npy")
+    vectors[7] = np.nan
+    np.save("nan.npy", vectors)
     for name in ("turned", "fewer"):
         assert contrast("encode", f"{name}.txt", "-o", f"{name}.npy", *MODEL).code == 0
     expected = neighbours(contrast(*QUERY))
@@ -126,6 +129,7 @@ def test_vectors_that_are_not_the_corpus_s_are_refused_with_what_makes_them(cont
         "other.npy": "of type float32, no vectors of 32",
         "fewer.npy": "holds 159 × 32 numbers",
         "turned.npy": "turned.npy holds vectors of other texts or another model",
+        "nan.npy": "nan.npy holds vectors of other texts or another model",
         "text.npy": "text.npy is not a complete .npy file of vectors",
         "cut.npy": "cut.npy is not a complete .npy file of vectors",
         "v.parquet": "v.parquet is not a complete .npy file of vectors",
