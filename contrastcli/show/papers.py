@@ -1,7 +1,7 @@
 """The papers' tables and figures as text: what there is, what an item takes, and its numbers in five formats."""
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from shutil import get_terminal_size
 from typing import Literal
 
@@ -42,8 +42,8 @@ def _made(item: Item) -> Sequence[papers.System]:
     return [system for system in item.systems if not papers.recipe(system).why_not]
 
 
-def needs(item: Item) -> str:
-    """What an item takes in a few words, or why it cannot be made."""
+def needs(item: Item, changed: Container[str] = ()) -> str:
+    """What an item takes in a few words, with some settings changed, or why it cannot be made."""
     if item.why_not:
         return f"not made: {item.why_not}"
     if any(table.suite == "data" for table in item.tables):
@@ -51,7 +51,8 @@ def needs(item: Item) -> str:
     made = _made(item)
     hub = dict.fromkeys(system.backbone for system in made if papers.book().backbones[system.backbone]["hub"])
     seeds = f" × {item.seeds} seeds" if item.seeds > 1 else ""
-    return f"{len(made)} rows{seeds}; needs weights from the hub: {', '.join(hub)}" if made else "runs here"
+    weights = "" if papers.BACKBONE in changed else f"; needs weights from the hub: {', '.join(hub)}"
+    return f"{len(made)} rows{seeds}{weights}" if made else "runs here"
 
 
 def plan(item: Item, request: Request, made: Trials, with_numbers: bool = False) -> str:
@@ -66,7 +67,7 @@ def plan(item: Item, request: Request, made: Trials, with_numbers: bool = False)
         done = f"{sum(trial.done(item) for trial in trials)} of {len(trials)}"
         lines.append((*system, f"preset {recipe.preset}" if cell else model, done, fixed(hours, 2)))
     # The numbers have the notes.
-    facts = [f"{item.name}: {item.title}; {needs(item)}", *(() if printed else _notes(item, request))]
+    facts = [f"{item.name}: {item.title}; {needs(item, request.settings)}", *(() if printed else _notes(item, request))]
     facts += [table(("backbone", "row", "made of", "done", "GPU hours each"), lines)] if lines else []
     facts += [f"Training takes about {total:.1f} GPU hours (at 50 TFLOP/s, an A100 on short texts)."] if total else []
     verb = "run" if item.systems else "table" if item.tables else "figure"

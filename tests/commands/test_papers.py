@@ -100,6 +100,7 @@ def test_runs_that_a_setting_names_are_kept_by_their_paths(contrast: Contrast, r
     names = ("--set", "model.backbone=last", "--set", "SimACE:objective.guide=last:cls=2,simple")
     plan = contrast("papers", "run", *TABLE, *ROWS, *names, "--dry-run").out
     assert "model.backbone = runs/simple, SimACE:objective.guide = runs/simple:cls=2.0,runs/simple=1.0." in plan
+    assert "needs weights from the hub" not in plan
 
 
 def test_a_paper_without_an_item_lists_what_it_has(contrast: Contrast) -> None:
