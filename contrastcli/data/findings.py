@@ -140,22 +140,21 @@ def near(keyed: Keyed, on_progress: Callable[[int, int], None]) -> Findings:
     another row.
     """
     rows, equal = keyed.rows, {finding.row for finding in repeated(keyed)}
+    # Else all rows of one answer, or of one template, would be candidates of each other.
+    view = int(np.argmax([len(np.unique(its)) * bool((its >= 0).all()) for its in keyed.keys.T]))
     index = RMinHashLSH(NEAR, _PERMUTATIONS, _BANDS)
     for row, texts in enumerate(zip(*rows.views.values(), strict=True)):
         on_progress(row + 1, len(rows))
         if row in equal:
             continue
         grams = [_grams(text) for text in texts]
+        kind = " ".join([str(rows.labels and rows.labels[row]), *_numbers(texts)])
         sketch = RMinHash(_PERMUTATIONS, 1)
-        sketch.update([f"{view}{gram}" for view, some in enumerate(grams) for gram in some])
+        sketch.update([f"{kind} {gram}" for gram in grams[view]])
         shares = {}
         for other in index.query(sketch)[:_MOST_CANDIDATES]:
-            if rows.labels and rows.labels[row] != rows.labels[other]:
-                continue
-            there = [column[other] for column in rows.views.values()]
-            if _numbers(texts) == _numbers(there):
-                both = zip(grams, map(_grams, there), strict=True)
-                shares[other] = min(len(own & its) / len(own | its) for own, its in both)
+            both = zip(grams, (_grams(column[other]) for column in rows.views.values()), strict=True)
+            shares[other] = min(len(own & its) / len(own | its) for own, its in both)
         closest = max(shares, key=shares.__getitem__, default=-1)
         if closest >= 0 and shares[closest] >= NEAR:
             why = f"{int(100 * shares[closest])}% equal" if shares[closest] < 1 else "the same words"

@@ -6,7 +6,9 @@ import math
 import sys
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,12 @@ import pytest
 from datasets import Dataset
 
 import contrastcli
+from contrastcli.data import findings
+from contrastcli.data.examples import Examples
 from contrastcli.data.sources import open_frame
 from support.command import Contrast, failed, refused
 from support.contracts import write_embedder
+from support.tables import texts
 
 QUESTIONS = [f"where does the number {n} tram of the old town stop on sundays" for n in ("one", "two", "six", "ten")]
 ANSWERS = [
@@ -169,6 +174,33 @@ def test_what_is_nearly_equal_stays_since_it_may_say_the_opposite(contrast: Cont
     write("rows.csv", [*ROWS, (QUESTIONS[0].replace("does", "does not"), ANSWERS[0])])
     assert look(contrast, "rows.csv", "--clean", "clean.csv")["rows"]["near"] == [5]
     assert len(open_frame("clean.csv", "train")) == 5
+
+
+@pytest.mark.parametrize(
+    "views",
+    [
+        {"anchor": [f"where is order {n} of mine" for n in range(80)], "positive": ["it has left the house"] * 80},
+        {
+            "anchor": [" ".join(two) for two in combinations(ANSWERS[0].split() + ANSWERS[3].split(), 2)],
+            "positive": [" ".join(ANSWERS)] * 120,
+        },
+    ],
+    ids=["of one template", "of one answer"],
+)
+def test_rows_of_one_template_or_answer_are_not_all_compared(
+    views: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some thousand questions with one answer would take hours."""
+    read, words = list[str](), findings._WORDS
+
+    def findall(text: str) -> list[str]:
+        read.append(text)
+        return words.findall(text)
+
+    monkeypatch.setattr(findings, "_WORDS", SimpleNamespace(findall=findall))
+    rows = Examples("pairs", texts(**views), None, "rows")
+    assert not [*findings.near(findings.Keyed.of(rows), lambda done, total: None)]
+    assert len(read) < 6 * len(rows)
 
 
 LABELLED = ["a b,c d,entailment", "A B,c  d,contradiction", "a b,e f,-", "g,h,neutral", "i,j,"]
