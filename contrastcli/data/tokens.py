@@ -157,7 +157,6 @@ class Tokenizer:
         self.mask_id = self._id(names.get("mask_token"))
         self.cls_id = self._id(names.get("cls_token") or names.get("bos_token"))
         self.special_ids = frozenset(self._id(name) for name in names.values()) - {-1}
-        self.vocab_size: int = self._fast.get_vocab_size(with_added_tokens=True)
 
     def _id(self, token: str | None, missing: int = -1) -> int:
         token_id: int | None = self._fast.token_to_id(token) if token else None
@@ -241,8 +240,8 @@ class Tokenizer:
         return np.array([count if prompt else 0 for count, prompt in zip(counts, prompts, strict=True)])
 
     def vocabulary(self) -> list[str]:
-        """Every token, by id."""
-        return [self._fast.id_to_token(i) or "" for i in range(self.vocab_size)]
+        """Every token, by id; "" where an id has none."""
+        return [self._fast.id_to_token(i) or "" for i in range(self.largest_id + 1)]
 
     def save(self, folder: Path, max_length: int) -> None:
         """Write the tokenizer's files as they were read, but to cut texts at a limit and to pad them on the right."""

@@ -27,7 +27,7 @@ DIM = 256
 """The usual width of a static model."""
 _SIF = 1e-4
 """The a of the weight a / (a + p) of a token of probability p (Arora et al. 2017), as in model2vec."""
-_UNUSED = re.compile(r"\[unused\d+\]")
+_UNUSED = re.compile(r"(\[unused\d+\])?")
 _NO_LIMIT = 1 << 20
 """Tokens of a text, or words whose tokens are remembered."""
 _APART = {"BertNormalizer", "Lowercase", "BertPreTokenizer", "Whitespace", "WhitespaceSplit"}

@@ -20,12 +20,13 @@ from contrastcli.model.encoder import SentenceEncoder, padded
 from contrastcli.model.folder import load_encoder, load_model, save_encoder
 from contrastcli.model.locate import resolve
 from contrastcli.model.pooling import Normalize
+from contrastcli.model.static import distil
 from contrastcli.runs import checksums
 from contrastcli.runs.directory import Run
 from contrastcli.settings.sections import Pooling
 from support.contracts import by_hand, dense, under
 from support.rounding import assert_near
-from support.tiny import Tiny
+from support.tiny import Tiny, write_backbone
 
 TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", "ba " * 100, "Ba unknown", ""]
 POOLINGS = [pooling for pooling in get_args(Pooling) if pooling != "pooler"]  # which is CLS and a dense layer
@@ -324,6 +325,20 @@ def test_leaving_out_cls_needs_a_tokenizer_that_has_one(tiny: Tiny, tmp_path: Pa
     assert load_encoder(folder, "mean").tokenizer.cls_id < 0
     with pytest.raises(DataError, match="no CLS token"):
         load_encoder(folder, "mean-no-cls")
+
+
+def test_ids_may_leave_gaps_in_a_vocabulary(tmp_path: Path) -> None:
+    """As where one was cut: CLS is the last of 91 ids, of which 65 have a token."""
+    folder = write_backbone(tmp_path / "model", vocab_size=91)
+
+    def move(content: Any) -> None:
+        content["model"]["vocab"]["[CLS]"] = content["added_tokens"][2]["id"] = 90
+        content["post_processor"]["special_tokens"]["[CLS]"]["ids"] = [90]
+
+    edit("tokenizer.json", move)(folder)
+    for name, encoder in {"whole": load_encoder(folder, "mean-no-cls"), "static": distil(load_encoder(folder))}.items():
+        save_encoder(encoder, tmp_path / name)
+        assert np.array_equal(load_encoder(tmp_path / name).encode(TEXTS), encoder.encode(TEXTS))
 
 
 def test_a_backbone_may_be_in_a_subfolder(folder: Path) -> None:
