@@ -59,9 +59,10 @@ _USUAL = {
 }
 """The special tokens of BERT and RoBERTa, which their published folders do not name."""
 
-_BERT_KEYS = {"do_lower_case": "lowercase", "strip_accents": "strip_accents"}
-_BERT_KEYS |= {"tokenize_chinese_chars": "handle_chinese_chars"}
-"""What transformers takes from a tokenizer_config.json for BERT's normalizer, whatever tokenizer.json has."""
+_OWN_KEYS = {"do_lower_case": "lowercase", "strip_accents": "strip_accents"}
+_OWN_KEYS |= {"tokenize_chinese_chars": "handle_chinese_chars", "add_prefix_space": "add_prefix_space"}
+"""What transformers takes from a tokenizer_config.json for BERT's normalizer and the words of bytes of RoBERTa and
+others, whatever tokenizer.json has."""
 _AS_IT_IS = ("PreTrainedTokenizerFast", "TokenizersBackend")
 """The classes that take tokenizer.json alone."""
 _AS_SAVED = {"tokenizer_class": _AS_IT_IS[0], "model_input_names": ["input_ids", "attention_mask"]}
@@ -164,17 +165,18 @@ class Tokenizer:
 
     @failing_as(DataError, "the tokenizer fails", _AGAIN)
     def _adapt(self, config: dict[str, Any], lowercase: bool, bare: bool) -> None:
-        from tokenizers import normalizers
+        from tokenizers import normalizers, pre_tokenizers
 
         side = config.get("truncation_side") or (self._fast.truncation or {}).get("direction")
         self._side = "left" if side == "left" and not bare else "right"
         self._fast.no_padding()
         self._fast.no_truncation()
-        step, changes = self._fast.normalizer, lowercase or bare
-        if isinstance(step, normalizers.BertNormalizer) and config.get("tokenizer_class") not in _AS_IT_IS:
-            for key in _BERT_KEYS.keys() & config.keys():
-                changes |= getattr(step, _BERT_KEYS[key]) != config[key]
-                setattr(step, _BERT_KEYS[key], config[key])
+        changes, stated = lowercase or bare, {} if config.get("tokenizer_class") in _AS_IT_IS else config
+        for step in (self._fast.normalizer, self._fast.pre_tokenizer):
+            if isinstance(step, normalizers.BertNormalizer | pre_tokenizers.ByteLevel):
+                for key in (key for key in _OWN_KEYS.keys() & stated.keys() if hasattr(step, _OWN_KEYS[key])):
+                    changes |= getattr(step, _OWN_KEYS[key]) != stated[key]
+                    setattr(step, _OWN_KEYS[key], stated[key])
         if lowercase:
             steps = [normalizers.Lowercase(), self._fast.normalizer]
             self._fast.normalizer = normalizers.Sequence([step for step in steps if step is not None])

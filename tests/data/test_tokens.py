@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer as FastTokenizer
+from tokenizers import models, pre_tokenizers
 
 from contrastcli.data import tokens
 from contrastcli.data.tokens import Tokenizer, TokenTable, tokenise
@@ -130,6 +132,16 @@ def test_a_long_text_is_cut_where_the_folder_says(tmp_path: Path, suffix: str) -
     for one in (left, Tokenizer(tmp_path / "saved")):
         assert one.encode(["ba den fir go lum"], 6) == [words("den fir go lum"[4 * bool(suffix) :] + suffix)]
         assert one.fingerprint != right.fingerprint
+
+
+@pytest.mark.parametrize(("kind", "ids"), [("RobertaTokenizer", [1]), ("PreTrainedTokenizerFast", [0])])
+def test_the_settings_of_roberta_s_tokenizer_win_over_its_file(tmp_path: Path, kind: str, ids: list[int]) -> None:
+    """As in transformers, which may put a blank before each text."""
+    fast = FastTokenizer(models.BPE({"a": 0, "Ġa": 1, "Ġ": 2}, [("Ġ", "a")]))
+    fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    fast.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind, "add_prefix_space": True}))
+    assert Tokenizer(tmp_path).encode(["a"], 32) == [ids]
 
 
 @pytest.mark.parametrize(("kind", "read"), [("BertTokenizer", "? ba ? ?"), ("PreTrainedTokenizerFast", "ba ba ?")])
