@@ -280,6 +280,7 @@ def _snapshot(get: Callable[[Sequence[str]], Path]) -> Path | None:
     """The snapshot of a hub name if it holds a model; that of another tool may have a config or a tokenizer only."""
     for weights, files in (("model*.safetensors", _FILES), (PICKLED, _FILES + _PICKLES)):
         folder = get(files)
-        if (folder / "config.json").is_file() and any(folder.glob(weights)):
+        # A published static model has them in the folder of its only module.
+        if ((folder / "config.json").is_file() and any(folder.glob(weights))) or any(folder.glob(f"0_*/{weights}")):
             return folder
     return None

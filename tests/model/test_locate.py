@@ -94,9 +94,16 @@ def test_the_name_of_a_backbone_is_no_part_of_the_name_of_a_run(tiny: Tiny, hub:
     assert resolve("7f3a", folder).run is None  # a file, such as word vectors
 
 
-@pytest.mark.parametrize("repo", ["owner/name", "bert-base-uncased"])
-def test_a_cached_model_has_its_commit(hub: Path, repo: str) -> None:
-    snapshot = cache(hub, repo, "config.json", "model.safetensors")
+@pytest.mark.parametrize(
+    ("repo", "files"),
+    [
+        ("owner/name", ("config.json", "model.safetensors")),
+        ("bert-base-uncased", ("config.json", "model.safetensors")),
+        ("owner/static", ("modules.json", "0_StaticEmbedding/model.safetensors")),
+    ],
+)
+def test_a_cached_model_has_its_commit(hub: Path, repo: str, files: tuple[str, ...]) -> None:
+    snapshot = cache(hub, repo, *files)
     for name in (repo, f"{repo}@main", f"{repo}@{COMMIT}"):
         assert resolve(name).folder() == snapshot
     assert revision(resolve(repo).folder()) == COMMIT
