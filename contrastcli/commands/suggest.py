@@ -110,7 +110,8 @@ def _facts(examples: Examples, train: Train, model: ModelRef, is_chosen: bool) -
     by_form = _by_form(examples)
     corpus = Corpus.of(by_form[examples.form])
     prompts = contract.prompts_of("auto", contract.prompts, examples.form, corpus.views)
-    lengths = read_lengths(corpus, prompts, contract, read_config(backbone))
+    shape = {} if contract.is_static else read_config(backbone)
+    lengths = read_lengths(corpus, prompts, contract, shape)
     return Facts(
         form=examples.form,
         counts={form: len(rows) for form, rows in by_form.items()},

@@ -134,6 +134,7 @@ def test_a_published_one_without_a_config_trains_but_not_by_lora(
     (tmp_path / "published" / "config.json").unlink()
     words = ("train", "--backbone", tmp_path / "published", "--data", "tiny/pairs.jsonl", "--no-ui")
     assert contrast(*words, "--dry-run").code == 0
+    assert contrast("suggest", "tiny/pairs.jsonl", "--backbone", tmp_path / "published", "--no-trial").code == 0
     pytest.importorskip("peft")
     refused(contrast(*words, "--lora", "4"), 2, "the backbone has no linear layers", "use --lora 0")
 
