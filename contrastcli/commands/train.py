@@ -272,9 +272,11 @@ def _resumed(run: Run, plan: Plan) -> list[str]:
 def _ended(run: Run, plan: Plan, status: Status) -> str:
     """That a run that has finished has no step left, and what extends it; empty if it has one, or no checkpoint."""
     patience = waited = plan.config.dev.patience
-    epochs, limits = status.step // len(plan.order) + 1, plan.config.train
-    least = f"--epochs {epochs} " * (epochs > limits.epochs)
-    least += f"--max-steps {status.step + 1} " * (0 < limits.max_steps <= status.step)
+    limits = plan.config.train
+    by_steps = 0 < limits.max_steps <= status.step
+    # Epochs of groups differ in length.
+    epochs = max(status.step // len(plan.order) + 1, limits.epochs + (not by_steps))
+    least = f"--epochs {epochs} " * (epochs > limits.epochs) + f"--max-steps {status.step + 1} " * by_steps
     on, longer = f"to go on: contrast train --resume {run.word} --set dev.patience=0", f"to extend it: {least}or more"
     try:
         if (last := to_resume(run)) is None:

@@ -158,6 +158,16 @@ def test_a_finished_run_says_so_and_is_extended_by_more_steps(contrast: Contrast
     assert by_epochs[1] == "simple has finished its 20 steps; to extend it: --epochs 2 or more\n"
 
 
+def test_a_finished_run_of_epochs_that_differ_in_length_is_extended_by_one_more(contrast: Contrast) -> None:
+    """Of six premises, whose rows stay together, the second epoch has a batch less than the first."""
+    rows = [f"p{n},h{n}{k},entailment\n" for n, count in enumerate([1, 3, 3, 1, 2, 3]) for k in range(count)]
+    Path("nli.csv").write_text("".join(["premise,hypothesis,label\n", *rows]))
+    length = ("--batch-size", "3", "--max-steps", "0", "--epochs", "2", "--name", "two", "--no-ui")
+    assert contrast(*train("--objective", "supcon", "--data", "nli.csv", "--dev", "none", *length)).code == 0
+    again = contrast("train", "--resume", "two").err
+    assert again == "two has finished its 11 steps; to extend it: --epochs 3 or more\n"
+
+
 def test_a_finished_run_that_has_lost_its_checkpoints_is_trained_again(contrast: Contrast, run: Run) -> None:
     shutil.rmtree(run.checkpoints_dir)
     run.checkpoints_path.unlink()
