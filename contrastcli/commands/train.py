@@ -252,7 +252,8 @@ def check_loading(plan: Plan, run: Run) -> None:
 
 def _moved(run: Run, error: DataError) -> DataError:
     """An error in the data of a run to resume, with the command for data that are elsewhere now."""
-    key = error.key if error.key in ("dev.data", "dev.corpus", "dev.general") else "data.train"
+    moved = ("dev.data", "dev.corpus", "dev.general", "data.false_negatives")
+    key = error.key if error.key in moved else "data.train"
     files = Environment.read(run.environment_path).data.get("files", []) if key == "data.train" else []
     path = files[0] if len(files) == 1 and Path(files[0]).exists() else ""
     there = f"contrast train --resume {run.word} {shlex.join(sections.find_setting(key).words(path or 'PATH'))}"

@@ -286,13 +286,13 @@ def conflicts(before: Config, after: Config) -> list[str]:
 
 
 def fixed(config: Config) -> dict[str, str]:
-    """The settings that a resume may not change, as they are written, but for names of models and a file.
+    """The settings that a resume may not change, as they are written, but for names of models.
 
-    Those may have moved; models are recorded by what they hold.
+    Those may have moved, and are recorded by what they hold.
     """
     settings, flat = sections.settings_of(config.spec), config.flat()
     keys = (key for key, one in settings.items() if not (one.resumable or one.names_model))
-    return {key: spell(flat[key]) for key in keys if key != "data.false_negatives"}
+    return {key: spell(flat[key]) for key in keys}
 
 
 def changes(before: Config, after: Config) -> list[str]:

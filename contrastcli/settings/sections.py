@@ -176,7 +176,10 @@ class Data(Section, frozen=True, kw_only=True):
         bool, about_data("no negatives of each other: equal texts of a batch, and pairs that share one")
     ] = True
     false_negatives: Annotated[
-        str, about_data("file of pairs that are no negatives of each other, with the columns anchor and negative")
+        str,
+        about_data(
+            "file of pairs that are no negatives of each other, with the columns anchor and negative", resumable=True
+        ),
     ] = ""
     mine_every: Annotated[
         int,

@@ -11,7 +11,7 @@ import pytest
 
 from contrastcli import files
 from contrastcli.runs.directory import Run
-from support.command import LABELLED, Contrast, failed, refused, train
+from support.command import LABELLED, SENTENCES, Contrast, failed, refused, train
 from support.damage import flip_bit
 
 
@@ -135,6 +135,16 @@ def test_a_resume_takes_of_the_environment_what_it_may_change(
     assert answer.err.count("which a resume") == 2
     assert (answer.code, run.status().step) == (0, 5)
     assert contrast("train", "--resume", "simple", "--max-steps", "6").code == 0 and run.status().step == 6
+
+
+def test_a_file_of_false_negatives_that_has_moved_is_named_for_a_resume(contrast: Contrast) -> None:
+    Path("pairs.csv").write_text("anchor,negative\na,b\n")
+    assert contrast(*train(*SENTENCES, "--false-negatives", "pairs.csv", "--name", "one", "--no-ui")).code == 0
+    Path("pairs.csv").rename("moved.csv")
+    resume = ("train", "--resume", "one", "--max-steps", "3", "--no-ui")
+    hint = "name where they are now: contrast train --resume one --false-negatives PATH"
+    refused(contrast(*resume), 3, "there is no file or folder pairs.csv", hint)
+    assert contrast(*resume, "--false-negatives", "moved.csv").code == 0
 
 
 def test_data_that_have_moved_are_named_for_a_resume_and_must_be_the_same(

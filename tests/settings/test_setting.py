@@ -23,7 +23,7 @@ EXECUTION = {f"train.{name}" for name in ("seed", "device", "token_budget", "log
 }
 RESUMABLE = EXECUTION - {"train.seed"} | {"train.epochs", "train.max_steps", "data.train", "dev.patience"}
 # Whose rows are those that the run began with, wherever they are.
-RESUMABLE |= {"dev.data", "dev.corpus", "dev.general"}
+RESUMABLE |= {"dev.data", "dev.corpus", "dev.general", "data.false_negatives"}
 
 
 def other(setting: Setting) -> Value:

@@ -20,9 +20,13 @@ Pairs = list[tuple[str, str]]
 
 def read_pairs(name: str) -> Pairs:
     """The pairs of a file with the columns anchor and negative. Raises DataError."""
-    columns = open_frame(name, "train").columns
-    if not {"anchor", "negative"} <= columns.keys():
-        raise DataError(f"{name} has no columns anchor and negative", "name them so in its first line")
+    try:
+        columns = open_frame(name, "train").columns
+        if not {"anchor", "negative"} <= columns.keys():
+            raise DataError(f"{name} has no columns anchor and negative", "name them so in its first line")
+    except DataError as error:
+        error.key = "data.false_negatives"
+        raise
     return [(str(a), str(b)) for a, b in zip(columns["anchor"], columns["negative"], strict=True)]
 
 
