@@ -78,6 +78,9 @@ def compare(
         from contrastcli.data.dev_data import read_dev
         from contrastcli.evaluation.significance import compare_models
 
+        if len(compared.groups) == 1 and len(chosen) > 2:
+            what = "these runs differ in their seed alone, and a test is of two models"
+            raise UsageError(what, "name two of them, or another run or model too")
         tested = _one_of_each(compared.groups, chosen)
         data = read_dev(dev, **how) if dev else dev_data([one for one in tested if isinstance(one, Run)])
         # Among fewer texts than in a training the same queries are easier.

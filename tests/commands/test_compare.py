@@ -91,6 +91,8 @@ def test_only_finished_runs_count_and_a_seed_counts_once(tmp_path: Path, capsys:
     assert method.scores[DEV].values == pytest.approx((70, 72))
     assert "2 of 3" in run_comparison(compare(chosen, bootstrap=False, dev=None))
     assert "1 of one, again, two, stopped repeat a seed of the same settings" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="differ in their seed alone"):
+        compare(chosen, bootstrap=False, dev=None, require="better")
 
 
 def test_the_number_of_a_task_is_the_one_that_papers_print() -> None:
