@@ -95,12 +95,13 @@ def compare(
 
 
 def _one_of_each(methods: Sequence[Method], chosen: Sequence[Compared]) -> list[Compared]:
-    """One run of each method, by the first seed that all of them have; of two that were chosen both."""
+    """One run of each method, finished if any is, by the first seed that all have; of two that were chosen both."""
     names = {one.title for one in chosen if isinstance(one, Run)}
-    seeds = [{run.seed for run in method.runs} for method in methods if method.runs[0].name in names]
+    each = [[run for run in method.runs if run.state == "finished"] or method.runs for method in methods]
+    seeds = [{run.seed for run in some} for some in each if some[0].name in names]
     common = set[Value]().union(*seeds).intersection(*seeds)
-    seed = next((run.seed for method in methods for run in method.runs if run.seed in common), None)
-    picked = [min(method.runs, key=lambda run: run.seed != seed).name for method in methods]
+    seed = next((run.seed for some in each for run in some if run.seed in common), None)
+    picked = [min(some, key=lambda run: run.seed != seed).name for some in each]
     tested = [one for one in chosen if one.title in picked or len(chosen) == 2]
     if len(tested) < len(chosen):
         which = "the first" if seed is None else f"seed {seed}"

@@ -233,7 +233,10 @@ def test_methods_of_several_seeds_are_tested_by_one_that_both_have_and_named_wit
     for name, lr, seed in (("a", 1e-3, 2), ("a", 1e-3, 1), ("b", 2e-3, 1), ("b", 2e-3, 3), ("a-large", 3e-3, 1)):
         made = Run(Path(shutil.copytree(run.path, f"runs/{name}-seed={seed}")))
         made.config_path.write_text(tiny.config(train__max_steps=4, train__lr=lr, train__seed=seed).to_toml())
-    names = ("a-seed=2", "a-seed=1", "b-seed=3", "b-seed=1")
+    # What failed and has no checkpoint is not the one that is tested.
+    lost = tiny.config(train__max_steps=4, train__lr=1e-3, train__seed=1)
+    end(runs.create(lost, Path("runs"), "lost"), 0.7, "failed")
+    names = ("a-seed=2", "lost", "a-seed=1", "b-seed=3", "b-seed=1")
     compared = json.loads(contrast("compare", *names, "--dev", "tiny/dev.jsonl", "--json").out)
     assert compared["bootstrap"][0]["runs"] == ["a-seed=1", "b-seed=1"]
     assert next(iter(compared["welch"].values()))[0]["methods"] == ["a", "b"]
