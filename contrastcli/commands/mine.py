@@ -72,7 +72,7 @@ def mine_file(
     """Write the rows with enough negatives and how they were made; `show` rows are described. Raises ContrastError."""
     rule = _make_rule(ranks, below, margin, negatives)
     check_rows_output(output, *(name for name, _ in read_sets(source)), corpus)
-    encoders = [load_model(resolve(word, runs_dir), precision=precision) for word in (model, guard) if word != ""]
+    encoders = [load_model(resolve(word, runs_dir), precision=precision) for word in (model, *filter(None, [guard]))]
     score, logits = mining.load_scorer(resolve(score_with, runs_dir), precision) if score_with else (None, False)
     pairs, documents = _read(source, corpus, columns, labels, blank)
     pool, among, texts, queries = mining.pool_of(pairs, documents)
