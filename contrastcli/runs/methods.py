@@ -49,8 +49,9 @@ def identity(settings: Mapping[str, Value]) -> Identity:
     roles = {key: setting.role for key, setting in all_settings().items()}
     method = {key: value for key, value in settings.items() if roles.get(key) != "execution"}
     for key, value in method.items():
-        if roles.get(key) == "data" and isinstance(value, str) and os.path.exists(value):
-            method[key] = os.path.realpath(value)
+        if roles.get(key) == "data" and isinstance(value, str):
+            path = os.path.expanduser(value)
+            method[key] = os.path.realpath(path) if os.path.exists(path) else value
     return tuple(method.items())
 
 

@@ -63,9 +63,12 @@ def test_runs_on_other_rows_of_one_name_are_other_methods(contrast: Contrast) ->
         refused(answer, 3, "a: the rows of rows.jsonl are not those", "--dev")
 
 
-def test_data_that_have_changed_are_told_next_to_other_settings_and_by_any_path(contrast: Contrast) -> None:
+def test_data_that_have_changed_are_told_next_to_other_settings_and_by_any_path(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(Path.cwd()))
     rows, dev = (Path(f"tiny/{name}.jsonl").read_text().splitlines(keepends=True) for name in ("pairs", "dev"))
-    runs_of = [("a", "rows.jsonl", 40, 30), ("b", str(Path("rows.jsonl").resolve()), 40, 30)]
+    runs_of = [("a", "~/rows.jsonl", 40, 30), ("b", str(Path("rows.jsonl").resolve()), 40, 30)]
     runs_of += [("c", "rows.jsonl", 30, 30), ("d", "rows.jsonl", 40, 20)]
     for seed, (name, path, count, pairs) in enumerate(runs_of):
         Path("rows.jsonl").write_text("".join(rows[:count]))
