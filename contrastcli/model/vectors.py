@@ -30,6 +30,8 @@ _COMPARED = 64
 """Texts of a corpus that are encoded to see whether stored vectors are theirs."""
 _LEAST_COSINE, _EQUAL_COSINE = 0.98, 0.999
 """Of one text in two precisions: int8's is the least like fp32's, and those of bf16 and of a file of int8 are alike."""
+_CLEAR = 0.01
+"""A component of a unit vector that has one sign in every precision."""
 
 
 def quantise(vectors: Vectors, dtype: Dtype) -> Stored:
@@ -152,9 +154,9 @@ def stored_vectors(
     if like is None or stored.shape != (len(texts), like.shape[1]) or not is_one_kind:
         numbers = f"{' × '.join(map(str, stored.shape))} numbers of type {stored.dtype}"
         what = numbers if is_one_kind else "several types"
-        width = stored.shape[-1] * (8 if stored.dtype == np.uint8 else 1)
-        if like is not None and is_one_kind and stored.shape[:-1] == (len(texts),) and width < encoder.width:
-            remedy = Use("--dim", str(width), "if they were encoded so:")
+        if like is not None and is_one_kind and stored.shape[:-1] == (len(texts),):
+            width = _width(stored[:_COMPARED], encoder.encode(texts[:_COMPARED], "document"))
+            remedy = Use("--dim", str(width), "if they were encoded so:") if width < encoder.width else remedy
         raise DataError(f"{name} holds {what}, no vectors of {encoder.width} for each of {len(texts):,} texts", remedy)
     step = -(-len(texts) // _COMPARED)
     least = check_own(stored[::step], encoder, texts[::step], name, remedy)
@@ -173,16 +175,26 @@ def _mapped(path: Path, remedy: Hint) -> Stored:
         raise DataError(f"{path} is not a complete .npy file of vectors: {error}", remedy) from None
 
 
+def _width(stored: Stored, exact: Vectors) -> int:
+    """The numbers of stored vectors (N, ·), given those of their texts (N, d): the last byte of bits may hold fewer."""
+    if stored.dtype != np.uint8:
+        return int(stored.shape[1])
+    width, known = 8 * stored.shape[1], min(8 * stored.shape[1], exact.shape[1])
+    is_set, is_positive = np.unpackbits(stored, axis=1).max(axis=0), unit_rows(exact[:, :known]).max(axis=0) > _CLEAR
+    missing, more = np.flatnonzero(is_positive > is_set[:known]), np.flatnonzero(is_set[known:])
+    if missing.size and missing[0] > width - 8:
+        return int(missing[0])
+    return int(known + more[-1] + 1 if more.size else known)
+
+
 def check_own(stored: Stored, encoder: SentenceEncoder, texts: Sequence[str], name: str, remedy: Hint) -> float:
     """The least cosine of some stored vectors (N, ·) to this model's. Raises DataError where one is of another text."""
     exact = encoder.encode(texts, "document")  # (N, d)
     made = quantise(exact, _DTYPES[stored.dtype])
     first, second = (unit_rows(dequantise(one, encoder.width)) for one in (stored, made))
-    # The last byte of bits is filled up with zeros.
-    missing = np.flatnonzero(((second > 0).sum(axis=0) > 2) & ~(first > 0).any(axis=0))
-    if stored.dtype == np.uint8 and missing.size and missing[0] > encoder.width - 8:
-        what = f"{name} holds bits of {missing[0]} numbers, and vectors have {encoder.width}"
-        raise DataError(what, Use("--dim", str(missing[0]), "if they were encoded so:"))
+    if stored.dtype == np.uint8 and (width := _width(stored, exact)) != encoder.width:
+        what = f"{name} holds bits of {width} numbers, and vectors have {encoder.width}"
+        raise DataError(what, Use("--dim", str(width), "if they were encoded so:"))
     cosines, known = first @ second.T, exact.any(axis=1)
     own = cosines.diagonal()
     # Each is nearest to its own text, or as near as to an equal one in another precision; of bits more differ.

@@ -148,10 +148,19 @@ def test_shorter_vectors_are_searched_with_the_option_of_the_hint(contrast: Cont
     words = (*QUERY, "--vectors", "short.npy")
     refused(contrast(*words), 3, f"short.npy holds {numbers} numbers", "if they were encoded so: --dim 16")
     assert contrast(*words, "--dim", "16").code == 0
-    assert contrast(*ENCODE, "-o", "odd.npy", "--dim", "15", "--dtype", "binary").code == 0
-    of = (*QUERY, "--vectors", "odd.npy", "--dim")
-    failed(contrast(*of, "16"), 3, "odd.npy holds bits of 15 numbers, and vectors have 16", "--dim 15")
-    assert contrast(*of, "15").code == 0
+
+
+@pytest.mark.parametrize(("dim", "others"), [("15", ["16"]), ("5", ["4", "6"])])
+def test_bits_that_fill_no_byte_are_searched_with_the_option_of_the_hint(
+    contrast: Contrast, dim: str, others: Sequence[str]
+) -> None:
+    assert contrast(*ENCODE, "-o", "odd.npy", "--dim", dim, "--dtype", "binary").code == 0
+    words, hint = (*QUERY, "--vectors", "odd.npy"), f"--dim {dim}"
+    refused(contrast(*words), 3, "odd.npy holds 160 ×", hint)
+    for other in others:
+        what = f"odd.npy holds bits of {dim} numbers, and vectors have {other}"
+        failed(contrast(*words, "--dim", other), 3, what, hint)
+    assert contrast(*words, "--dim", dim).code == 0
 
 
 def test_a_text_that_has_changed_since_is_not_shown_with_the_vector_of_another(contrast: Contrast) -> None:
