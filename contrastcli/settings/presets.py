@@ -48,7 +48,7 @@ class _Head(msgspec.Struct, frozen=True, omit_defaults=True):
     base: str = ""
     about: dict[str, Any] = {}
     seeds: Annotated[int, Meta(ge=1)] = 1
-    grid: dict[str, Annotated[tuple[Value, ...], Meta(min_length=1)]] = {}
+    grid: dict[str, tuple[Value, ...]] = {}
 
 
 @dataclass(frozen=True)
@@ -149,8 +149,10 @@ def read(path: Path, label: str = "") -> Preset:
     except msgspec.ValidationError as error:
         example = sweep_names()[0] if "grid" in entries else "simace-bert-base"
         raise UsageError(f"{label}: {error}", f"see contrast presets show {example} for an example") from None
-    for key in head.grid:
+    for key, values in head.grid.items():
         find_setting(key, f"{label}, [grid]")
+        if not values:
+            raise UsageError(f"{label}: [grid] has no values for {key}", f'write "{key}" = [VALUE, VALUE]')
     return Preset(path.stem, about, (*base.layers, configs.table_layer(tables, label)), head.grid, head.seeds)
 
 

@@ -96,6 +96,11 @@ def test_a_grid_needs_no_quotes(grid: str) -> None:
             "mine.toml: Expected `array`, got `int` - at `$.grid[...]`",
             "see contrast presets show arccon-grid",
         ),
+        (
+            '[grid]\n"train.lr" = []',
+            "mine.toml: [grid] has no values for train.lr",
+            'write "train.lr" = [VALUE, VALUE]',
+        ),
         ("grid = 3", "mine.toml: Expected `object`, got `int` - at `$.grid`", "see contrast presets show arccon-grid"),
         (
             "[grid]\ntaus = [0.05, 0.1]",
