@@ -221,5 +221,6 @@ def _share(name: str) -> float:
     """The share, 0 to 1, of "split:5%". Raises UsageError."""
     percent = as_number(name.removeprefix(SPLIT).removesuffix("%")) if name.endswith("%") else math.nan
     if not 0 < percent < 100:
-        raise UsageError(f"dev.data is '{name}'", "write a share below 100 %, such as split:5%", key="dev.data")
+        hint = "write a share above 0 and below 100 %, such as split:5%"
+        raise UsageError(f"dev.data is '{name}'", hint, key="dev.data")
     return percent / 100
