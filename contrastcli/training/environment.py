@@ -53,6 +53,14 @@ def check_rows(path: Path, plan: Plan) -> None:
         if rows and known.get(key, rows.fingerprint) != rows.fingerprint:
             what = f"the rows of {rows.source} are not those that the run began with"
             raise _changed(path, plan.config, what if known[key] else f"the run began without {rows.source}")
+    if known.get("drawn", _drawn(plan)) != _drawn(plan):
+        what = f"data.train is '{plan.config.data.train}', of which an epoch draws other rows than when the run began"
+        raise _changed(path, plan.config, what)
+
+
+def _drawn(plan: Plan) -> list[int]:
+    """The rows of each set that an epoch draws, where there are several."""
+    return [*plan.order.mix.drawn] if plan.order.mix else []
 
 
 def check_teachers(path: Path, plan: Plan) -> dict[str, list[_Model]]:
@@ -105,6 +113,7 @@ def write_environment(path: Path, plan: Plan, device: torch.device, processes: i
             "rows": len(plan.examples),
             "fingerprint": plan.examples.fingerprint,
             "read_fingerprint": plan.read.fingerprint,
+            "drawn": _drawn(plan),
             "files": [str(Path(os.path.expanduser(name)).resolve()) for name, _ in read_sets(plan.config.data.train)],
             "dev": plan.dev.source if plan.dev else None,
             "dev_pairs": len(plan.dev) if plan.dev else 0,

@@ -89,6 +89,18 @@ def test_a_resume_whose_rows_or_model_have_changed_says_what_to_do_with_all_that
     assert run.config().data.train == "moved.jsonl" and run.status().steps == 3
 
 
+def test_a_resume_draws_as_many_rows_of_each_set(contrast: Contrast) -> None:
+    shutil.copy("tiny/pairs.jsonl", "more.jsonl")
+    words = ("--backbone", "tiny/backbone", "--objective", "simcse", "--dev", "none", "--no-ui")
+    assert contrast(*train(*words, "--data", "tiny/pairs.jsonl=2,more.jsonl", "--name", "own")).code == 0
+    again = ("train", "--resume", "own", "--max-steps", "6", "--no-ui")
+    for data, what in {
+        "tiny/pairs.jsonl,more.jsonl": "of which an epoch draws other rows than when the run began",
+    }.items():
+        failed(contrast(*again, "--data", data), 3, what, f"--config runs/own/config.toml --data {data}")
+    assert contrast(*again, "--data", "tiny/pairs.jsonl=2,more.jsonl").code == 0
+
+
 def test_a_run_that_another_began_from_is_missed_by_its_path(contrast: Contrast, run: Run) -> None:
     words = ("--backbone", "simple", "--data", "tiny/labelled.jsonl", "--name", "second", "--no-ui")
     assert contrast(*train(*words)).code == 0
