@@ -43,7 +43,7 @@ from contrastcli.show import console
 from contrastcli.show.format import size
 from contrastcli.training.checkpoint import disk_bytes, read_position, to_resume
 from contrastcli.training.distributed import world
-from contrastcli.training.environment import check_rows, check_settings, check_teachers
+from contrastcli.training.environment import check_rows, check_settings, check_teachers, not_as_begun
 from contrastcli.training.inputs import Prompted, measure_lengths
 from contrastcli.training.plan import Plan, make_plan
 from contrastcli.training.process import reporting, supervise
@@ -54,7 +54,7 @@ _MOST_RUNS_COMPARED, _STEPS_COMPARED = 100, 50
 
 def preview(config: Config, run: Run) -> Preview:
     """Read the data and plan a run, which may be there already, to be resumed. Raises ContrastError."""
-    plan = make_plan(config)
+    plan = _plan(config, run)
     resumed, done = (_resumed(run, plan), run.status().step) if run.exists() else ([], 0)
     missing = tuple(filter(None, (resolve(model).absence() for model in plan.models)))
     folder = resolve(config.model.backbone).local_folder()
@@ -194,10 +194,7 @@ def start(
 def _prepare(config: Config, run: Run, json: bool) -> Plan | None:
     """Check all that training needs; None for a run that has finished. Raises ContrastError."""
     processes = world()
-    try:
-        plan = make_plan(config)
-    except DataError as error:
-        raise (_moved(run, error) if run.exists() else error) from None
+    plan = _plan(config, run)
     status = run.status() if run.exists() else None
     if status and status.state == "finished" and (text := _ended(run, plan, status)):
         check_rows(run.environment_path, plan)
@@ -214,6 +211,19 @@ def _prepare(config: Config, run: Run, json: bool) -> Plan | None:
         else:
             check_loading(plan, run)
     return plan
+
+
+def _plan(config: Config, run: Run) -> Plan:
+    """The plan of a run, which may be there already and have other rows. Raises ContrastError."""
+    try:
+        return make_plan(config)
+    except DataError as error:
+        raise (_moved(run, error) if run.exists() else error) from None
+    except UsageError as error:
+        # Of what a resume may change, fewer rows alone lead to it.
+        if error.key == "train.batch_size" and run.exists():
+            raise not_as_begun(run.environment_path, config, f"{error.what}, fewer than the run began with") from None
+        raise
 
 
 @contextlib.contextmanager

@@ -41,7 +41,7 @@ def check_settings(path: Path, config: Config) -> None:
     began = Environment.read(path).settings
     if edited := [key for key, value in configs.fixed(config).items() if began.get(key, value) != value]:
         before = ", ".join(f"{key} = {began[key]}" for key in edited)
-        raise _changed(path, config, f"{path.with_name('config.toml')} was edited: the run began with {before}")
+        raise not_as_begun(path, config, f"{path.with_name('config.toml')} was edited: the run began with {before}")
 
 
 def check_rows(path: Path, plan: Plan) -> None:
@@ -52,10 +52,10 @@ def check_rows(path: Path, plan: Plan) -> None:
     for key, rows in {"read_fingerprint": plan.read, **evaluated, "fingerprint": plan.examples}.items():
         if rows and known.get(key, rows.fingerprint) != rows.fingerprint:
             what = f"the rows of {rows.source} are not those that the run began with"
-            raise _changed(path, plan.config, what if known[key] else f"the run began without {rows.source}")
+            raise not_as_begun(path, plan.config, what if known[key] else f"the run began without {rows.source}")
     if known.get("drawn", _drawn(plan)) != _drawn(plan):
         what = f"data.train is '{plan.config.data.train}', of which an epoch draws other rows than when the run began"
-        raise _changed(path, plan.config, what)
+        raise not_as_begun(path, plan.config, what)
 
 
 def _drawn(plan: Plan) -> list[int]:
@@ -73,11 +73,11 @@ def check_teachers(path: Path, plan: Plan) -> dict[str, list[_Model]]:
         for was, now in zip(began, teachers[one.name], strict=False):
             if any(was.get(key) not in (None, now[key]) for key in ("revision", "checksum")):
                 what = f"{now['name']} has other weights than those with which the run began"
-                raise _changed(path, plan.config, what)
+                raise not_as_begun(path, plan.config, what)
     return {name: models for name, models in teachers.items() if models}
 
 
-def _changed(path: Path, config: Config, what: str) -> DataError:
+def not_as_begun(path: Path, config: Config, what: str) -> DataError:
     """The error of a run that cannot go on as it began."""
     file = path.with_name("config.toml")
     changed = configs.changes(configs.resolve([configs.file_layer(file)]), config)

@@ -89,13 +89,15 @@ def test_a_resume_whose_rows_or_model_have_changed_says_what_to_do_with_all_that
     assert run.config().data.train == "moved.jsonl" and run.status().steps == 3
 
 
-def test_a_resume_draws_as_many_rows_of_each_set(contrast: Contrast) -> None:
+def test_a_resume_draws_as_many_rows_of_each_set_and_has_no_fewer(contrast: Contrast) -> None:
     shutil.copy("tiny/pairs.jsonl", "more.jsonl")
     words = ("--backbone", "tiny/backbone", "--objective", "simcse", "--dev", "none", "--no-ui")
     assert contrast(*train(*words, "--data", "tiny/pairs.jsonl=2,more.jsonl", "--name", "own")).code == 0
+    Path("few.jsonl").write_text("".join(Path("more.jsonl").read_text().splitlines(keepends=True)[:2]))
     again = ("train", "--resume", "own", "--max-steps", "6", "--no-ui")
     for data, what in {
         "tiny/pairs.jsonl,more.jsonl": "of which an epoch draws other rows than when the run began",
+        "few.jsonl": "but there are 2 rows to train on, fewer than the run began with",
     }.items():
         failed(contrast(*again, "--data", data), 3, what, f"--config runs/own/config.toml --data {data}")
     assert contrast(*again, "--data", "tiny/pairs.jsonl=2,more.jsonl").code == 0
