@@ -13,7 +13,7 @@ from contrastcli.errors import DataError, Unmet, UsageError, Use
 from contrastcli.evaluation import run_scores
 from contrastcli.model.locate import ModelRef, is_word_vectors, resolve
 from contrastcli.runs.directory import Run, list_runs
-from contrastcli.runs.results import Comparison, Method, ScoreName, Welch
+from contrastcli.runs.results import Bootstrap, Comparison, Method, ScoreName, Welch
 from contrastcli.runs.verdict import against
 from contrastcli.settings.setting import Value
 from contrastcli.show import console, pictures, plots
@@ -75,23 +75,33 @@ def compare(
             narrate(f"note: {finished - method.n} of {names} repeat a seed of the same settings, and are left aside")
     compared = structs.replace(compared, welch=_welch([method for method in compared.groups if method.n > 1]))
     if bootstrap or dev or require:
-        from contrastcli.data.dev_data import read_dev
-        from contrastcli.evaluation.significance import compare_models
-
-        if len(compared.groups) == 1 and len(chosen) > 2:
-            what = "these runs differ in their seed alone, and a test is of two models"
-            raise UsageError(what, "name two of them, or another run or model too")
-        tested = _one_of_each(compared.groups, chosen)
-        data = read_dev(dev, **how) if dev else dev_data([one for one in tested if isinstance(one, Run)])
-        # Among fewer texts than in a training the same queries are easier.
-        if told := (*([f"{dev}: {data}"] if dev else []), *data.notes):
-            narrate(f"note: {'; '.join(told)}")
-        models = [(one.title, str(one.path) if isinstance(one, Run) else one.name) for one in tested]
-        with console.progress() as advance:
-            compared = structs.replace(compared, bootstrap=compare_models(models, data, advance))
+        compared = structs.replace(compared, bootstrap=_test(compared.groups, chosen, dev, **how))
     elif not any(result.is_run for result in compared.results) and not any(one.scores for one in compared.groups):
         raise UsageError("nothing of these models is known yet", Use("--dev", "FILE or stsb", "measure them:"))
     return compared
+
+
+def _test(methods: Sequence[Method], chosen: Sequence[Compared], dev: str | None, **how: Any) -> tuple[Bootstrap, ...]:
+    """Tests between a run of each method and the other models, on dev data. Raises DataError and UsageError."""
+    from contrastcli.data.dev_data import read_dev
+    from contrastcli.evaluation.own import seen_by
+    from contrastcli.evaluation.significance import compare_models
+
+    if len(methods) == 1 and len(chosen) > 2:
+        what = "these runs differ in their seed alone, and a test is of two models"
+        raise UsageError(what, "name two of them, or another run or model too")
+    tested = _one_of_each(methods, chosen)
+    runs = [one for one in tested if isinstance(one, Run)]
+    data = read_dev(dev, **how) if dev else dev_data(runs)
+    told = [*data.notes]
+    if dev:
+        # Among fewer texts than in a training the same queries are easier.
+        told = [f"{dev}: {data}", *told, *(note for run in runs for note in seen_by(run, [dev], run.title))]
+    if told:
+        narrate(f"note: {'; '.join(told)}")
+    models = [(one.title, str(one.path) if isinstance(one, Run) else one.name) for one in tested]
+    with console.progress() as advance:
+        return compare_models(models, data, advance)
 
 
 def _one_of_each(methods: Sequence[Method], chosen: Sequence[Compared]) -> list[Compared]:

@@ -1,7 +1,7 @@
 """Data of one's own: scored pairs, pairs and triplets, measured as the dev set of a training is."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from contrastcli.evaluation import ranking
 from contrastcli.evaluation.procedure import Options, Procedure, SuiteContext, TaskScores, by_kind
 from contrastcli.model.locate import resolve
 from contrastcli.model.metrics import cosine, pearson, spearman
+from contrastcli.runs.directory import Run
 from contrastcli.runs.status import Environment
 
 _PROTOCOL = (
@@ -45,14 +46,18 @@ def _score(context: SuiteContext, task: str, rows: DevData) -> TaskScores:
     return {"metric": rows.metric, "score": scores[rows.metric], **scores, "note": note, "partial": False}
 
 
+def seen_by(run: Run | None, files: Iterable[str], title: str) -> list[str]:
+    """A warning of each file that a run was trained on, but for folders with a split to judge by."""
+    trained = Environment.read(run.environment_path).data.get("files", []) if run else []
+    places = {file: Path(os.path.expanduser(file)).resolve() for file in files}
+    trained_on = {file: place for file, place in places.items() if str(place) in trained}
+    seen = [file for file, place in trained_on.items() if not {"test", "validation"} & folders.judged_splits(place)]
+    return [f"{file}: {title} was trained on it, so that its score says little of other texts" for file in seen]
+
+
 def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
     protocol = _PROTOCOL.format(pooling=context.subject.pooling)
-    run = resolve(context.subject.name).run
-    trained = Environment.read(run.environment_path).data.get("files", []) if run else []
-    places = {task: Path(os.path.expanduser(task)).resolve() for task in scores}
-    trained_on = {task: place for task, place in places.items() if str(place) in trained}
-    seen = [task for task, place in trained_on.items() if not {"test", "validation"} & folders.judged_splits(place)]
-    warnings = (f"{task}: the model was trained on it, so that its score says little of other texts" for task in seen)
+    warnings = seen_by(resolve(context.subject.name).run, scores, "the model")
     return "\n".join([protocol, *(entry["note"] for entry in scores.values()), *warnings])
 
 

@@ -162,6 +162,8 @@ def test_a_model_that_was_trained_on_the_file_is_said_to_be_so(contrast: Contras
         for _ in range(2):  # measured, and from the cache
             answer = contrast("eval", "simple", "--data", file, "--columns", data.columns)
             assert answer.out.count(f"{file}: the model was trained on it") == times, answer
+        compared = contrast("compare", "simple", "starter", "--dev", file, "--columns", data.columns)
+        assert compared.err.count(f"{file}: simple was trained on it") == times, compared
     train_on(run, Path("other.jsonl"))
     model = str(run.path.resolve())
     Path("elsewhere").mkdir()
