@@ -189,7 +189,7 @@ def from_frame(
     notes = (*frame.notes, f"columns not used: {', '.join(unused)}") if unused else frame.notes
     views = {"anchor" if role == "sentence" else role: roles.texts(frame, column) for role, column in used.items()}
     if hard:
-        widened = several(frame, hard, "negative")
+        widened = several(frame, hard, "negative", roles.MISSING if blank == "drop" else ())
         views |= {name: roles.texts(widened, name) for name in widened.columns}
         notes += _count_negatives(views)
     rows = Examples("sentences" if form == "classes" else form, views, None, source, notes, numbers=frame.numbers)
@@ -245,26 +245,27 @@ def one_each(frame: Frame, columns: Sequence[str], score: str | None) -> Frame:
     return replace(spread, columns=made, notes=(*spread.notes, note) if len(spread) > len(frame) else spread.notes)
 
 
-def several(frame: Frame, columns: Sequence[str], role: str) -> Frame:
+def several(frame: Frame, columns: Sequence[str], role: str, missing: Sequence[str] = ()) -> Frame:
     """The values of a role, of several columns or of lists, a column each by number (negative, negative_2 …).
 
-    A row that has fewer than others is filled up with "". Raises DataError where no row has any.
+    A row that has fewer than others, as without those that are `missing`, is filled up with "". Raises DataError where
+    no row has any.
     """
     cells = [frame.columns[column] for column in columns]
-    width = max(map(len, _given(cells)), default=0)
+    width = max(map(len, _given(cells, missing)), default=0)
     if not width:
         what = f"no row has a {role.replace('_', ' ')} in {', '.join(columns)}"
         raise DataError(what, "fill one in, or delete the columns", key=roles.COLUMNS)
     names = [role, *(f"{role}_{number}" for number in range(2, width + 1))]
-    filled = chain.from_iterable([*row, *[""] * (width - len(row))] for row in _given(cells))
+    filled = chain.from_iterable([*row, *[""] * (width - len(row))] for row in _given(cells, missing))
     return replace(frame, columns=read_columns(names, filled))
 
 
-def _given(columns: Sequence[Column[object]]) -> Iterator[list[object]]:
-    """The values of each row that are not blank; lists count as several."""
+def _given(columns: Sequence[Column[object]], missing: Sequence[str]) -> Iterator[list[object]]:
+    """The values of each row that are neither blank nor `missing`; lists count as several."""
     for row in zip(*columns, strict=True):
         values = chain.from_iterable(map(_values, row))
-        yield [value for value in values if value is not None and str(value).strip()]
+        yield [value for value in values if value is not None and str(value).strip() not in ("", *missing)]
 
 
 def _with_scores(rows: Examples, frame: Frame, columns: Sequence[str], blank: Blank) -> Examples:

@@ -34,7 +34,7 @@ _LETTERS = 10
 MOST_SEARCHED = 1_000
 """Rows whose cells tell what a column holds."""
 _SHOWN_VALUES, _MOST_NAMED = 3, 20
-_MISSING = ("N/A", "n/a", "#N/A", "#NV", "#N/D", "NaN", "nan", "NULL", "null")
+MISSING = ("N/A", "n/a", "#N/A", "#NV", "#N/D", "NaN", "nan", "NULL", "null")
 """What spreadsheets and programs write into a cell without a value."""
 # In SNLI and MNLI: the annotators disagreed.
 _NO_GOLD, _BLANK = {"-", "-1"}, {"", "none", "nan"}
@@ -235,7 +235,7 @@ def complete_rows(frame: Frame, columns: Sequence[str], blank: Blank) -> Frame:
     texts.
     """
     cells = [frame.columns[column] for column in columns]
-    missing_words = Texts.of(_MISSING).hashes
+    missing_words = Texts.of(MISSING).hashes
     if digits := [column for column, one in zip(columns, cells, strict=True) if _are_digits(one)]:
         frame = replace(frame, notes=(*frame.notes, f"the texts in {quoted(digits)} are numbers, as of ids"))
     is_blank = np.any([are_blank(one) for one in cells], axis=0)
@@ -254,7 +254,7 @@ def complete_rows(frame: Frame, columns: Sequence[str], blank: Blank) -> Frame:
         remedies = Use("--blank", "drop", "leave them out with"), "fill them in"
         raise bad_rows(frame, blanks, what, remedies, "data.blank")
     if missing:
-        what = f"{frame.where(*missing)}: a text is {_MISSING[0]} or the like ({len(missing):,} of {len(frame):,} rows)"
+        what = f"{frame.where(*missing)}: a text is {MISSING[0]} or the like ({len(missing):,} of {len(frame):,} rows)"
         return replace(frame, notes=(*frame.notes, f"{what}; --blank drop leaves them out"))
     return frame
 

@@ -550,3 +550,10 @@ def test_one_score_of_a_triplet_is_its_pairs_or_for_a_teachers_student_the_diffe
     refused(
         DataError, *several, needs=TAUGHT, what="not every negative has a score", hint="as many negatives as scores"
     )
+
+
+def test_a_missing_negative_of_several_is_left_out_with_blank_rows(tmp_path: Path) -> None:
+    rows = ["anchor,positive,negative_1,negative_2", "a,b,N/A,c", "d,e,f,g", "h,i,null,"]
+    (tmp_path / "a.csv").write_text("\n".join(rows))
+    read = load_examples(Data(train=str(tmp_path / "a.csv"), blank="drop"), ANY, ())
+    assert [[*texts] for texts in [*read.views.values()][2:]] == [["c", "f", ""], ["", "g", ""]]
