@@ -69,6 +69,8 @@ def read_folder(folder: Path, name: str, split: Split, limit: int) -> Frame:
         others = ", ".join(dict.fromkeys(split_of(path) or path.name for path in paths if split_of(path) != split))
         notes.append(f"of {name} the split {split} is read, not {others}")
         paths = [path for path in paths if split_of(path) == split]
+    elif found.keys() - {split} and not all(map(split_of, paths)):
+        notes.append(f"of {name} every file is read, {', '.join(found.values())} too")
     frame = read_files(paths, name, limit)
     return replace(frame, notes=(*frame.notes, *notes))
 

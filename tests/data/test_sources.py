@@ -141,6 +141,8 @@ def test_a_folder_is_its_files_in_the_order_of_their_names(tmp_path: Path) -> No
     with pytest.raises(DataError, match=r"rows/c\.tsv, line 3: the sentence"):
         load(str(folder), "simcse")
     assert len(load(str(folder), "simcse", limit=3)) == 3
+    (folder / "c.tsv").rename(folder / "test.tsv")
+    assert f"of {folder} every file is read, test.tsv too" in load(str(folder), "simcse", limit=3).notes
 
 
 def test_of_the_splits_in_a_folder_one_is_read_and_the_others_are_named(tmp_path: Path) -> None:
