@@ -4,6 +4,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from contrastcli.data.roles import for_corpus
 from contrastcli.data.sources import load_documents, load_examples, read_sets
 from contrastcli.data.texts import Column, Texts
 from contrastcli.data.tokens import OnProgress
-from contrastcli.data.writing import WRITERS, check_rows_output
+from contrastcli.data.writing import WRITERS, check_cells, check_rows_output
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.files import atomic_write, json_bytes, replaced, writing_to
 from contrastcli.model import mining
@@ -74,7 +75,7 @@ def mine_file(
     check_rows_output(output, *(name for name, _ in read_sets(source)), corpus)
     encoders = [load_model(resolve(word, runs_dir), precision=precision) for word in (model, *filter(None, [guard]))]
     score, logits = mining.load_scorer(resolve(score_with, runs_dir), precision) if score_with else (None, False)
-    pairs, documents = _read(source, corpus, columns, labels, blank)
+    pairs, documents = _read(output, source, corpus, columns, labels, blank)
     pool, among, texts, queries = mining.pool_of(pairs, documents)
     with console.progress() as advance:
         vectors = [mining.embed(encoder, texts, queries, partial(advance, "encoding")) for encoder in encoders]
@@ -112,11 +113,13 @@ def _complete(negatives: Indices, source: str) -> Indices:
     raise DataError(f"no row of {source} has enough negatives by this rule: at most {most}", [*fewer, _MORE])
 
 
-def _read(source: str, corpus: str, columns: str, labels: str, blank: Blank) -> tuple[Examples, Examples]:
-    """The pairs, and the texts that may be negatives; what was unusual is said."""
+def _read(output: Path, source: str, corpus: str, columns: str, labels: str, blank: Blank) -> tuple[Examples, Examples]:
+    """The pairs, and the texts that may be negatives; what was unusual is said. Raises DataError."""
     of_pairs, of_corpus = for_corpus(columns) if corpus else (columns, "")
     pairs = load_examples(Data(train=source, columns=of_pairs, labels=labels, blank=blank), ("pairs",), ())
     documents = load_documents(corpus, of_corpus, blank) if corpus else documents_of(pairs)
+    if output.suffix == ".tsv":
+        check_cells(chain(*pairs.views.values(), *documents.views.values()))
     narrate_all(dict.fromkeys((*pairs.notes, *documents.notes)))
     return pairs, documents
 

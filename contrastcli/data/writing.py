@@ -65,9 +65,14 @@ def _write_tsv(path: Path, columns: Sequence[str], rows: Records) -> None:
             raise DataError(what, "write a .jsonl or .csv")
         for row in chain([columns], rows):
             texts = [_as_text(cell) for cell in row]
-            if text := next((text for text in texts if any(character in text for character in "\t\n\r")), ""):
-                raise DataError(f"a .tsv cannot hold a tab or line end, as in {text!r:.60}", "write a .jsonl or .csv")
+            check_cells(texts)
             file.write("\t".join(texts) + "\n")
+
+
+def check_cells(texts: Iterable[str]) -> None:
+    """Raises DataError for a text with a tab or a line end, which no .tsv can hold."""
+    if text := next((text for text in texts if any(character in text for character in "\t\n\r")), ""):
+        raise DataError(f"a .tsv cannot hold a tab or line end, as in {text!r:.60}", "write a .jsonl or .csv")
 
 
 def _write_parquet(path: Path, columns: Sequence[str], rows: Records) -> None:

@@ -112,11 +112,15 @@ def test_the_hardest_are_shown_with_the_reasons(contrast: Contrast) -> None:
     assert all(candidate["text"] in text for row in rows for candidate in row["candidates"])
 
 
-def test_an_output_is_whole_or_absent(contrast: Contrast) -> None:
+def test_texts_that_a_tsv_cannot_hold_are_refused_before_the_work(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = [json.dumps({"question": f"q {n}", "answer": f"ba\tden {n}"}) for n in range(4)]
     Path("tab.jsonl").write_text("\n".join(rows))
     Path("t.tsv").write_text("before")
-    failed(contrast("mine", "tab.jsonl", "-o", "t.tsv", *MODEL, *EASY), 3, "cannot hold a tab", "write a .jsonl")
+    with monkeypatch.context() as patch:
+        patch.setattr("contrastcli.model.mining.embed", lambda *_: pytest.fail("encoded"))
+        failed(contrast("mine", "tab.jsonl", "-o", "t.tsv", *MODEL, *EASY), 3, "cannot hold a tab", "write a .jsonl")
     assert Path("t.tsv").read_text() == "before" and not [*Path().glob(".t*")] and not Path("t.tsv.mined").exists()
     assert contrast("mine", "tab.jsonl", "-o", "t.csv", *MODEL, *EASY).code == 0
 
