@@ -93,14 +93,15 @@ def key_of(config: Config) -> tuple[Identity, Value]:
 
 
 def runs_by_settings(directory: Path) -> RunsBySettings:
-    """The runs of a directory that can be read, by their settings; of equal ones, one that has finished."""
+    """The runs of a directory that can be read, by their settings; of equal ones a finished or the newest one."""
     known: dict[tuple[Identity, Value], Run] = {}
     for run in list_runs(directory):
         try:
             key = key_of(run.config())
         except ContrastError:
             continue
-        if key not in known or known[key].status().state != "finished":
+        is_finished = run.status().state == "finished"
+        if key not in known or (is_finished and known[key].status().state != "finished"):
             known[key] = run
     return known
 

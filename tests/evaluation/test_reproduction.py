@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from scipy.stats import ttest_ind
 
-from contrastcli.evaluation.reproduction import Measurement, Trial, compare
+from contrastcli.evaluation.reproduction import Measurement, Trial, compare, runs_by_settings
 from contrastcli.runs import directory as runs
 from contrastcli.runs.cells import Cell
 from contrastcli.runs.events import Done, encode
@@ -50,6 +50,14 @@ def test_a_number_is_the_mean_over_seeds_and_an_average_that_over_the_columns_of
     row = System("BERT-medium", "SCL allpalln, λ = 0.3")  # five sets, weighted means
     ((_, lines),) = compare(papers.find_item("supcon", "table-6"), {row: made(tmp_path, row, [sts(70)])})
     assert lines[row]["average"].ours == Spread.of([67]) and lines[row]["STS16"].ours == Spread.of([69])
+
+
+def test_of_equal_runs_one_that_has_finished_counts_or_else_the_newest(tmp_path: Path) -> None:
+    config = papers.config_of(System("BERT-base", "SimACE"), Request())
+    older, newer = (runs.create(config, tmp_path, name) for name in ("older", "newer"))
+    assert [*runs_by_settings(tmp_path).values()] == [newer]
+    older.events_path.write_bytes(encode(Done(step=1, status="finished", code=0)))
+    assert [*runs_by_settings(tmp_path).values()] == [older]
 
 
 def without(scores: Mapping[str, Any], *tasks: str) -> dict[str, Any]:
