@@ -63,8 +63,8 @@ _OWN_KEYS = {"do_lower_case": "lowercase", "strip_accents": "strip_accents"}
 _OWN_KEYS |= {"tokenize_chinese_chars": "handle_chinese_chars", "add_prefix_space": "add_prefix_space"}
 """What transformers takes from a tokenizer_config.json for BERT's normalizer and the words of bytes of RoBERTa and
 others, whatever tokenizer.json has."""
-_AS_IT_IS = ("PreTrainedTokenizerFast", "TokenizersBackend")
-"""The classes that take tokenizer.json alone."""
+_AS_IT_IS = ("PreTrainedTokenizerFast", "TokenizersBackend", "LlamaTokenizer", "LlamaTokenizerFast")
+"""The classes that take tokenizer.json alone, Llama's where it is one of bytes."""
 _AS_SAVED = {"tokenizer_class": _AS_IT_IS[0], "model_input_names": ["input_ids", "attention_mask"]}
 """Of a tokenizer that was changed: transformers replaces the normalizer and template of others by their class's."""
 

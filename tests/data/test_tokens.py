@@ -134,7 +134,9 @@ def test_a_long_text_is_cut_where_the_folder_says(tmp_path: Path, suffix: str) -
         assert one.fingerprint != right.fingerprint
 
 
-@pytest.mark.parametrize(("kind", "ids"), [("RobertaTokenizer", [1]), ("PreTrainedTokenizerFast", [0])])
+@pytest.mark.parametrize(
+    ("kind", "ids"), [("RobertaTokenizer", [1]), ("PreTrainedTokenizerFast", [0]), ("LlamaTokenizerFast", [0])]
+)
 def test_the_settings_of_roberta_s_tokenizer_win_over_its_file(tmp_path: Path, kind: str, ids: list[int]) -> None:
     """As in transformers, which may put a blank before each text."""
     fast = FastTokenizer(models.BPE({"a": 0, "Ġa": 1, "Ġ": 2}, [("Ġ", "a")]))
