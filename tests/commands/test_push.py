@@ -177,9 +177,10 @@ def test_a_rendered_card_shows_hostile_names_as_text(run: Run, name: str) -> Non
     assert texts.count(shown) >= 4, "three settings and the prompt have it"
 
 
-def test_the_card_names_base_data_scores_verdict_and_environment(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("backbone", ["acme/base@v1", f"~/hub/models--acme--base/snapshots/{'8f3a' * 10}"])
+def test_the_card_names_base_data_scores_verdict_and_environment(run: Run, tmp_path: Path, backbone: str) -> None:
     yaml = pytest.importorskip("yaml")
-    named = {"model.backbone": "acme/base@v1", "data.train": "hf:acme/pairs@v2/a.csv=2,hf:acme/more?split=x"}
+    named = {"model.backbone": backbone, "data.train": "hf:acme/pairs@v2/a.csv=2,hf:acme/more?split=x"}
     secret = {"alerts.webhook": "https://hooks.example.org/s3cret", "track.to": "wandb"}
     run.write_config(run.config().with_values({**named, **secret}))
     environment = json.loads(run.environment_path.read_text())

@@ -67,8 +67,10 @@ def about(run: Run) -> About:
         texts = [f"## Scores: {suite.suite}, with seed {config.train.seed}", markdown_table(suite.header, rows)]
         notes = (line for note in suite.notes for line in note.splitlines())
         parts.append("\n\n".join([*texts, *map(_plain, notes), ""]))
+    # The cache of the hub has a folder of its name.
+    backbone = re.sub(r".*models--([^/\\]+).*", lambda match: match[1].replace("--", "/"), config.model.backbone)
     facts = {
-        "base_model": environment.backbone.get("revision") and config.model.backbone.partition("@")[0],
+        "base_model": environment.backbone.get("revision") and backbone.partition("@")[0],
         "datasets": re.findall(r"hf:(\w[\w.-]*/\w[\w.-]*)", config.data.train, re.ASCII),
     }
     parts += [_training(run, config, environment), _repeat(config, environment)]
