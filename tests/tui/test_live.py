@@ -330,8 +330,9 @@ async def test_the_curves_of_another_run_are_compared_at_the_step_of_each_value(
         await page.press(*"twin", "enter")
         await until(page, lambda: says(page, f"Δ to {other.name}", "(Δ+0)") and len(chart.picture.series) == 6)
     async with show(opened(run)) as page:
+        chart = page.app.screen.query_one("#angles", Panel)
         # Not while events are read: the keys go by shares of what is there.
-        await until(page, lambda: says(page, f"Δ to {other.name}", "(Δ+0)", "finished step 600"))
+        await until(page, lambda: says(page, f"Δ to {other.name}", "(Δ+0)") and chart.picture.x_range == (0, 600))
         for step in (580, 550, 520, 490):  # the dev set was last measured at step 500, and at 400
             await press(page, *["left_square_bracket"] * (1 if step == 580 else 2), shows=f"values at step {step}")
             assert set(re.findall(r"\(Δ(.*?)\)", await settled(page))) == {"+0"}
