@@ -308,10 +308,11 @@ def _folders(plan: Plan, run: Run) -> list[Path]:
         try:
             folders.append(resolve(model, run.path.parent).folder())
         except Absent as error:
-            if not run.exists() or isinstance(error, Unreachable):
+            if not run.exists():
                 raise
+            what = f"there is no folder '{model}', which the run began from"
             link = f"put it back, or link to it: ln -s FOLDER {shlex.quote(model)}"
-            raise DataError(f"there is no folder '{model}', which the run began from", link) from None
+            raise type(error)(error.what if isinstance(error, Unreachable) else what, link) from None
     return folders
 
 

@@ -79,6 +79,9 @@ def test_a_resume_whose_rows_or_model_have_changed_says_what_to_do_with_all_that
     Path("model").rename("model-2")
     hint = "put it back, or link to it: ln -s FOLDER ./model"
     failed(contrast(*resume), 3, "'./model', which the run began from", hint)
+    run.config_path.write_bytes(before.replace(b'"./model"', b'"model"'))
+    failed(contrast(*resume), 3, "'model' is neither a folder nor in the hub cache", "link to it: ln -s FOLDER model")
+    run.config_path.write_bytes(before)
     Path("model-2").rename("model")
     Path("rows.jsonl").rename("moved.jsonl")
     failed(contrast(*resume), 3, "there is no file or folder rows.jsonl")
