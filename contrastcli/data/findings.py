@@ -198,12 +198,14 @@ def check_leaks(train: Examples, texts: Iterable[str], leaks: Literal["note", "d
     shown += f" and {len(first_spelling) - _SHOWN_TEXTS:,} more" if len(first_spelling) > _SHOWN_TEXTS else ""
     where = f", {only_negative.sum():,} of them in a negative alone" if only_negative.any() else ""
     what = f"{(~is_clean).sum():,} of {len(train):,} training rows hold a text of the dev set{where}: {shown}"
+    too_few = is_clean.sum() < 2
     if leaks == "note":
-        return replace(train, notes=(*train.notes, f"{what}; --leaks drop leaves these rows out"))
+        remedy = "name other dev data" if too_few else "--leaks drop leaves these rows out"
+        return replace(train, notes=(*train.notes, f"{what}; {remedy}"))
     if leaks == "error":
-        remedies = "name other dev data", Use("--leaks", "drop", "leave these rows out with")
-        raise DataError(what, remedies, key="data.leaks")
-    if is_clean.sum() < 2:
+        drop = [Use("--leaks", "drop", "leave these rows out with")] * (not too_few)
+        raise DataError(what, ["name other dev data", *drop], key="data.leaks")
+    if too_few:
         what = f"{what}; without them too few are left to train on"
         raise DataError(what, ["name other dev data", Use("--leaks", "note", "train on these rows with")])
     return train.take(is_clean, (f"{what}; they were dropped",))

@@ -62,6 +62,14 @@ def test_a_leak_may_be_an_error() -> None:
     assert "--leaks note" in caught.value.hint
 
 
+def test_where_all_rows_leak_none_are_offered_to_be_dropped() -> None:
+    texts = [*VIEWS["anchor"], *VIEWS["positive"]]
+    assert check_leaks(ROWS, texts, "note").notes[0].endswith("; name other dev data")
+    with pytest.raises(DataError) as caught:
+        check_leaks(ROWS, texts, "error")
+    assert caught.value.hint == "name other dev data"
+
+
 def test_spellings_of_a_text_are_one_and_a_note_is_one_line_of_beginnings() -> None:
     words = ["How do I\nreset?", "how do i  RESET?", "Long " * 30]
     rows = check_leaks(replace(ROWS, views=texts(anchor=words)), ["how do I reset?", words[2]], "note")
