@@ -4,6 +4,7 @@ Training data may be several sets, each with its weight: `a.csv=2,b.csv`.
 """
 
 import difflib
+import math
 import os
 import re
 import shlex
@@ -20,6 +21,7 @@ from contrastcli.data.downloads import named_by
 from contrastcli.data.examples import Examples, from_frame
 from contrastcli.data.formats import Frame, format_of, read_file
 from contrastcli.data.forms import FORMS, LISTED
+from contrastcli.data.lines import as_number
 from contrastcli.data.relevance import documents_of
 from contrastcli.data.roles import COLUMNS, listed, named, shape
 from contrastcli.errors import DataError, UsageError, Use
@@ -117,7 +119,8 @@ def sentences_of(frame: Frame, name: str, columns: str, blank: Blank) -> Example
 
 def _choices(frame: Frame) -> list[Use]:
     """The columns that sentences may be read from, that with the most text first."""
-    longest = sorted(frame.columns, key=lambda column: -frame.columns[column].sizes.sum())
+    texts = [name for name, cells in frame.columns.items() if math.isnan(as_number(cells[0]))]
+    longest = sorted(texts or frame.columns, key=lambda column: -frame.columns[column].sizes.sum())
     return [
         Use("--columns", join_items([f"text={column}"]), "" if n else "choose one:")
         for n, column in enumerate(longest[:3])

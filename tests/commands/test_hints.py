@@ -71,6 +71,7 @@ FILES = {
     "chat.jsonl": '{"turns": [{"role": "user", "content": "a b c"}]}\n' * 3,
     "comma.csv": 'sentence1,sentence2,score\nba,da,"0,5"\nfa,ga,"1"\n',
     "my faq.csv": "anchor,positive\na,b\n",
+    "scored.tsv": "sentence1\tsentence2\tscore\na\tb\t2.125\n",
     "titles.csv": "title,body\na,b\nc,d\n",
     "vec.npy": "",
     "glove.6B.txt": "dog 1 2\n",
