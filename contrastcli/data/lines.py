@@ -104,6 +104,8 @@ class Decoder:
         raws = chain([start] if start else [], raws)
         if first == 1 and (mark := _MARK.match(start)) and mark.lastgroup:
             codec = mark.lastgroup.replace("_", "-")
+            if self._strict and codec != "utf-8":
+                raise DataError(f"{self.name} is {codec.upper()}", f"… | iconv -f {codec} -t utf-8 | contrast …")
             self._marked = f"{codec.upper()} {'without' if codec.endswith('e') else 'with'} its mark"
             raws = raws if codec == "utf-8" else self._recoded(raws, longest, codec)
         self._raws = raws

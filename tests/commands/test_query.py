@@ -128,6 +128,11 @@ def test_a_bad_line_of_stdin_is_named(contrast: Contrast, line: bytes, what: str
     assert what in contrast("query", "-", "--model", "tiny/backbone", stdin=line).err
 
 
+def test_utf_16_on_stdin_is_named_with_the_command_that_converts_it(contrast: Contrast) -> None:
+    answer = contrast("query", "-", "--model", "tiny/backbone", stdin="a\tb\nc\td\n".encode("utf-16"))
+    refused(answer, 3, "stdin is UTF-16", "… | iconv -f utf-16 -t utf-8 | contrast …")
+
+
 def test_a_line_is_answered_before_the_next_has_come() -> None:
     read, write = os.pipe()
     with os.fdopen(read, "rb") as stream, os.fdopen(write, "wb", buffering=0) as sender:
