@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from contrastcli.boundary import narrate
 from contrastcli.data.batching import Indices, chunks, even_chunks
 from contrastcli.data.sources import load_examples
-from contrastcli.data.tokens import OnProgress, Tokenizer, TokenTable
-from contrastcli.errors import RunError, UsageError, Use
+from contrastcli.data.tokens import CHARACTERS, OnProgress, Tokenizer, TokenTable
+from contrastcli.errors import DataError, RunError, UsageError, Use
 from contrastcli.model.backbone import Backbone, BertBackbone
 from contrastcli.model.bert.packed import PackedBert
 from contrastcli.model.contract import Contract
@@ -135,7 +135,14 @@ class SentenceEncoder(nn.Module):
         return self.with_prompts(table, [prompt], np.zeros(len(texts), np.int64))
 
     def with_prompts(self, table: TokenTable, prompts: Sequence[str], which: Indices) -> TokenTable:
-        """The table of texts that begin with prompts, `which` (N,) says with which, and leave them out if need be."""
+        """The table of texts that begin with prompts, `which` (N,) says with which, and leave them out if need be.
+
+        Raises DataError for a prompt that leaves no token to the text.
+        """
+        for prompt in prompts:
+            if (taken := len(self.tokenizer.encode([prompt], CHARACTERS)[0])) >= self.max_length:
+                what = f"the prompt {prompt!r:.60} takes {taken} tokens, and {self.name} reads {self.max_length}"
+                raise DataError(what, "use a shorter prompt, or train with a greater model.max_length")
         if self.contract.include_prompt:
             return table
         return replace(table, prompts=self.tokenizer.prompt_lengths(prompts)[which])

@@ -69,6 +69,14 @@ def test_sentence_transformers_pools_without_the_prompt_alike(
     assert_near(theirs.encode(TEXTS), encoder.encode(TEXTS), scale=SCALE)
 
 
+@pytest.mark.parametrize("include_prompt", [True, False])
+def test_a_prompt_that_leaves_no_token_to_the_text_is_refused(embedder: Path, include_prompt: bool) -> None:
+    """All texts would have the same vector, or one of zeros."""
+    encoder = under(load_encoder(embedder), prompt="ba " * 40, include_prompt=include_prompt)
+    with pytest.raises(DataError, match=f"takes .* tokens, and the model reads {encoder.max_length}"):
+        encoder.encode(TEXTS)
+
+
 def test_passages_are_documents_and_what_has_no_prompt_gets_the_default_one(embedder: Path) -> None:
     contract = replace(read_contract(embedder), prompts={"passage": "p ", "all": "a "}, default="all")
     assert [contract.prompt(kind) for kind in ("query", "document", None)] == ["a ", "p ", "a "]
