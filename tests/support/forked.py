@@ -12,6 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
+
 TIMEOUT = 180
 """Seconds after which a command hangs: a sweep of two cells takes 60 beside other work."""
 ADDRESSES = 12 << 30
@@ -32,7 +34,10 @@ contrastcli.evaluation.geometry contrastcli.evaluation.sts contrastcli.evaluatio
 
 
 class Outcome(NamedTuple):
-    """How a command ended: its exit code or the negative number of a signal, its output, and its memory."""
+    """How a command ended: its exit code or the negative number of a signal, its output, and its memory.
+
+    That is what it took besides the memory of this process, with which it began.
+    """
 
     code: int
     out: str
@@ -99,7 +104,8 @@ def wait(pid: int) -> Outcome:
     out, err = (
         Path(name).read_text("utf-8", "replace") if Path(name).exists() else "" for name in ("out.txt", "err.txt")
     )
-    return Outcome(os.waitstatus_to_exitcode(status), out, err, usage.ru_maxrss / 1024)
+    own = psutil.Process().memory_info().rss / 2**20
+    return Outcome(os.waitstatus_to_exitcode(status), out, err, usage.ru_maxrss / 1024 - own)
 
 
 def run(

@@ -33,7 +33,7 @@ from support.damage import (
 from support.forked import Outcome, run
 from support.tiny import SPECIAL, WORDS, Tiny, train
 
-MEMORY_MB = 2_000
+MEMORY_MB = 1_200
 ARGUMENTS = "arguments"
 """A folder of command lines, a word a line, which are damaged as files are."""
 ENVIRONMENT = "environment"
