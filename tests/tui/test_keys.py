@@ -2,12 +2,14 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from textual._xterm_parser import XTermParser
+from textual.css.stylesheet import Stylesheet
+from textual.dom import DOMNode
 from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -21,7 +23,7 @@ from contrastcli.tui.setup import form
 from contrastcli.tui.setup import screen as setup
 from support.commands import Commands
 from support.recorded import recorded
-from support.screens import press, screen_text, show, until
+from support.screens import press, screen_text, setting_up, show, until
 
 
 async def test_what_is_typed_behind_q_answers_what_it_asks(
@@ -35,6 +37,28 @@ async def test_what_is_typed_behind_q_answers_what_it_asks(
         await held.let_go()
         await until(pilot, lambda: any("stop" in words for words in commands.calls))
     assert not any("--detach" in words for words in commands.calls), "s did not start a training"
+
+
+async def test_an_arrow_in_setup_restyles_two_fields_and_lays_nothing_out(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rule with :focus-within for widgets of that name would restyle all that the form holds, at each key."""
+    styled: list[DOMNode] = []
+    update = Stylesheet.update_nodes
+
+    def record(sheet: Stylesheet, nodes: Iterable[DOMNode], animate: bool = False) -> None:
+        styled.extend(nodes := [*nodes])
+        update(sheet, nodes, animate)
+
+    async with setting_up() as (pilot, screen):
+        await pilot.press("down", "down")
+        await pilot.pause()
+        screen.screen_layout_refresh_signal.subscribe(screen, styled.append)
+        monkeypatch.setattr(Stylesheet, "update_nodes", record)
+        before = screen.focused
+        await pilot.press("down")
+        await pilot.pause()
+        assert styled == [before, screen.focused]
 
 
 def type_ahead(pilot: Pilot[None], text: str) -> None:

@@ -129,7 +129,7 @@ class EvaluateScreen(ModeScreen):
             id="data_dir",
         )
         with VerticalScroll(id="evaluate", can_focus=False):
-            with Vertical(id="form") as form:
+            with Vertical(id="choices") as form:
                 form.border_title = "Suites"
                 yield FormRow("Model", self._model)
                 with FormRow("Suites"), Container(id="suites"):

@@ -126,7 +126,7 @@ class SetupScreen(ModeScreen):
         """Describe the setting that has the focus, else how to use the form; say what undoes here."""
         undo = "Ctrl+Z" if isinstance(self.focused, Input) else "u"
         field = self._form.fields.get(self._form.focused_key)
-        self.query_one("#about", PlainText).update(field.about(undo) if field else _HOW_TO)
+        self.query_one("#about", PlainText).update(field.about(undo) if field else _HOW_TO, layout=False)
         self._command.border_subtitle = _changes(self.draft, undo)
 
     def action_more(self) -> None:
