@@ -26,7 +26,6 @@ from support.sts_files import (
     some_rows,
     subject,
     write_all,
-    write_lines,
     write_published_counts,
     write_sick,
     write_stsb,
@@ -190,42 +189,32 @@ def test_columns_behind_the_sentences_are_not_text(tmp_path: Path) -> None:
     assert read_sts(tmp_path, "STS-B")["test"].second == [b for _, b, _ in some_rows("b")]
 
 
+GS, INPUT = (f"STS/STS13-en-test/STS.{kind}.OnWN.txt" for kind in ("gs", "input"))
+STSB, SICK = "STS/STSBenchmark/sts-test.csv", "SICK/SICK_test_annotated.txt"
+COLUMNS = b"sentence_A\tsentence_B\trelatedness_score\n"
+
+
 @pytest.mark.parametrize(
-    ("file", "content", "named"),
+    ("task", "file", "content", "named", "remedy"),
     [
-        ("STS.gs.OnWN.txt", b"1\n2\nhigh\n4\n1\n2\n3\n4\n", "STS.gs.OnWN.txt, line 3: the score is 'high'"),
-        ("STS.gs.OnWN.txt", b"1\nnan\n3\n4\n1\n2\n3\n4\n", "STS.gs.OnWN.txt, line 2: the score is 'nan'"),
-        ("STS.gs.OnWN.txt", b"1\n2\n3\n", "STS.input.OnWN.txt has 8 lines, its STS.gs.OnWN.txt has 3"),
-        ("STS.gs.OnWN.txt", b"\n" * 8, "STS.gs.OnWN.txt has no score"),
-        ("STS.input.OnWN.txt", b"a\tb\n" * 7 + b"no second\n", "STS.input.OnWN.txt, line 8: no tab"),
-        ("STS.input.OnWN.txt", b"a\tb\n" * 7 + b"caf\xe9\tb\n", "STS.input.OnWN.txt, line 8: not UTF-8"),
+        ("STS13", GS, b"1\n2\nhigh\n4\n1\n2\n3\n4\n", "STS.gs.OnWN.txt, line 3: the score is 'high'", "fix the line"),
+        ("STS13", GS, b"1\nnan\n3\n4\n1\n2\n3\n4\n", "STS.gs.OnWN.txt, line 2: the score is 'nan'", "fix the line"),
+        ("STS13", GS, b"1\n2\n3\n", "STS.input.OnWN.txt has 8 lines, its STS.gs.OnWN.txt has 3", "--data-dir"),
+        ("STS13", GS, b"\n" * 8, "STS.gs.OnWN.txt has no score", "--data-dir"),
+        ("STS13", INPUT, b"a\tb\n" * 7 + b"no second\n", "STS.input.OnWN.txt, line 8: no tab", "--data-dir"),
+        ("STS13", INPUT, b"a\tb\n" * 7 + b"caf\xe9\tb\n", "STS.input.OnWN.txt, line 8: not UTF-8", "café"),
+        ("STS-B", STSB, b"sentence,label\na,1\n", "sts-test.csv lacks the columns sentence1", "--data-dir"),
+        ("STS-B", STSB, b"a\ta\ta\t1\t1\ta caf\xe9\tb\n", "sts-test.csv, line 1: not UTF-8", "iconv -f"),
+        ("SICK-R", SICK, COLUMNS + b"a caf\xe9\tb\t1\n", "annotated.txt, line 2: not UTF-8", "iconv -f"),
     ],
 )
-def test_a_bad_line_is_named_by_file_and_number(tmp_path: Path, file: str, content: bytes, named: str) -> None:
-    write_year(tmp_path, "STS13")
-    (tmp_path / "STS" / "STS13-en-test" / file).write_bytes(content)
-    what, hint = problem(measured(FakeEncoder(), tmp_path, "STS13"), "STS13")
-    assert named in what
-    assert hint
-
-
-def test_a_file_of_other_columns_is_not_taken_for_sts_b(tmp_path: Path) -> None:
-    write_stsb(tmp_path, [])
-    write_lines(tmp_path / "STS" / "STSBenchmark" / "sts-test.csv", ["sentence,label", "a,1"])
-    what, _ = problem(measured(FakeEncoder(), tmp_path, "STS-B"), "STS-B")
-    assert "sts-test.csv" in what and "sentence1" in what
-
-
-@pytest.mark.parametrize(
-    ("task", "file"), [("STS-B", "STS/STSBenchmark/sts-test.csv"), ("SICK-R", "SICK/SICK_test_annotated.txt")]
-)
-def test_a_set_in_another_encoding_than_the_published_one_is_refused(tmp_path: Path, task: str, file: str) -> None:
-    write_stsb(tmp_path, [("a café", "b", "1"), ("c", "d", "2")])
-    write_sick(tmp_path, [("a café", "b", "1"), ("c", "d", "2")])
-    path = tmp_path / file
-    path.write_bytes(path.read_text().encode("cp1252"))
+def test_a_bad_file_is_named_with_its_line(
+    tmp_path: Path, task: str, file: str, content: bytes, named: str, remedy: str
+) -> None:
+    write_all(tmp_path)
+    (tmp_path / file).write_bytes(content)
     what, hint = problem(measured(FakeEncoder(), tmp_path, task), task)
-    assert "not UTF-8" in what and "café" in hint and "iconv -f" in hint
+    assert named in what and remedy in hint
 
 
 @pytest.mark.parametrize("above", ["", "downstream", "data/downstream", "sets"])
