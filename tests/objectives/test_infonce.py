@@ -61,14 +61,20 @@ def test_a_contrast_is_its_formula_in_value_and_gradient(
     assert parts.keys() == {"contrast"} and parts["contrast"] == loss
 
 
-def test_a_rows_own_hard_negatives_have_their_weight() -> None:
+@pytest.mark.parametrize("setting", ["hard_negative_weight", "hardness"])
+def test_a_rows_own_hard_negatives_or_similar_ones_weigh_more(setting: str) -> None:
+    """The weight by the similarity is a constant, through which no gradient goes."""
     views, ids = batch_of_five()
-    loss, _ = infonce(views, Rows(ids), similarity="cosine", margin=0.0, hard_negative_weight=0.5)
+    chosen: dict[str, Any] = {setting: 2.0}
+    loss, _ = infonce(views, Rows(ids), similarity="angle", margin=10.0, **chosen)
+    before = vectors(views)
 
     def weigh(i: int, name: str, j: int) -> float:
-        return math.exp(0.5) if name != "positive" and i == j else 1.0
+        if setting == "hardness":
+            return math.exp(2.0 * similarity_of(before["anchor"][i], before[name][j], "angle"))
+        return math.exp(2.0) if name != "positive" and i == j else 1.0
 
-    check(loss, lambda: contrast_by_loops(vectors(views), numbers(ids), "cosine", 0.0, TAU, weigh=weigh), views)
+    check(loss, lambda: contrast_by_loops(vectors(views), numbers(ids), *HOW, weigh=weigh), views)
 
 
 def test_pairs_that_share_a_text_do_not_push_each_other_apart_in_any_direction() -> None:
@@ -125,17 +131,6 @@ def test_a_guide_that_finds_everything_closer_leaves_nothing_to_learn() -> None:
     value, _ = infonce({**views, **guides}, Rows(distinct(views)), similarity="cosine", margin=0.0, guide="a")
     value.backward()  # type: ignore[no-untyped-call]
     assert value.isfinite() and all(view.grad is not None and view.grad.isfinite().all() for view in views.values())
-
-
-def test_hardness_weighs_a_negative_by_its_similarity_as_a_constant() -> None:
-    views, ids = batch_of_five()
-    value, _ = infonce(views, Rows(ids), similarity="angle", margin=10.0, hardness=2.0)
-    before = vectors(views)
-
-    def weigh(i: int, name: str, j: int) -> float:
-        return math.exp(2.0 * similarity_of(before["anchor"][i], before[name][j], "angle"))
-
-    check(value, lambda: contrast_by_loops(vectors(views), numbers(ids), *HOW, weigh=weigh), views)
 
 
 def test_some_rows_may_be_the_anchors() -> None:
