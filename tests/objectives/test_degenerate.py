@@ -101,14 +101,12 @@ def degenerate() -> dict[str, tuple[dict[str, Tensor], Rows]]:
         "equal scores": ({"anchor": x, "positive": y}, Rows(ids, label, score=torch.full((4,), 0.4))),
     }
     taught = torch.tensor([[0.9, 0.1], [0.5, 0.7], [-20.0, 20.0], [1.0, 1.0]])
-    sizes = {which: len(views["anchor"]) for which, (views, _) in batches.items()}
-    return {
-        which: (
-            views,
-            replace(rows, score=score[:size] if rows.score is None else rows.score, candidate_score=taught[:size]),
-        )
-        for (which, (views, rows)), size in zip(batches.items(), sizes.values(), strict=True)
-    }
+    made = {}
+    for which, (views, rows) in batches.items():
+        size = len(views["anchor"])
+        scores = score[:size] if rows.score is None else rows.score
+        made[which] = views, replace(rows, score=scores, candidate_score=taught[:size])
+    return made
 
 
 @every_objective

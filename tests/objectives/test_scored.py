@@ -17,8 +17,7 @@ SCORES = [0.0, 1.0, 0.25, 0.25, 0.8, 0.5]
 aoe = Objective(
     "aoe", tau=0.3, angle_tau=0.7, order_weight=0.5, contrast_weight=2.0, angle_weight=3.0, positive_from=0.5
 )
-cosent, mse = Objective("cosent"), Objective("mse", lowest=-1.0)
-LOSSES = {"cosent": Objective("cosent", similarity="angle"), "aoe": aoe, "pearson": Objective("pearson"), "mse": mse}
+cosent, pearson, mse = Objective("cosent"), Objective("pearson"), Objective("mse")
 
 
 def pairs(count: int = 6, width: int = 4) -> tuple[dict[str, Tensor], Rows]:
@@ -63,7 +62,7 @@ def test_cosent_is_its_formula(kind: str) -> None:
 
 def test_aoe_is_its_three_terms() -> None:
     views, rows = pairs()
-    loss, parts = LOSSES["aoe"](views, rows)
+    loss, parts = aoe(views, rows)
 
     def by_loops() -> float:
         now = vectors(views)
@@ -85,7 +84,7 @@ def test_the_angle_of_a_text_with_itself_is_one_and_does_not_depend_on_lengths()
 
 def test_pearson_is_one_less_the_correlation() -> None:
     views, rows = pairs()
-    loss, _ = LOSSES["pearson"](views, rows)
+    loss, _ = pearson(views, rows)
     scores = [float(score) for score in rows.scores()]
     check(loss, lambda: 1 - statistics.correlation(similarities(views), scores), views)
 
