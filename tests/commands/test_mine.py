@@ -166,9 +166,6 @@ def test_rows_that_are_left_out_do_not_shift_those_that_are_shown(contrast: Cont
     assert {row["row"]: row["anchor"] for row in hardest} == {1: "ba den", 3: "fir go", 4: "sir"}
 
 
-# ---- a teacher's scores ----------------------------------------------------------------------------------------------
-
-
 def taught(path: str) -> list[tuple[list[str], list[float]]]:
     """The texts of each row, and the scores of all but its anchor."""
     rows = load_examples(Data(train=path), ("scored-triplets",), ())

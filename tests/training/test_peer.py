@@ -34,9 +34,6 @@ def trainer(tiny: Tiny, tmp_path: Path) -> Trainer:
     return trainer_of(tiny, tmp_path, "pcl", "sentences")
 
 
-# ---- perturbed tokens -----------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def random() -> np.random.Generator:
     return np.random.default_rng(0)
@@ -117,9 +114,6 @@ def test_a_batch_holds_every_view_and_each_text_goes_through_both_encoders(train
     assert list(trainer.stepper.backward(batch).views) == [*NAMES, *(f"peer_{name}" for name in NAMES)]
 
 
-# ---- the peer -------------------------------------------------------------------------------------------------------
-
-
 def test_the_peer_begins_as_the_encoder_shares_nothing_with_it_and_is_trained_too(trainer: Trainer) -> None:
     ours, theirs = (dict(e.backbone.named_parameters()) for e in (trainer.encoder, peer_of(trainer)))
     assert ours.keys() == theirs.keys()
@@ -140,9 +134,6 @@ def test_the_peer_draws_its_own_dropout(trainer: Trainer) -> None:
     views = trainer.stepper.backward(first_batch(trainer)).views
     for name in NAMES:
         torch.testing.assert_close(views[name], views[f"peer_{name}"])
-
-
-# ---- a run with a peer ----------------------------------------------------------------------------------------------
 
 
 def test_the_model_is_the_encoder_alone_and_the_checkpoint_keeps_both(tiny: Tiny, place: Path) -> None:

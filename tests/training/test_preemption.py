@@ -148,9 +148,6 @@ def test_a_dropped_step_leaves_no_trace_in_the_buffers_of_a_loss(tiny: Tiny, tmp
     assert trainer.stepper.heads.get_buffer("queue").tolist() == [0, 0, 0]
 
 
-# ---- other conditions -----------------------------------------------------------------------------------------------
-
-
 def notes(run: Run) -> list[str]:
     return [event.text for event in told(run, Note) if "tokens at once" in event.text]
 

@@ -137,8 +137,6 @@ def test_tokens_of_the_texts_are_masked_and_none_of_padding_or_templates(tiny: T
     assert sum(int((real.sum(dim=1) > 1).sum()) for _, real, _ in masked) == len(batch.templates)
 
 
-# ---- optimiser, schedule and seeds ----------------------------------------------------------------------------------
-
 SCHEDULES = {
     ("linear", 0.0): [1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1],
     ("linear", 0.2): [0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125],

@@ -63,9 +63,6 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "model"
 
 
-# ---- how they are named ---------------------------------------------------------------------------------------------
-
-
 def test_teachers_are_named_with_a_pooling_and_a_weight_where_they_need_one() -> None:
     assert named("runs/one") == [Teacher("runs/one", 1.0, None)]
     assert named("last,a:last") == [Teacher("last", 1.0, None), Teacher("a", 1.0, "last")]
@@ -106,9 +103,6 @@ def test_without_distillation_no_teacher_is_needed(tiny: Tiny, place: Path) -> N
     assert told(run, Step)[-1].parts.keys() == {"contrast", "consistency"}
 
 
-# ---- their views ---------------------------------------------------------------------------------------------------
-
-
 def cosines(encoder: SentenceEncoder, first: list[str], second: list[str]) -> NDArray[np.float64]:
     """The cosine of each text of one list with each of the other, by the model alone."""
     u, v = (encoder.encode(texts).astype(np.float64) for texts in (first, second))
@@ -135,9 +129,6 @@ def test_two_teachers_are_one_whose_cosines_are_their_weighted_mean(
     assert_near(views["teacher_anchor"].norm(dim=1), torch.ones(16))
     taught = (views["teacher_anchor"] @ views["teacher_positive"].T).double().numpy()
     assert_near(taught, first / 3 + 2 * second / 3, scale=1)
-
-
-# ---- what they cost -------------------------------------------------------------------------------------------------
 
 
 def test_each_distinct_sentence_is_encoded_once_for_all_runs(
@@ -180,9 +171,6 @@ def test_a_run_teaches_with_its_best_checkpoint_and_none_that_learns_meanwhile(t
         train(run)
 
 
-# ---- a guide --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("form", ["negatives", "sentences"])
 def test_a_guide_sees_every_text_of_a_row_and_drops_false_negatives(
     tiny: Tiny, tmp_path: Path, stranger: Path, form: str
@@ -198,9 +186,6 @@ def test_a_guide_sees_every_text_of_a_row_and_drops_false_negatives(
     plain = trainer_of(tiny, tmp_path, "simcse", form, objective__same_side=True)
     guided, unguided = (one.stepper.backward(first_batch(one)).loss for one in (trainer, plain))
     assert guided == unguided if form == "sentences" else guided < unguided  # a sentence is closest to itself
-
-
-# ---- embeddings as targets -------------------------------------------------------------------------------------------
 
 
 def targets(trainer: Trainer, texts: list[str]) -> Tensor:
@@ -268,8 +253,6 @@ def test_a_student_wider_than_its_teacher_is_refused(tiny: Tiny, place: Path, st
     with pytest.raises(UsageError, match=r"the teacher's embeddings have 16 numbers, and the student's 32") as caught:
         trainer_of(tiny, place, "embed", "sentences", objective__teachers=str(stranger))
     assert "contrast mine --score-with" in caught.value.hint
-    with pytest.raises(UsageError, match="teachers names none"):
-        make_plan(tiny.config("embed", "sentences", objective__teachers=""))
 
 
 class Elsewhere(ObjectiveSettings, frozen=True, kw_only=True):

@@ -51,9 +51,6 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return script
 
 
-# ---- the pulse -------------------------------------------------------------------------------------------------------
-
-
 def test_loading_is_reported_once_a_second_and_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     events = list[Event]()
     session = Session(events.append)
@@ -109,9 +106,6 @@ def test_a_gpu_is_timed_by_its_own_events_and_not_waited_for(monkeypatch: pytest
     passed = 5
     clock.mark("optimiser")
     assert clock.takes() == {"batch": 1.0, "forward": 1.0, "backward": 1.0, "optimiser": 1.0}
-
-
-# ---- events ---------------------------------------------------------------------------------------------------------
 
 
 def test_texts_that_may_be_cut_are_counted_before_training(tiny: Tiny, tmp_path: Path) -> None:
@@ -214,9 +208,6 @@ def test_a_limit_beyond_that_of_the_backbone_is_said(tiny: Tiny, place: Path) ->
     assert any("max_length is 32, the most that this backbone reads" in note.text for note in told(run, Note))
 
 
-# ---- checkpoints ----------------------------------------------------------------------------------------------------
-
-
 def test_best_keeps_the_model_and_last_what_resuming_needs(
     tiny: Tiny, place: Path, scripted: Callable[..., None]
 ) -> None:
@@ -289,9 +280,6 @@ def test_a_head_for_training_only_is_dropped_and_a_kept_one_is_in_the_model(tiny
         assert any(name.startswith("2_Dense") for name in files(run.checkpoint())) == kept
         heads = load_file(run.checkpoint("last") / "training" / "heads.safetensors")
         assert any(name.startswith("projection") for name in heads) != kept
-
-
-# ---- precision and seeds --------------------------------------------------------------------------------------------
 
 
 def test_bf16_trains_finite_fp32_weights_and_repeats_itself(tiny: Tiny, place: Path) -> None:
