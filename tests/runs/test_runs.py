@@ -12,7 +12,6 @@ import pytest
 from contrastcli.errors import RunError
 from contrastcli.runs.directory import Run, create, find_run, list_runs, prune, remove, runs_dir
 from contrastcli.runs.events import Done, Note
-from contrastcli.runs.process import hold
 from contrastcli.settings.config import Config
 from support.disks import full_disk
 from support.settings import config
@@ -26,9 +25,6 @@ def config_of(changes: Mapping[str, object] = {}) -> Config:
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     return create(config_of(), tmp_path / "runs", "one")
-
-
-# Creating and finding
 
 
 def test_the_runs_directory_is_the_option_else_the_variable_else_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,20 +104,6 @@ def test_a_whole_name_is_not_ambiguous_where_others_contain_it(tmp_path: Path) -
 def test_a_letter_and_its_accent_name_a_run_as_one_letter_does(tmp_path: Path) -> None:
     run = create(config_of(), tmp_path, "u\u0308ben")
     assert find_run(run.name, tmp_path) == run
-
-
-# Removing, pruning, comparing
-
-
-def test_a_run_in_progress_is_not_removed(run: Run) -> None:
-    with hold(run) as me:
-        say(run, started(me))
-        with pytest.raises(RunError, match="in progress"):
-            remove(run)
-        os.utime(run.alive_path, (0, 0))  # silent for a moment
-        with pytest.raises(RunError):
-            remove(run)
-    assert run.config_path.exists()
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM], ids=["closed", "sticky"])
