@@ -174,9 +174,7 @@ def contrast(
 @pytest.fixture(scope="session")
 def trained(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A finished run of four steps; no test may change it."""
-    run = tiny.run(tmp_path_factory.mktemp("runs") / "simple", train__max_steps=4)
-    train(run)
-    return run
+    return tiny.trained(tmp_path_factory.mktemp("runs") / "simple", train__max_steps=4)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from support.command import MODEL, Contrast, refused, sentences
 from support.contracts import dense, under
 from support.rounding import assert_near
 from support.sts_files import write_all, write_stsb
-from support.tiny import Tiny, train
+from support.tiny import Tiny
 
 TEXTS = ("ba den", "go bir")
 
@@ -23,9 +23,7 @@ TEXTS = ("ba den", "go bir")
 @pytest.fixture
 def nested(tiny: Tiny, contrast: Contrast) -> Run:
     """A run that was trained at 8 and at 32 numbers."""
-    run = tiny.run(Path("runs/nested").absolute(), "simcse", "pairs", model__dims="8", train__max_steps=2)
-    train(run)
-    return run
+    return tiny.trained(Path("runs/nested").absolute(), "simcse", "pairs", model__dims="8", train__max_steps=2)
 
 
 def test_sentences_and_a_corpus_are_compared_at_that_size(contrast: Contrast) -> None:

@@ -12,7 +12,7 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Started
 from support.command import Contrast, failed
 from support.kills import contents
-from support.tiny import Tiny, told, train
+from support.tiny import Tiny, told
 
 RESUME = ("train", "--resume", "one", "--max-steps", "6", "--no-ui")
 
@@ -20,9 +20,7 @@ RESUME = ("train", "--resume", "one", "--max-steps", "6", "--no-ui")
 @pytest.fixture(scope="module")
 def original(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run of four steps that keeps the checkpoints of steps 2 and 4; no test may change it."""
-    run = tiny.run(tmp_path_factory.mktemp("runs") / "one", dev__every=2, train__keep=2, train__max_steps=4)
-    train(run)
-    return run
+    return tiny.trained(tmp_path_factory.mktemp("runs") / "one", dev__every=2, train__keep=2, train__max_steps=4)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from contrastcli.model.metrics import cosine
 from contrastcli.runs.directory import Run
 from support.command import Answer, Contrast, refused, sentences
 from support.contracts import write_embedder
-from support.tiny import Tiny, train, write_backbone
+from support.tiny import Tiny, write_backbone
 
 pytestmark = pytest.mark.usefixtures("quick_exports")
 
@@ -132,8 +132,7 @@ def test_the_best_alpha_is_that_of_all_exported_models(contrast: Contrast) -> No
 def test_a_run_says_its_dev_sets_and_how_far_the_general_score_may_fall(tiny: Tiny, contrast: Contrast) -> None:
     general = rated("general.csv", BASE)
     changes = {"dev__general": general, "dev__keep_general": 4.0, "train__lr": 0.05, "train__max_steps": 8}
-    run = tiny.run(Path("runs/far"), "simcse", "pairs", **changes)
-    train(run)
+    tiny.trained(Path("runs/far"), "simcse", "pairs", **changes)
     told = json.loads(contrast("merge", BASE, "far", "-o", "merged", "--json").out)
     assert told["data"] == [str(tiny.dev), general]
     falls = [100 * (row["general"]["before"] - row["general"]["after"]) for row in told["rows"]]
@@ -233,7 +232,7 @@ def test_other_software_loads_it_and_its_card_says_what_it_is(contrast: Contrast
 @pytest.mark.filterwarnings("ignore")  # of the other library
 def test_an_adapter_is_added_to_its_base_first(tiny: Tiny, contrast: Contrast) -> None:
     pytest.importorskip("peft")
-    train(tiny.run(Path("runs/lora"), "simcse", "pairs", model__lora=4, train__max_steps=4))
+    tiny.trained(Path("runs/lora"), "simcse", "pairs", model__lora=4, train__max_steps=4)
     contrast("export", "lora", "whole")
     assert contrast("merge", BASE, "lora", "-o", "merged", "--alpha", 0.5).code == 0
     assert_weights("merged", between(weights(BASE), weights("whole"), 0.5))
@@ -245,7 +244,7 @@ def refuses(answer: Answer, what: str, hint: str) -> None:
 
 
 def test_models_that_differ_are_refused(tiny: Tiny, contrast: Contrast) -> None:
-    train(tiny.run(Path("runs/cls"), "simcse", "pairs", model__pooling="cls", train__max_steps=1))
+    tiny.trained(Path("runs/cls"), "simcse", "pairs", model__pooling="cls", train__max_steps=1)
     hint = "merge models of one backbone"
     write_embedder(tiny.backbone, Path("embedder"))
     refuses(
@@ -265,12 +264,11 @@ def test_models_that_differ_are_refused(tiny: Tiny, contrast: Contrast) -> None:
 
 
 def test_a_run_that_its_own_backbone_differs_from_is_refused(tiny: Tiny, contrast: Contrast) -> None:
-    train(tiny.run(Path("runs/kept"), "simcse", "pairs", model__head="keep", train__max_steps=1))
+    tiny.trained(Path("runs/kept"), "simcse", "pairs", model__head="keep", train__max_steps=1)
     answer = contrast("merge", tiny.backbone, "kept", "-o", "merged", "--alpha", 0.5)
     refuses(answer, "after.0.linear.weight is missing in", "trained without --head")
     base = write_embedder(tiny.backbone, Path("embedder"))
-    asked = replace(tiny, backbone=base).run(Path("runs/asked"), "simcse", "pairs", model__prompts="none")
-    train(asked)
+    replace(tiny, backbone=base).trained(Path("runs/asked"), "simcse", "pairs", model__prompts="none")
     answer = contrast("merge", base, "asked", "-o", "merged", "--alpha", 0.5)
     refuses(answer, "what prompts add is", "--prompts")
 

@@ -163,8 +163,7 @@ def test_training_has_a_process_follow_it_and_notes_where_that_has_ended(
         return os.getpid() if is_there else ended.pid
 
     monkeypatch.setattr(process, "start_detached", start)
-    run = tiny.run(place, train__max_steps=2, track__to="trackio")
-    train(run)
+    run = tiny.trained(place, train__max_steps=2, track__to="trackio")
     words = ["runs", "log", str(run.path.resolve()), "--to", "trackio", "--follow", str(run.log_path)]
     assert [command[len(CONTRAST) :] for command in commands] == [words]
     texts = [event.text for event in run.events() if isinstance(event, Note) and "trackio" in event.text]

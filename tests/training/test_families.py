@@ -17,7 +17,7 @@ from support.contracts import SCALE
 from support.families import embedder, reference
 from support.resuming import train_with_a_kill
 from support.rounding import assert_near
-from support.tiny import Tiny, told, train
+from support.tiny import Tiny, told
 from support.trainers import assert_cache_changes_nothing, first_batch, trainer_of
 
 __all__ = ["embedder"]
@@ -113,8 +113,7 @@ def test_what_is_set_for_heads_or_mask_pooling_is_said(
     tiny: Tiny, place: Path, head: str, pooling: str, count: int
 ) -> None:
     changes = {"model__head": head, "model__pooling": pooling, "model__denoise": False, "train__head_lr": 0.1}
-    run = tiny.run(place, "simcse", "pairs", train__max_steps=1, **changes)
-    train(run)
+    run = tiny.trained(place, "simcse", "pairs", train__max_steps=1, **changes)
     notes = [note.text for note in told(run, Note) if "there is no effect of" in note.text]
     expected = (
         "without a head there is no effect of train.head_lr",

@@ -69,8 +69,7 @@ def test_the_texts_of_the_backbone_as_published_are_all_that_its_own_prompts_mak
     pairs = [(f"den {n}", f"den {n + 1}") for n in range(20)]
     dev.write_text("".join(json.dumps({"anchor": a, "positive": b}) + "\n" for a, b in pairs))
     more = {"dev__data": str(dev), "model__prompts": "none"}
-    run = model.run(tmp_path / "run", "simcse", "pairs", train__max_steps=1, **more)
-    train(run)
+    run = model.trained(tmp_path / "run", "simcse", "pairs", train__max_steps=1, **more)
     (*_, end) = [one for one in told(run, Progress) if one.what.endswith("as published")]
     assert end.done == end.total
 
