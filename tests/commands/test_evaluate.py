@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -70,10 +71,7 @@ def test_a_folder_that_cannot_be_is_refused_before_anything_is_measured(
 def test_an_interrupted_evaluation_hints_that_the_same_command_continues(
     contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(evaluate, "measure", interrupt)
+    monkeypatch.setattr(evaluate, "measure", Mock(side_effect=KeyboardInterrupt))
     refused(contrast("eval", "simple"), 130, "interrupted", "the same command continues")
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import get_args
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -95,18 +96,15 @@ def test_a_wrong_export_of_each_kind_is_refused(
         assert contrast("export", "simple", "out/mine", "--format", kind, "--min-cosine", "-1").code == 0
 
 
-def fail_in_a_library() -> None:
-    raise RuntimeError("iostream error")
-
-
+FAIL = Mock(side_effect=RuntimeError("iostream error"))
 CANNOT = "cannot be written: iostream error"
 
 
 @pytest.mark.parametrize(
     ("kind", "end", "code", "what", "hint"),
     [
-        ("sentence-transformers", fail_in_a_library, 1, CANNOT, "make room on"),
-        ("onnx", fail_in_a_library, 1, f"the format onnx {CANNOT}", "use --format sentence-transformers, or"),
+        ("sentence-transformers", FAIL, 1, CANNOT, "make room on"),
+        ("onnx", FAIL, 1, f"the format onnx {CANNOT}", "use --format sentence-transformers, or"),
         ("sentence-transformers", partial(signal.raise_signal, signal.SIGTERM), 75, "preempted", "nothing was changed"),
         (
             "sentence-transformers",

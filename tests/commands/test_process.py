@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
+from unittest.mock import Mock
 
 import pytest
 
@@ -83,10 +84,7 @@ def test_what_cannot_be_printed_is_said_unless_its_reader_left_and_training_cont
 def test_an_unexpected_error_has_a_traceback_only_on_request(
     contrast: Contrast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
-        raise ValueError("boom\nand more")
-
-    monkeypatch.setattr(runs, "list_runs", fail)
+    monkeypatch.setattr(runs, "list_runs", Mock(side_effect=ValueError("boom\nand more")))
     refused(contrast("runs", "list"), 1, "ValueError: boom", "--debug")
     assert "Traceback" in contrast("--debug", "runs", "list").err
 

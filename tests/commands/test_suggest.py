@@ -7,6 +7,7 @@ import shlex
 import signal
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -157,10 +158,7 @@ def test_the_trial_says_what_all_steps_and_evaluations_take(contrast: Contrast) 
 def test_the_command_is_printed_although_the_trial_fails(
     contrast: Contrast, monkeypatch: pytest.MonkeyPatch, error: Exception, words: str
 ) -> None:
-    def fail(*arguments: object) -> None:
-        raise error
-
-    monkeypatch.setattr(Trainer, "update", fail)
+    monkeypatch.setattr(Trainer, "update", Mock(side_effect=error))
     answer = contrast(*PAIRS)
     said = answer.out.split("\n\n")[1]
     assert said.startswith(f"the trial of the first steps failed: {words}") and "\nhint: " in said
@@ -168,10 +166,7 @@ def test_the_command_is_printed_although_the_trial_fails(
 
 
 def test_a_fault_in_the_trial_is_not_to_be_resumed(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*arguments: object) -> None:
-        raise ValueError("a fault")
-
-    monkeypatch.setattr(Trainer, "update", fail)
+    monkeypatch.setattr(Trainer, "update", Mock(side_effect=ValueError("a fault")))
     answer = contrast(*PAIRS)
     assert answer.code == 1 and answer.err.endswith("error: ValueError: a fault\nhint: contrast --debug shows where\n")
 

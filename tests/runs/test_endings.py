@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -256,10 +257,7 @@ def test_a_second_interrupt_ends_it_at_once(tiny: Tiny, place: Path, step: int, 
 
 
 def test_an_unexpected_error_is_recorded_and_raised(tiny: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
-        raise ZeroDivisionError("division by zero")
-
-    monkeypatch.setattr(angles, "measure", broken)
+    monkeypatch.setattr(angles, "measure", Mock(side_effect=ZeroDivisionError("division by zero")))
     run = tiny.run(place)
     with pytest.raises(ContrastError) as raised:
         train(run)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -211,13 +212,10 @@ def test_the_machine_is_sampled_every_few_seconds(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_gpu_is_sampled_as_far_as_its_driver_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def silent(device: torch.device) -> int:
-        raise RuntimeError("not supported")
-
     monkeypatch.setattr(system, "SAMPLE_SECONDS", 0)
     monkeypatch.setattr(torch.cuda, "utilization", lambda device: 87)
     monkeypatch.setattr(torch.cuda, "device_memory_used", lambda device: 12_300_000_000)
-    monkeypatch.setattr(torch.cuda, "temperature", silent)
+    monkeypatch.setattr(torch.cuda, "temperature", Mock(side_effect=RuntimeError("not supported")))
     monkeypatch.setattr(torch.cuda, "power_draw", lambda device: 312_000)
     monkeypatch.setattr(torch.cuda, "clock_rate", lambda device: 1980)
     seen = system.Sampler(torch.device("cuda", 1), tmp_path)(3)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -62,9 +63,7 @@ def test_a_finished_run_is_finished_whatever_the_other_library_says(
     assert train(tiny.run(place.with_name("prompts"), "simcse", "pairs", model__prompts="query: ", **settings))
     assert not caplog.messages, "the other library says that there is a prompt"
 
-    def fail(*words: object) -> None:
-        raise RuntimeError("of another version")
-
+    fail = Mock(side_effect=RuntimeError("of another version"))
     monkeypatch.setattr("contrastcli.training.equalities.save_encoder", fail)
     run = tiny.run(place, "simcse", "pairs", **settings)
     assert train(run).status == "finished"

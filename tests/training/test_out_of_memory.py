@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -180,10 +181,7 @@ def test_encode_continues_in_smaller_chunks_and_says_so(
 def test_a_model_that_does_not_fit_at_all_says_what_helps(
     contrast: Contrast, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    def full(*_: object) -> None:
-        raise torch.OutOfMemoryError(OUT_OF_MEMORY)
-
-    monkeypatch.setattr(SentenceEncoder, "to", full)
+    monkeypatch.setattr(SentenceEncoder, "to", Mock(side_effect=torch.OutOfMemoryError(OUT_OF_MEMORY)))
     words = {
         "encode": ("encode", "-", "--model", "tiny/backbone", "-o", "out.npy"),
         "train": ("train", "--objective", "simcse", "--data", "tiny/pairs.jsonl", "--backbone", "tiny/backbone"),
