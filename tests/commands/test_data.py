@@ -10,6 +10,7 @@ from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -191,16 +192,11 @@ def test_rows_of_one_template_or_answer_are_not_all_compared(
     views: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some thousand questions with one answer would take hours."""
-    read, words = list[str](), findings._WORDS
-
-    def findall(text: str) -> list[str]:
-        read.append(text)
-        return words.findall(text)
-
+    findall = Mock(wraps=findings._WORDS.findall)
     monkeypatch.setattr(findings, "_WORDS", SimpleNamespace(findall=findall))
     rows = Examples("pairs", texts(**views), None, "rows")
     assert not [*findings.near(findings.Keyed.of(rows), lambda done, total: None)]
-    assert len(read) < 6 * len(rows)
+    assert findall.call_count < 6 * len(rows)
 
 
 LABELLED = ["a b,c d,entailment", "A B,c  d,contradiction", "a b,e f,-", "g,h,neutral", "i,j,"]

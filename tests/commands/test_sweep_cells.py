@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -227,12 +228,7 @@ def test_the_cell_of_a_dead_worker_of_another_machine_is_free_again(
 
 
 def test_two_processes_do_not_take_one_cell(sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (cell, *_), started = sweep.cells(tmp_path), list[str]()
-
-    def start_detached(command: list[str], log: Path, *_: object) -> int:
-        started.append(log.parent.name)
-        return os.getpid()
-
+    (cell, *_), start_detached = sweep.cells(tmp_path), Mock(return_value=os.getpid())
     monkeypatch.setattr(process, "start_detached", start_detached)
     assert cells.start(cell) is not None
     assert not cell.is_free and cells.start(cell) is None
@@ -240,7 +236,8 @@ def test_two_processes_do_not_take_one_cell(sweep: Sweep, tmp_path: Path, monkey
     end_cell(cell.run, "stopped")
     with cell.run.locked():
         assert cell.is_free and cells.start(cell) is None
-    assert cells.start(cell) is not None and started == [cell.name] * 2
+    assert cells.start(cell) is not None
+    assert [call.args[1] for call in start_detached.call_args_list] == [cell.run.log_path] * 2
 
 
 def test_a_worker_writes_the_sweep_or_joins_it(

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -245,16 +246,12 @@ def test_a_detached_run_is_watched_and_stopped_from_elsewhere(contrast: Contrast
 def test_on_a_terminal_training_opens_the_app_unless_an_option_says_otherwise(
     contrast: Contrast, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], where: str
 ) -> None:
-    asked: list[str] = []
+    starting = Mock(return_value=0)
     monkeypatch.setattr(boundary, "on_a_terminal", lambda: True)
-
-    def record(*_: object, detach: bool = False, show: object = None, **rest: object) -> int:
-        asked.append("app" if show else "background" if detach else "here")
-        return 0
-
-    monkeypatch.setattr(start, "start", record)
+    monkeypatch.setattr(start, "start", starting)
     assert contrast(*train(*LABELLED, *words)).code == 0
-    assert asked == [where]
+    (how,) = (call.kwargs for call in starting.call_args_list)
+    assert ("app" if how["show"] else "background" if how["detach"] else "here") == where
 
 
 def test_the_app_shows_a_run_that_was_launched(
