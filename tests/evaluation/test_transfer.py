@@ -4,6 +4,7 @@ import json
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -126,17 +127,9 @@ def test_a_pair_is_the_absolute_difference_and_the_product_of_its_vectors(tmp_pa
 @pytest.mark.usefixtures("few_fits")
 def test_paraphrases_have_accuracy_and_f1_of_the_test_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_mrpc(tmp_path, (20, 8))
-
-    class Guess:
-        """Says paraphrase of the first ten test rows: 8 are none, 8 are some."""
-
-        def predict(self, x: Floats) -> Floats:
-            return np.array([1] * 10 + [0] * 6)
-
-        def score(self, x: Floats, y: object) -> float:
-            return 0.5
-
-    monkeypatch.setattr(transfer, "fit", lambda x, y, c, start=None: Guess())
+    # It says paraphrase of the first ten test rows: 8 are none, 8 are some.
+    guess = Mock(predict=lambda x: np.array([1] * 10 + [0] * 6), score=lambda x, y: 0.5)
+    monkeypatch.setattr(transfer, "fit", lambda x, y, c, start=None: guess)
     result = measured(TRANSFER, HalfKnowing(), tmp_path, "MRPC").tasks["MRPC"]
     assert result["accuracy"] == pytest.approx(100 * 2 / 16)
     assert result["f1"] == pytest.approx(100 * 2 * 2 / (2 * 2 + 8 + 6))  # 2 hits, 8 false alarms, 6 misses
