@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from contrastcli.runs.event import Event
 from contrastcli.runs.events import Progress
 from contrastcli.runs.measured import Step
 from contrastcli.settings.losses import RankCSE, SimCSE
-from contrastcli.settings.objective import AuxiliarySpec, ObjectiveSettings
+from contrastcli.settings.objective import AuxiliarySpec
 from contrastcli.training.auxiliaries.auxiliary import make_auxiliaries
 from contrastcli.training.auxiliaries.teachers import Teacher, Teachers
 from contrastcli.training.loop import Trainer
@@ -255,13 +256,7 @@ def test_a_student_wider_than_its_teacher_is_refused(tiny: Tiny, place: Path, st
     assert "contrast mine --score-with" in caught.value.hint
 
 
-class Elsewhere(ObjectiveSettings, frozen=True, kw_only=True):
-    """Declares what does not exist."""
-
-    def auxiliaries(self) -> tuple[AuxiliarySpec, ...]:
-        return (AuxiliarySpec("contrastcli.training.auxiliaries.views:NoSuchViews"),)
-
-
 def test_what_cannot_be_imported_of_an_objective_is_named() -> None:
+    missing = AuxiliarySpec("contrastcli.training.auxiliaries.views:NoSuchViews")
     with pytest.raises(UsageError, match="NoSuchViews cannot be imported"):
-        make_auxiliaries(Elsewhere())
+        make_auxiliaries(Mock(auxiliaries=lambda: [missing]))
