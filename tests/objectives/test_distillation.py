@@ -77,17 +77,14 @@ def test_the_losses_are_those_of_sentence_transformers() -> None:
     scores = torch.randn(6, 3, dtype=torch.float64)
     rows = Rows(distinct(views), candidate_score=scores)
 
-    class Model(torch.nn.Module):
-        """Gives back what it is given."""
-
-        def forward(self, features: Tensor) -> dict[str, Tensor]:
-            return {"sentence_embedding": features}
+    def model(features: Tensor) -> dict[str, Tensor]:
+        return {"sentence_embedding": features}
 
     given = [views[name] for name in VIEWS]
-    margins = losses.MarginMSELoss(Model())(given, scores[:, :1] - scores[:, 1:])
+    margins = losses.MarginMSELoss(model)(given, scores[:, :1] - scores[:, 1:])
     assert Objective("margin-mse", tau=1, teacher_tau=1)(views, rows)[0].item() == pytest.approx(margins.item())
-    divergence = losses.DistillKLDivLoss(Model(), temperature=0.4)(given, scores)
+    divergence = losses.DistillKLDivLoss(model, temperature=0.4)(given, scores)
     assert 0.4**2 * Objective("kl", tau=0.4, teacher_tau=0.4)(views, rows)[0].item() == pytest.approx(divergence.item())
-    distance = losses.MSELoss(Model())([views["anchor"]], views["positive"])
+    distance = losses.MSELoss(model)([views["anchor"]], views["positive"])
     pair = {"anchor": views["anchor"], "teacher_anchor": views["positive"]}
     assert Objective("embed")(pair, rows)[0].item() == pytest.approx(4 * distance.item())  # a sum, not a mean
