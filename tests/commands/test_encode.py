@@ -52,14 +52,19 @@ def test_a_kind_that_the_model_has_no_prompt_for_is_said_to_change_nothing(contr
     assert "none is read" not in contrast(*words).err + contrast(*words[:4], "--model", "asking", "--as", "query").err
 
 
-def test_how_near_vectors_are_is_said_of_texts_as_they_are_written(contrast: Contrast) -> None:
+INT8 = pytest.mark.skipif(not has_products("int8"), reason="this CPU multiplies no matrices in int8")
+
+
+@pytest.mark.parametrize("words", [("--dtype", "binary"), pytest.param(("--precision", "int8"), marks=INT8)])
+def test_how_near_vectors_are_is_said_of_texts_as_they_are_written(contrast: Contrast, words: tuple[str, str]) -> None:
     save_encoder(under(load_encoder(Path("tiny/backbone")), prompts=PROMPTS), Path("asking"))
-    words = ("encode", "tiny/sentences.jsonl", "--model", "asking", "--as", "query")
-    assert contrast(*words, "-o", "exact.npy").code == 0
-    answer = contrast(*words, "-o", "v.npy", "--dtype", "binary")
+    usual = ("encode", "tiny/sentences.jsonl", "--model", "asking", "--as", "query")
+    assert contrast(*usual, "-o", "exact.npy").code == 0
+    answer = contrast(*usual, "-o", "v.npy", *words)
     exact = np.load("exact.npy")
     cosines = cosine(dequantise(np.load("v.npy"), exact.shape[1]), exact)
-    assert f"{cosines.mean():.4f} at the mean, {cosines.min():.4f} at the least" in answer.err
+    assert f"cosine of {words[1]} to fp32, of {len(exact)} texts: {cosines.mean():.4f} at the mean, " in answer.err
+    assert f"{cosines.min():.4f} at the least" in answer.err
 
 
 @pytest.mark.parametrize("dim", [32, 6])
@@ -86,16 +91,6 @@ def test_half_precision_on_request_stays_near(contrast: Contrast) -> None:
     vectors, expected = np.load("v.npy"), contrastcli.load("tiny/backbone").encode(sentences())
     assert vectors.dtype == np.float32 and not np.array_equal(vectors, expected)
     assert np.abs(vectors - expected).max() < 0.1 * np.abs(expected).max()
-
-
-@pytest.mark.skipif(not has_products("int8"), reason="this CPU multiplies no matrices in int8")
-def test_int8_says_how_near_it_is(contrast: Contrast) -> None:
-    answer = contrast("encode", "tiny/sentences.jsonl", "-o", "v.npy", *MODEL, "--precision", "int8")
-    assert answer.code == 0
-    exact = contrastcli.load("tiny/backbone").encode(sentences())
-    cosines = cosine(np.load("v.npy"), exact)
-    assert f"cosine of int8 to fp32, of {len(exact)} texts: {cosines.mean():.4f} at the mean" in answer.err
-    assert f"{cosines.min():.4f} at the least" in answer.err
 
 
 @pytest.mark.parametrize(
