@@ -254,9 +254,8 @@ def test_an_export_without_its_packages_says_how_to_get_them(
     contrast: Contrast, run: Run, monkeypatch: pytest.MonkeyPatch, extra: str
 ) -> None:
     monkeypatch.setattr("contrastcli.commands.export.formats.find_spec", lambda name: None)
-    refused(
-        contrast("export", "simple", "out", "--format", extra), 2, "packages that are missing", f"contrastcli[{extra}]"
-    )
+    answer = contrast("export", "simple", "out", "--format", extra)
+    refused(answer, 2, "packages that are missing", f"contrastcli[{extra}]")
     assert not Path("out").exists()
 
 

@@ -157,9 +157,8 @@ def test_a_run_of_another_folder_is_named_by_its_path(contrast: Contrast, run: R
     there = shutil.copytree("runs/simple", "there/simple")
     dev = rated("dev.csv", str(run.checkpoint()))
     answer = contrast("merge", BASE, there, "-o", "merged", "--dev", dev, "--general", "none")
-    assert answer.out.endswith(
-        f"{there} is the best, and nothing is written; to use it: contrast export {there} DEST\n"
-    )
+    export = f"contrast export {there} DEST\n"
+    assert answer.out.endswith(f"{there} is the best, and nothing is written; to use it: {export}")
     assert contrast("merge", BASE, "simple", there, "-o", "merged", "--alpha", 1, "--dev", "none").code == 0
 
 
@@ -180,9 +179,8 @@ def test_of_equal_scores_the_better_in_general_is_taken(contrast: Contrast) -> N
     run = moved("run", by=0.1)
     Path("dev.csv").write_text("anchor,positive\nba den fir,ba den fir ba\ngo lum sir,go lum sir go\n")
     general = rated("general.csv", at(0.6, run))
-    told = json.loads(
-        contrast("merge", BASE, run, "-o", "best", "--dev", "dev.csv", "--general", general, "--json").out
-    )
+    answer = contrast("merge", BASE, run, "-o", "best", "--dev", "dev.csv", "--general", general, "--json")
+    told = json.loads(answer.out)
     assert {row["own"]["after"] for row in told["rows"]} == {1.0}
     assert told["best"]["alpha"] == 0.6 and told["output"] == "best"
 
@@ -247,9 +245,8 @@ def test_models_that_differ_are_refused(tiny: Tiny, contrast: Contrast) -> None:
     tiny.trained(Path("runs/cls"), "simcse", "pairs", model__pooling="cls", train__max_steps=1)
     hint = "merge models of one backbone"
     write_embedder(tiny.backbone, Path("embedder"))
-    refuses(
-        contrast("merge", "embedder", "cls", "-o", "merged", "--dev", "none", "--alpha", 1), "the pooling is mean", hint
-    )
+    answer = contrast("merge", "embedder", "cls", "-o", "merged", "--dev", "none", "--alpha", 1)
+    refuses(answer, "the pooling is mean", hint)
     write_backbone(Path("wide"), intermediate_size=80)
     refuses(contrast("merge", "wide", "cls", "-o", "merged", "--alpha", 0.5), "80×32 in wide, and 64×32", hint)
     vocabulary = json.loads(Path(shutil.copytree(BASE, "other"), "tokenizer.json").read_text())

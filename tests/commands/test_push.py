@@ -111,9 +111,8 @@ def test_large_files_go_to_storage_once_and_the_commit_names_them(contrast: Cont
     assert contrast(*words).code == 0
     assert len([request for request in hub.requests if request.startswith("PUT /upload/")]) == 1
     (weights,) = [line["value"] for line in hub.commits[0] if line["key"] == "lfsFile"]
-    assert weights["path"] == "model.safetensors" and weights["size"] == len(
-        hub.models["me/mine"].files[weights["path"]]
-    )
+    assert weights["path"] == "model.safetensors"
+    assert weights["size"] == len(hub.models["me/mine"].files["model.safetensors"])
 
 
 def test_a_storage_that_cannot_be_reached_is_said_with_the_way_without_it(

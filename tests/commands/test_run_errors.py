@@ -142,9 +142,8 @@ def test_a_resume_takes_of_the_environment_what_it_may_change(
 ) -> None:
     monkeypatch.setenv("CONTRAST_TRAIN_LR", "4e-4")
     monkeypatch.setenv("CONTRAST_TRAIN_MAX_STEPS", "5")
-    refused(
-        contrast("train", "--resume-or-start", "simple"), 2, "a resumed run cannot change train.lr (CONTRAST_TRAIN_LR)"
-    )
+    answer = contrast("train", "--resume-or-start", "simple")
+    refused(answer, 2, "a resumed run cannot change train.lr (CONTRAST_TRAIN_LR)")
     Path("contrast.toml").write_text("[train]\nsave_every = 3\n")
     answer = contrast("train", "--resume", "simple")
     for place, key in (("contrast.toml", "train.save_every"), ("CONTRAST_TRAIN_LR", "train.lr")):
@@ -181,12 +180,8 @@ def test_data_that_have_moved_are_named_for_a_resume_and_must_be_the_same(
     refused(answer, 3, "there is no file or folder labelled.jsonl")
     assert answer.err.endswith(f"hint: {named}\n"), "and no other remedy"
     resume += ["--data", f"{place}/labelled.jsonl"]
-    refused(
-        contrast(*resume),
-        3,
-        "there is no file or folder dev.jsonl",
-        "contrast train --resume ../runs/one --dev PATH",
-    )
+    hint = "contrast train --resume ../runs/one --dev PATH"
+    refused(contrast(*resume), 3, "there is no file or folder dev.jsonl", hint)
     refused(contrast(*resume, "--dev", "none"), 2, "a resumed run cannot change dev.data")
     refused(contrast(*resume, "--dev", "starter"), 3, "the rows of starter are not those that the run began with")
     assert contrast(*resume, "--dev", f"{place}/dev.jsonl").code == 0

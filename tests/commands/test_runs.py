@@ -179,9 +179,8 @@ def test_a_note_is_told_and_shown(contrast: Contrast, run: Run) -> None:
     assert "#paper first" in contrast("runs", "note", "simple", "#paper first").err
     listed = contrast("runs").out.splitlines()
     assert listed[0].endswith("  note") and any(line.endswith("  #paper first") for line in listed)
-    assert [one["note"] for one in json.loads(contrast("runs", "list", "--json").out) if one["name"] == "simple"] == [
-        "#paper first"
-    ]
+    (simple,) = json.loads(contrast("runs", "list", "--json").out)
+    assert simple["note"] == "#paper first"
     assert re.search(r"^note +#paper first$", contrast("runs", "show", "simple").out, re.MULTILINE)
     assert json.loads(contrast("runs", "show", "simple", "--json").out)["note"] == "#paper first"
     assert contrast("runs", "note", "simple", "#second").err == "note on simple: #second (was: #paper first)\n"

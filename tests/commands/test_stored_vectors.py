@@ -103,9 +103,8 @@ def test_the_parts_of_vectors_are_searched_as_one_file_is(contrast: Contrast, mo
     refused(turned, 3, "p-2.npy, p-3.npy, p-1.npy holds vectors of other", "in the order of their texts, or contrast")
     refused(contrast(*QUERY, *words[:4]), 3, "p-1.npy, p-2.npy holds 106 × 32 numbers", "contrast encode")
     np.save("p-3.npy", np.load("p-3.npy").astype(np.float16))
-    refused(
-        contrast(*QUERY, *words), 3, "holds several types, no vectors of 32 for each of 160 texts", "contrast encode"
-    )
+    what = "holds several types, no vectors of 32 for each of 160 texts"
+    refused(contrast(*QUERY, *words), 3, what, "contrast encode")
 
 
 def test_vectors_that_are_not_the_corpus_s_are_refused_with_what_makes_them(contrast: Contrast) -> None:

@@ -44,9 +44,8 @@ def test_a_run_in_order_has_a_line_for_each_thing(contrast: Contrast, run: Run) 
     assert (text.code, text.err) == (0, "")
     assert all(line.startswith("✓ ok") for line in text.out.splitlines())
     checks = json.loads(contrast(*VERIFY, "--json").out)
-    assert [check["what"] for check in checks] == [
-        *("settings", "checkpoints.json", "checkpoints/000004", "events.jsonl", "scores.json"),
-    ]
+    parts = ["settings", "checkpoints.json", "checkpoints/000004", "events.jsonl", "scores.json"]
+    assert [check["what"] for check in checks] == parts
     assert all(check["ok"] for check in checks)
     assert contents([run.path]) == before
 

@@ -97,10 +97,8 @@ def test_grades_of_relevance_are_ranked_as_sklearn_does(contrast: Contrast) -> N
 
 
 def test_a_triplet_is_right_where_its_positive_is_nearer(contrast: Contrast) -> None:
-    entry = own(contrast, "tiny/backbone", "--data", "tiny/triplets.jsonl", "--metric", "accuracy")[
-        "tiny/triplets.jsonl"
-    ]
-    rows = rows_of("tiny/triplets.jsonl")
+    file = "tiny/triplets.jsonl"
+    entry, rows = own(contrast, "tiny/backbone", "--data", file, "--metric", "accuracy")[file], rows_of(file)
     anchor, positive, negative = (unit_vectors([row[n] for row in rows]) for n in ("anchor", "positive", "negative"))
     right = (anchor * positive).sum(1) > (anchor * negative).sum(1)
     assert entry["accuracy"] == entry["score"] == pytest.approx(100 * right.mean())

@@ -217,9 +217,8 @@ def test_a_name_or_a_folder_of_no_set_is_answered_with_what_is_one(tmp_path: Pat
 
 def test_the_training_split_gives_pairs_and_the_corpus_what_is_searched(tmp_path: Path) -> None:
     folder = write_set(tmp_path / "colours", "jsonl")
-    (folder / "qrels" / "train.tsv").write_text(
-        QRELS_HEADER + "q9\td1\t1\nq0\td3\t0\nq0\td0\t2\nq0\tgone\t1\nq0\td2\t1\n"
-    )
+    judged = "q9\td1\t1\nq0\td3\t0\nq0\td0\t2\nq0\tgone\t1\nq0\td2\t1\n"
+    (folder / "qrels" / "train.tsv").write_text(QRELS_HEADER + judged)
     rows = load_examples(Data(train=str(folder)), ("pairs",), ())
     assert [*zip(*rows.views.values(), strict=True)] == [
         ("not judged", "green"),

@@ -100,6 +100,5 @@ def test_of_several_models_one_is_better_where_the_corrected_p_says_so(monkeypat
         return {"".join(test.runs): test.judgement for test in tests}
 
     assert judged("ab") == {"ab": "better"}
-    assert judged("abcd") == dict.fromkeys(["ab", "ac", "bc"], "not different") | dict.fromkeys(
-        ["ad", "bd", "cd"], "better"
-    )
+    expected = dict.fromkeys(["ab", "ac", "bc"], "not different")
+    assert judged("abcd") == expected | dict.fromkeys(["ad", "bd", "cd"], "better")

@@ -181,9 +181,8 @@ def test_line_ends_of_windows_and_files_of_all_pairs_or_of_smt_leave_the_numbers
 
 def test_columns_behind_the_sentences_are_not_text(tmp_path: Path) -> None:
     write_year(tmp_path, "STS16")
-    write_subset(
-        tmp_path, "STS16", "plagiarism", [(a, f"{b}\tsource\thttp://x", gold) for a, b, gold in some_rows("p")]
-    )
+    rows = [(a, f"{b}\tsource\thttp://x", gold) for a, b, gold in some_rows("p")]
+    write_subset(tmp_path, "STS16", "plagiarism", rows)
     write_stsb(tmp_path, [(a, f"{b}\tlicence\tsource", gold) for a, b, gold in some_rows("b")])
     assert read_sts(tmp_path, "STS16")["plagiarism"].second == [b for _, b, _ in some_rows("p")]
     assert read_sts(tmp_path, "STS-B")["test"].second == [b for _, b, _ in some_rows("b")]

@@ -162,9 +162,8 @@ def test_scores_are_kept_until_the_package_changes(
         return suites["odd-one-out"]["animals"]["accuracy"]
 
     files = files_of_topic("suites") | {"odd_one_out/more/words.py": "cat"}
-    files["odd_one_out/score.py"] = files["odd_one_out/score.py"].replace(
-        RIGHT, "int(__import__('os').environ['MEASURED'])"
-    )
+    measured = "int(__import__('os').environ['MEASURED'])"
+    files["odd_one_out/score.py"] = files["odd_one_out/score.py"].replace(RIGHT, measured)
     install(files, tmp_path)
     assert (accuracy(1), accuracy(2)) == (1, 1)
     (tmp_path / path).write_text((tmp_path / path).read_text().replace(old, new))

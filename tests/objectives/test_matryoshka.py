@@ -54,9 +54,8 @@ def test_infonce_at_several_sizes_is_the_loss_of_sentence_transformers(weights: 
 
     by_size = dict(zip([3, 8, WIDTH], weights or [1.0] * 3, strict=True))
     infonce = Objective("simcse", tau=0.05)
-    loss, _ = at_sizes(infonce, {WIDTH: by_size[WIDTH]} | by_size, truncate)(
-        views, Rows(distinct(views)), sizes_of(infonce)
-    )
+    nested = at_sizes(infonce, {WIDTH: by_size[WIDTH]} | by_size, truncate)
+    loss, _ = nested(views, Rows(distinct(views)), sizes_of(infonce))
     torch.autograd.backward(loss)
     assert_near(loss.detach(), expected.detach())
     for name, view in views.items():

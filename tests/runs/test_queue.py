@@ -49,9 +49,8 @@ def test_it_waits_and_says_so(first: Run, second: Run) -> None:
     with hold(second), closing(EventWriter(second.events_path)) as write:
         threading.Timer(0.05, look).start()
         wait_behind(first, second, write, 0)
-    assert [(status.state, status.message, status.ended) for status in seen] == [
-        ("queued", "waits for the end of first", False)
-    ]
+    (status,) = seen
+    assert (status.state, status.message, status.ended) == ("queued", "waits for the end of first", False)
 
 
 @pytest.mark.parametrize("ended", ["finished", "killed", "failed"])

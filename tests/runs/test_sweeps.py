@@ -88,12 +88,9 @@ def test_each_objective_of_a_grid_has_its_own_defaults_and_the_users_settings(tm
     below = {"objective.name": "simace", "objective.margin": 7.0, "train.lr": 2e-5}
     sweep = make_sweep(tmp_path, below, "objective.name=simcse,simace", set_=("objective.mlm_weight=0.5",))
     simcse, simace = (cell.config.flat() for cell in sweep.cells(tmp_path))
-    assert (simcse["objective.similarity"], simcse["objective.tau"], simcse["objective.margin"]) == (
-        "cosine",
-        0.05,
-        0.0,
-    )
-    assert (simace["objective.similarity"], simace["objective.tau"], simace["objective.margin"]) == ("angle", 0.06, 7.0)
+    names = ("similarity", "tau", "margin")
+    assert [simcse[f"objective.{name}"] for name in names] == ["cosine", 0.05, 0.0]
+    assert [simace[f"objective.{name}"] for name in names] == ["angle", 0.06, 7.0]
     assert simcse["objective.mlm_weight"] == simace["objective.mlm_weight"] == 0.5
     assert simcse["train.lr"] == simace["train.lr"] == 2e-5
 

@@ -130,10 +130,8 @@ def test_the_command_adds_a_pair_once_and_refuses_what_makes_no_sense(
     run = one_batch(tiny, tmp_path / "mine")
     for _ in range(2):
         answer = contrast("runs", "exclude", "mine", "--", "a [b]", "- c\nd")
-        assert (
-            answer.code == 0
-            and answer.err == "no negatives of each other in mine from its next step on, where its data have both\n"
-        )
+        assert answer.code == 0
+        assert answer.err == "no negatives of each other in mine from its next step on, where its data have both\n"
     assert run.false_negatives_path.read_text() == '{"anchor":"a [b]","negative":"- c\\nd"}\n'
     assert contrast("runs", "exclude", "mine", "c", "d").code == 0
     assert left_out(run) == {("a [b]", "- c\nd"), ("c", "d")}

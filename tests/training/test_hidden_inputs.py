@@ -121,10 +121,9 @@ def test_a_loss_is_computed_in_float32_whatever_the_embeddings_and_what_surround
 
     outside(product)
     first, second = torch.randn(2, 8, 32, dtype=torch.bfloat16, requires_grad=True).unbind()
+    loss = make_loss(SPEC, ObjectiveSettings())
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        make_loss(SPEC, ObjectiveSettings())(
-            {"anchor": first, "positive": second}, Rows({"anchor": INDICES}), heads(32)
-        )
+        loss({"anchor": first, "positive": second}, Rows({"anchor": INDICES}), heads(32))
     assert seen == [torch.float32, torch.float32]
 
 
@@ -133,9 +132,8 @@ def test_a_run_ends_before_its_first_step_with_two_lines(
 ) -> None:
     words = train("--objective", "outside", "--data", "tiny/pairs.jsonl", "--dev", "none", "--no-ui")
     outside(over_a_weight)
-    failed(
-        contrast(*words), 2, "the loss of 'outside' depends on a tensor of shape (32, 32)", "in the objective's heads"
-    )
+    what = "the loss of 'outside' depends on a tensor of shape (32, 32)"
+    failed(contrast(*words), 2, what, "in the objective's heads")
     outside(in_heads)
     assert contrast(*words).code == 0
 

@@ -115,9 +115,8 @@ def test_texts_that_may_be_cut_are_counted_before_training(tiny: Tiny, tmp_path:
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     changes = {"data__train": str(tmp_path / "rows.jsonl"), "train__batch_size": 4, "train__max_steps": 1}
     run = tiny.trained(tmp_path / "run", "simcse", "pairs", model__max_length=8, **changes)
-    assert "texts that fill model.max_length, 8 tokens, or are cut there: 2 of 8" in [
-        note.text for note in told(run, Note)
-    ]
+    notes = [note.text for note in told(run, Note)]
+    assert "texts that fill model.max_length, 8 tokens, or are cut there: 2 of 8" in notes
 
 
 def test_texts_of_the_hardest_negatives_are_told_of_some_batches_only(
