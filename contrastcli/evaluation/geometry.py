@@ -127,9 +127,8 @@ def _protocol(context: SuiteContext, scores: Mapping[str, TaskScores]) -> str:
                 f"angles in degrees, PCA of up to {_PCA_TEXTS:,} sentences",
             ]
     if any("tsne" in task for task in scores.values()):
-        words.append(
-            f"t-SNE (perplexity 30, from the PCA) of up to {_TSNE_TEXTS:,} texts, truncated at {clustering.LENGTH}"
-        )
+        texts = f"up to {_TSNE_TEXTS:,} texts, truncated at {clustering.LENGTH}"
+        words.append(f"t-SNE (perplexity 30, from the PCA) of {texts}")
     return "; ".join(words)
 
 
@@ -156,9 +155,8 @@ def tsne(vectors: Floats) -> NDArray[np.float64]:
     from sklearn.manifold import TSNE
 
     perplexity = min(_PERPLEXITY, (len(vectors) - 1) / 3)
-    points: NDArray[np.float64] = TSNE(perplexity=perplexity, init="pca", random_state=_SEED).fit_transform(
-        unit_rows(vectors).astype(np.float32)
-    )
+    model = TSNE(perplexity=perplexity, init="pca", random_state=_SEED)
+    points: NDArray[np.float64] = model.fit_transform(unit_rows(vectors).astype(np.float32))
     return points
 
 

@@ -71,9 +71,8 @@ class WordVectors:
         known = sum(vector is not None for vector in self._vectors.values())
         if known < _LEAST_KNOWN * len(self._vectors):
             what = f"{self.path} has {known:,} of the {len(self._vectors):,} words of the texts"
-            raise DataError(
-                what, "give word vectors of their language, of words in lower case, as glove.840B.300d.txt is"
-            )
+            hint = "give word vectors of their language, of words in lower case, as glove.840B.300d.txt is"
+            raise DataError(what, hint)
 
     def add(self, texts: Iterable[str]) -> None:
         """Read the vectors of the texts' words, in one pass over the file."""

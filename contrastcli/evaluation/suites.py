@@ -62,9 +62,8 @@ class Suite:
 
     def columns_over(self, tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
         """Its columns, given the scores of tasks; where the metric is chosen, those with a value."""
-        filled = {
-            path for path in self.columns.values() for entry in tasks.values() if value_at(entry, path) is not None
-        }
+        paths = self.columns.values()
+        filled = {path for path in paths for entry in tasks.values() if value_at(entry, path) is not None}
         return {t: path for t, path in self.columns.items() if not (self.metric and tasks) or path in filled}
 
     def select(self, names: Sequence[str]) -> list[str]:

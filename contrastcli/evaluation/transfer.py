@@ -94,9 +94,8 @@ def _draw(data: Parts[Labelled], seed: int) -> tuple[Labelled, Labelled]:
     """Draw 16 rows of each class to train on, without replacement; return them and the rows to test on."""
     train = data["train"]
     generator, labels = np.random.default_rng(seed), np.array(train.labels)
-    drawn = np.concatenate(
-        [generator.choice(np.flatnonzero(labels == c), SHOTS, replace=False) for c in np.unique(labels)]
-    )
+    of_classes = [generator.choice(np.flatnonzero(labels == c), SHOTS, replace=False) for c in np.unique(labels)]
+    drawn = np.concatenate(of_classes)
     rest = np.setdiff1d(np.arange(len(labels)), drawn)
     return train.take(drawn), data.get("test") or train.take(rest)
 

@@ -354,10 +354,8 @@ def match_name(word: str, names: Sequence[str], directory: Path, kind: str, comm
     if not matches:
         raise DataError(f"there is no {kind} '{word}' in {directory}", nearest(word, names, "contrast runs"))
     if len(matches) > 1:
-        raise DataError(
-            f"'{word}' means {len(matches)} {kind}s",
-            f"name what is meant: {' '.join(matches[:20])}{' …' * (len(matches) > 20)}",
-        )
+        some = " ".join([*matches[:20], *["…"] * (len(matches) > 20)])
+        raise DataError(f"'{word}' means {len(matches)} {kind}s", f"name what is meant: {some}")
     return matches[0]
 
 

@@ -153,10 +153,9 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield f"every row has the label {LABELS[labels[0]]}: a classification of the pairs learns nothing from it"
     if plan.config.spec.negatives is not no_negatives and not plan.negatives_per_anchor:
         size = plan.order.batch_size
-        shared = (
-            " on average, since most rows share a text: give others, or more at once" if size > 1 else ": give more"
-        )
-        yield f"no anchor has a negative in a batch of {size}{shared}, such as --batch-size {max(64, 4 * size)}"
+        shared = " on average, since most rows share a text: give others, or more at once"
+        why = shared if size > 1 else ": give more"
+        yield f"no anchor has a negative in a batch of {size}{why}, such as --batch-size {max(64, 4 * size)}"
 
 
 def _without_effect(plan: Plan) -> Iterator[str]:
