@@ -55,7 +55,7 @@ _MOST_RUNS_COMPARED, _STEPS_COMPARED = 100, 50
 def preview(config: Config, run: Run) -> Preview:
     """Read the data and plan a run, which may be there already, to be resumed. Raises ContrastError."""
     plan = _plan(config, run)
-    resumed, done = (_resumed(run, plan), run.status().step) if run.exists() else ([], 0)
+    resumed, done = _resumed(run, plan) if run.exists() else ([], 0)
     missing = tuple(filter(None, (resolve(model).absence() for model in plan.models)))
     folder = resolve(config.model.backbone).local_folder()
     contract, changes = adapted(read_contract(folder), config.model) if folder else (None, [])
@@ -271,13 +271,14 @@ def _moved(run: Run, error: DataError) -> DataError:
     return DataError(error.what, [f"name where they are now: {there}", *others], key=error.key)
 
 
-def _resumed(run: Run, plan: Plan) -> list[str]:
-    """What a resume would say of a run: its end, or the step from which it goes on. Raises ContrastError as it does."""
+def _resumed(run: Run, plan: Plan) -> tuple[list[str], int]:
+    """What a resume would say of a run, its end or from where it goes on, and that step. Raises ContrastError as it."""
     status = run.status()
     if status.state == "finished" and (text := _ended(run, plan, status)):
-        return [text]
-    _check_resumable(run, plan)
-    return [f"{run.name} goes on from its step {status.step:,}"]
+        return [text], status.step
+    # A killed run has steps after it.
+    done = _check_resumable(run, plan)
+    return [f"{run.name} goes on from its step {done:,}"], done
 
 
 def _ended(run: Run, plan: Plan, status: Status) -> str:
@@ -316,18 +317,20 @@ def _folders(plan: Plan, run: Run) -> list[Path]:
     return folders
 
 
-def _check_resumable(run: Run, plan: Plan) -> None:
-    """Raises ContrastError where the run cannot go on from its last checkpoint, if it has one, as planned."""
-    if last := to_resume(run):
-        check_settings(run.environment_path, plan.config)
-        check_rows(run.environment_path, plan)
-        check_teachers(run.environment_path, plan)
-        done, length = read_position(last).step, attrgetter("epochs", "max_steps")
-        if done >= plan.steps and length(plan.config.train) != length(run.config().train):
-            more = f"continue it: --max-steps {done + 1} or more"
-            as_it_is = f'use what it has learned: contrast query "a dog runs" "a puppy sprints" --model {run.word}'
-            raise UsageError(f"run {run.name} has done {done:,} steps already", [more, as_it_is])
-        base_folder(last)
+def _check_resumable(run: Run, plan: Plan) -> int:
+    """The step of the last checkpoint, 0 without one. Raises ContrastError where the run cannot go on as planned."""
+    if (last := to_resume(run)) is None:
+        return 0
+    check_settings(run.environment_path, plan.config)
+    check_rows(run.environment_path, plan)
+    check_teachers(run.environment_path, plan)
+    done, length = read_position(last).step, attrgetter("epochs", "max_steps")
+    if done >= plan.steps and length(plan.config.train) != length(run.config().train):
+        more = f"continue it: --max-steps {done + 1} or more"
+        as_it_is = f'use what it has learned: contrast query "a dog runs" "a puppy sprints" --model {run.word}'
+        raise UsageError(f"run {run.name} has done {done:,} steps already", [more, as_it_is])
+    base_folder(last)
+    return done
 
 
 def _train_here(run: Run, plan: Plan, json: bool, after: Run | None) -> int:

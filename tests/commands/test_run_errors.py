@@ -5,12 +5,15 @@ import shlex
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from contrastcli import files
 from contrastcli.runs.directory import Run
+from contrastcli.runs.event_file import EventWriter
+from contrastcli.runs.events import Note
 from support.command import LABELLED, SENTENCES, Contrast, failed, refused, train
 from support.damage import flip_bit
 
@@ -196,6 +199,9 @@ def test_data_that_have_moved_are_named_for_a_resume_and_must_be_the_same(
 def test_a_dry_run_of_a_resume_says_what_the_resume_would(contrast: Contrast, run: Run) -> None:
     resume = ("train", "--resume", "simple", "--dry-run")
     assert "simple has finished its 4 steps; to extend it: --max-steps 5 or more" in contrast(*resume).out
+    # As a kill leaves it.
+    with closing(EventWriter(run.events_path)) as write:
+        write(Note(step=5, text="a step that was not saved"))
     assert "simple goes on from its step 4" in contrast(*resume, "--max-steps", "6").out
     assert contrast("runs", "prune", "simple").code == 0
     refused(contrast(*resume, "--max-steps", "6"), 3, "position.json is missing, as after contrast runs prune")
