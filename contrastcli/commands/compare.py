@@ -114,6 +114,8 @@ def _one_of_each(methods: Sequence[Method], chosen: Sequence[Compared]) -> list[
     picked = [min(some, key=lambda run: run.seed != seed).name for some in each]
     tested = [one for one in chosen if one.title in picked or len(chosen) == 2]
     if len(tested) < len(chosen):
+        # What was named later may stand before it.
+        tested.sort(key=lambda one: picked.index(one.title))
         which = "the first" if seed is None else f"seed {seed}"
         narrate(f"note: of runs that differ in their seed, {which} is tested: {', '.join(picked)}")
     return tested

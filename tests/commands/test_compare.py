@@ -239,7 +239,7 @@ def test_methods_of_several_seeds_are_tested_by_one_that_both_have_and_named_wit
     # What failed and has no checkpoint is not the one that is tested.
     lost = tiny.config(train__max_steps=4, train__lr=1e-3, train__seed=1)
     end(runs.create(lost, Path("runs"), "lost"), 0.7, "failed")
-    names = ("a-seed=2", "lost", "a-seed=1", "b-seed=3", "b-seed=1")
+    names = ("a-seed=2", "lost", "b-seed=1", "a-seed=1", "b-seed=3")
     compared = json.loads(contrast("compare", *names, "--dev", "tiny/dev.jsonl", "--json").out)
     assert compared["bootstrap"][0]["runs"] == ["a-seed=1", "b-seed=1"]
     assert next(iter(compared["welch"].values()))[0]["methods"] == ["a", "b"]
