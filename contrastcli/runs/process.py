@@ -185,7 +185,8 @@ def wait_behind(other: Run, run: Run, emit: Callable[[Event], object], step: int
         with contextlib.suppress(OSError):
             if wait_for_end(other, QUEUE_POLL_SECONDS).ended:
                 last = next(other.latest(Queued, Started), None)
-                if isinstance(last, Queued):
+                # It left the queue behind this run, which now is behind it.
+                if isinstance(last, Queued) and last.behind != run.name:
                     wait_behind(Run(other.path.parent / last.behind), run, emit, step)
                 return
         if run.stop_path.exists():

@@ -74,6 +74,14 @@ def test_what_is_behind_a_run_that_left_the_queue_waits_for_the_one_before(first
     assert told == ["queued    behind second", "queued    behind first"]
 
 
+def test_it_does_not_wait_for_itself_behind_a_run_that_was_queued_behind_it(first: Run, second: Run) -> None:
+    append(second, Queued(step=0, behind="first"), Done(step=0, status="stopped", code=130))
+    told: list[str] = []
+    threading.Timer(0.1, finish, [first]).start()
+    wait_behind(second, first, lambda event: told.append(event.line()), 0)
+    assert told == ["queued    behind second"]
+
+
 def test_one_that_is_preempted_is_queued_again_by_the_hint(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded(Path("runs"), "running", "first")
     monkeypatch.setattr(process, "wait_for_end", lambda *_: signal.raise_signal(signal.SIGTERM))
