@@ -126,7 +126,8 @@ def _start_workers(sweep: Sweep, runs_dir: Path, count: int) -> list[int]:
 
         every_gpu = ",".join(map(str, range(torch.cuda.device_count())))
         gpus = os.environ.get("CUDA_VISIBLE_DEVICES", every_gpu).split(",")
-        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // count)))
+        # Of a machine's cores this process may have a few.
+        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, torch.get_num_threads() // count)))
         for number in reversed(range(count)):
             os.environ["CUDA_VISIBLE_DEVICES"] = gpus[number % len(gpus)]
             if number:
