@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contrastcli.boundary import narrate
 from contrastcli.data.downloads import OnProgress
 from contrastcli.errors import DataError, InterruptedEarly, UsageError
 from contrastcli.evaluation.suites import GEOMETRY, OWN, STS, all_suites, check_suites, check_tasks
@@ -90,7 +91,11 @@ def _draw(scores: "Sequence[Scores]", pooling: Pooling | None, advance: OnProgre
     runs = [run for one in scores if (run := resolve(one.model).run)]
     if drawn and runs:
         models = {labels[one.title]: (one.model, pooling, one.dim) for one in scores}
-        drawn.append(draw_sentences(models, runs[0].config().data, advance))
+        # As of a run from another machine.
+        try:
+            drawn.append(draw_sentences(models, runs[0].config().data, advance))
+        except DataError as error:
+            narrate(f"note: training sentences are not drawn: {error.what}")
     return drawn
 
 

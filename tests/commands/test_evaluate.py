@@ -90,6 +90,11 @@ def test_the_training_sentences_of_a_run_are_drawn_wherever_it_stands(
     answer = contrast("eval", *models, "--suite", "geometry")
     assert answer.code == 0, answer.err
     assert ("labelled.jsonl" in answer.out) == ("simple" in models)
+    # As of a run that was copied from another machine.
+    run.config_path.write_text(run.config_path.read_text().replace("labelled.jsonl", "elsewhere.jsonl"))
+    answer = contrast("eval", *models, "--suite", "geometry")
+    assert answer.code == 0 and "\ngeometry\n" in answer.out
+    assert ("note: training sentences are not drawn: there is no file" in answer.err) == ("simple" in models)
 
 
 def test_pictures_are_written_and_have_the_colour_of_their_own_pooling(contrast: Contrast, run: Run) -> None:
