@@ -18,7 +18,7 @@ from typing import Annotated
 
 import msgspec
 
-from contrastcli.errors import ContrastError, DataError, RunError, UsageError
+from contrastcli.errors import ContrastError, DataError, RunError, UsageError, Use
 from contrastcli.runs import cells
 from contrastcli.runs import directory as runs
 from contrastcli.runs.cells import WAITING, Cell
@@ -152,7 +152,8 @@ def make(below: Sequence[Layer], typed: Layer, grid: Grid, seeds: int, name: str
     if (name := max(names, key=names.__getitem__)) and names[name] > 1:
         raise UsageError(f"two cells would be named {name}", "give each value of the grid once, by different names")
     if len(names) == 1 and not grid:
-        raise UsageError("there is only one cell", "give --grid section.key=value,value or --seeds N")
+        remedies = [Use("--grid", "section.key=value,value", "give"), Use("--seeds", "2 or more", "give")]
+        raise UsageError("there is only one cell", remedies)
     return sweep
 
 
