@@ -166,6 +166,8 @@ def exclude(run: Run, anchor: str, negative: str, undo: bool = False) -> None:
     line = msgspec.json.encode({"anchor": anchor, "negative": negative}) + b"\n"
     with writing_to(run.path), filelock.FileLock(path.with_name(f".{path.name}.lock")):
         known = path.read_bytes() if path.exists() else b""
+        # Other programs write no end of the last line.
+        known += b"\n" * (known[-1:] not in (b"", b"\n"))
         if undo and line not in known:
             raise UsageError(f"these two were not left out in {run.name}", f"the pairs are in {path}")
         if undo and known == line:
