@@ -157,6 +157,16 @@ def test_an_export_tells_what_was_measured_in_its_own_software(contrast: Contras
     assert ("contrast query" in answer.err) == (not FORMATS[kind].graph)
 
 
+def test_software_that_another_package_brings_has_the_name_of_that(
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As onnxruntime-gpu brings onnxruntime."""
+    brought = {module: ["pytest"] for module in ("sentence_transformers", "contrastcli")}
+    monkeypatch.setattr("contrastcli.commands.export.check.packages_distributions", lambda: brought)
+    answer = contrast("export", "tiny/backbone", "out")
+    assert answer.code == 0 and f" texts in pytest {pytest.__version__}, " in answer.err
+
+
 @pytest.mark.parametrize("kind", ["onnx", "openvino"])
 def test_prompts_of_queries_and_documents_are_checked_too(contrast: Contrast, tiny: Tiny, kind: Format) -> None:
     embedder = write_embedder(tiny.backbone, Path("embedder").absolute())

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from importlib.metadata import version
+from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
 from itertools import cycle, islice
 from pathlib import Path
@@ -72,7 +72,9 @@ def check(
     the format's software fails on the folder, or a text's cosine is too low.
     """
     software = target.software if find_spec(target.software) else "contrastcli"
-    label = f"{software.replace('_', '-')} {version(software)}"
+    # Such as onnxruntime-gpu.
+    package = packages_distributions().get(software, [software])[0]
+    label = f"{package} {version(package)}"
     with failing_as(RunError, f"{label} fails on what was written", IF_A_LIBRARY_FAILS):
         before, after = (Vectors(encode, PROMPT_NAMES) for encode in (model.encode, target.read(folder, written)))
         prompt = written.contract.prompt
