@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -59,7 +60,8 @@ class ModelRef:
         if (folder := self._on_disk()) is not None:
             return folder
         if os.path.isfile(os.path.expanduser(self.name)):
-            hint: list[Remedy] = [Use("--data", self.name, "as data:"), "name the model's folder, with its config.json"]
+            as_data = Use("--data", shlex.quote(self.name), "as data:")
+            hint: list[Remedy] = [as_data, "name the model's folder, with its config.json"]
             is_data = self.name.endswith((*FORMATS, *OTHER_SUFFIXES, ".gz"))
             raise DataError(f"'{self.name}' is a file, and a model is a folder", hint if is_data else hint[1:])
         try:
