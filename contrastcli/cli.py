@@ -10,7 +10,7 @@ import click
 from contrastcli import boundary, options
 from contrastcli.boundary import __version__, narrate, print_path, print_text
 from contrastcli.commands import watch as watching
-from contrastcli.commands.job import Job, check_training, resolve, run_and_config
+from contrastcli.commands.job import Job, check_training, is_alone, resolve, run_and_config
 from contrastcli.commands.sweep import run as run_sweep
 from contrastcli.commands.track import track
 from contrastcli.errors import UsageError
@@ -67,7 +67,8 @@ def train(directory: Path, job: Job, no_ui: bool, detach: bool, after: Run | Non
     if job.dry_run:
         print_text(dry_run(training.preview(config, run), config, job.json))
         return 0
-    in_app = not (no_ui or detach or job.json) and boundary.on_a_terminal() and boundary.is_utf8()
+    # The app starts one process, too.
+    in_app = not (no_ui or detach or job.json) and is_alone() and boundary.on_a_terminal() and boundary.is_utf8()
     show = partial(_open_app, directory) if in_app else None
     shared = job.resume_or_start is not None
     return training.start(config, run, shared=shared, after=after, json=job.json, detach=detach, show=show)

@@ -12,7 +12,7 @@ from operator import attrgetter, itemgetter
 from pathlib import Path
 
 from contrastcli.boundary import narrate, print_text
-from contrastcli.commands.job import Job, make_sweep
+from contrastcli.commands.job import Job, is_alone, make_sweep
 from contrastcli.errors import ContrastError, UsageError
 from contrastcli.evaluation.run_scores import member
 from contrastcli.runs import cells, process, sweeps
@@ -39,7 +39,7 @@ def run(job: Job, axes: Sequence[str], runs_dir: Path, worker: bool = False, wor
     if worker and workers > 1:
         raise UsageError("a --worker starts no others", "leave out --worker, or --workers")
     # Each would train every cell.
-    if os.environ.get("WORLD_SIZE", "1") != "1" and not worker:
+    if not (worker or is_alone()):
         hint = "leave out torchrun; contrast sweep --workers N trains so many cells side by side"
         raise UsageError("the cells of a sweep are trained by one process each", hint)
     sweep = make_sweep(job, axes, runs_dir)
