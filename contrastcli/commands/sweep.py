@@ -171,7 +171,8 @@ def train_cells(
                 process.wait_for_end(cell.run, _STOP_SECONDS)
         narrate(f"to continue: {command}")
         return signals.code, False
-    ends = [cell.run.status() for cell in every]
+    # One that was deleted meanwhile has no end.
+    ends = [cell.run.status() for cell in every if cell.run.exists()]
     return next((status.code for status in ends if status.state in ("diverged", "failed", "killed")), 0), True
 
 

@@ -215,6 +215,22 @@ def test_a_cell_that_was_killed_here_and_resumed_by_another_worker_is_waited_for
     assert [method.n for method in results(sweep, tmp_path).cells] == [3, 3]
 
 
+def test_a_cell_that_is_deleted_meanwhile_takes_no_other_result_away(
+    sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *_, last = names(sweep)
+
+    def launch(run: Run, arguments: list[str]) -> int:
+        end_cell(run)
+        if run.name == last:
+            shutil.rmtree(tmp_path / first)
+        return 0
+
+    monkeypatch.setattr(process, "launch", launch)
+    assert start(sweep, tmp_path) == 0
+    assert [method.n for method in results(sweep, tmp_path).cells] == [2, 3]
+
+
 @pytest.mark.parametrize(("seconds", "is_free"), [(20, False), (100, True)])
 def test_the_cell_of_a_dead_worker_of_another_machine_is_free_again(
     sweep: Sweep, tmp_path: Path, launched: tuple[list[str], Ends], seconds: float, is_free: bool
