@@ -118,6 +118,8 @@ def test_the_card_says_how_a_text_becomes_a_vector(tiny: Tiny, tmp_path: Path) -
         ("/data/a.txt, /data/b.txt", "a.txt, b.txt"),
         ("/teachers/one:cls=2,/teachers/two", "one:cls=2,two"),
         (r"C:\Users\ada\nli.tsv", "nli.tsv"),
+        ("~/data/nli.tsv", "nli.tsv"),
+        ("/data/nli/", "nli/"),
         ("senteval:/data/senteval", "senteval:senteval"),
         ("hf:acme/pairs@v1/train.csv?split=a/b", "hf:acme/pairs@v1/train.csv?split=a/b"),
         ("data/nli.tsv", "data/nli.tsv"),

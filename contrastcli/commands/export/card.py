@@ -92,7 +92,7 @@ def _code(text: str) -> str:
     return f"<code>{entities}</code>"
 
 
-_FOLDERS = re.compile(r"(?<![\w./\\])(?:[A-Za-z]:)?[/\\](?=\w)(?:[^/\\,:=]+[/\\])*")
+_FOLDERS = re.compile(r"(?<![\w./\\])(?:[A-Za-z]:|~)?[/\\](?=\w)(?:[^/\\,:=]+[/\\])*(?=[^/\\,:=])")
 """What comes before the last name of an absolute path, in a value of a setting."""
 
 
