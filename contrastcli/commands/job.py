@@ -199,16 +199,17 @@ def _with_paths(layer: config.Layer, runs_dir: Path) -> config.Layer:
 
 
 def is_alone() -> bool:
-    """Whether this process is none of several that torchrun has started."""
-    return os.environ.get("WORLD_SIZE", "1") == "1"
+    """Whether this process is none of several that torchrun or srun has started."""
+    tasks = os.environ.get("SLURM_STEP_NUM_TASKS", os.environ.get("SLURM_NTASKS", "1"))
+    return os.environ.get("WORLD_SIZE", tasks if "SLURM_STEP_ID" in os.environ else "1") == "1"
 
 
 def check_training(job: Job, detach: bool, after: Run | None) -> None:
     """Raises UsageError for options of `train` that exclude each other."""
     if after is not None and (job.seeds is not None or not is_alone()):
-        raise UsageError("--after queues one run of one process", "leave out --seeds and torchrun")
+        raise UsageError("--after queues one run of one process", "leave out --seeds, torchrun and srun")
     if detach and not is_alone():
-        raise UsageError("--detach starts one process", "leave out --detach, or torchrun")
+        raise UsageError("--detach starts one process", "leave out --detach, or torchrun and srun")
     if job.seeds is not None and job.resume is not None:
         raise UsageError("--seeds trains new runs", "leave out --seeds, or --resume")
     if job.seeds is not None and detach:

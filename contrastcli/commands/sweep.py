@@ -40,7 +40,7 @@ def run(job: Job, axes: Sequence[str], runs_dir: Path, worker: bool = False, wor
         raise UsageError("a --worker starts no others", "leave out --worker, or --workers")
     # Each would train every cell.
     if not (worker or is_alone()):
-        hint = "leave out torchrun; contrast sweep --workers N trains so many cells side by side"
+        hint = "leave out torchrun and srun; contrast sweep --workers N trains so many cells side by side"
         raise UsageError("the cells of a sweep are trained by one process each", hint)
     sweep = make_sweep(job, axes, runs_dir)
     is_new = job.resume is None and not (worker and sweeps.is_saved(sweep, runs_dir))

@@ -250,13 +250,21 @@ def test_on_a_terminal_training_opens_the_app_unless_an_option_says_otherwise(
     monkeypatch.setattr(boundary, "on_a_terminal", lambda: True)
     monkeypatch.setattr(start, "start", starting)
     assert contrast(*train(*LABELLED, *words)).code == 0
+    (how,) = (call.kwargs for call in starting.call_args_list)
+    assert ("app" if how["show"] else "background" if how["detach"] else "here") == where
     # What is started from several processes would train as one alone.
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    answer = contrast(*train(*LABELLED, *words))
-    started = [call.kwargs for call in starting.call_args_list]
-    asked = ["app" if how["show"] else "background" if how["detach"] else "here" for how in started]
-    assert asked == [where, *["here"] * ("--detach" not in words)]
-    assert answer.code == 0 or "--detach starts one process\nhint: leave out --detach, or torchrun" in answer.err
+    for variables in ({"WORLD_SIZE": "2"}, {"SLURM_STEP_ID": "0", "SLURM_NTASKS": "2"}):
+        starting.reset_mock()
+        with monkeypatch.context() as patch:
+            for name, value in variables.items():
+                patch.setenv(name, value)
+            answer = contrast(*train(*LABELLED, *words))
+        if "--detach" in words:
+            assert "--detach starts one process\nhint: leave out --detach, or torchrun" in answer.err
+            assert not starting.called
+        else:
+            (how,) = (call.kwargs for call in starting.call_args_list)
+            assert not (how["show"] or how["detach"])
 
 
 def test_the_app_shows_a_run_that_was_launched(
