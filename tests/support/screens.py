@@ -62,10 +62,13 @@ async def until(pilot: Pilot[None], condition: Callable[[], object], seconds: fl
         await pilot.pause(0.05)
 
 
-async def press(pilot: Pilot[None], *keys: str, shows: str | tuple[str, ...]) -> None:
-    """Press keys, and let the app run until the screen shows all of this, wherever its lines end."""
+async def press(
+    pilot: Pilot[None], *keys: str, shows: str | tuple[str, ...] = (), then: Callable[[], object] = lambda: True
+) -> None:
+    """Press keys, and let the app run until the screen shows all of this, wherever its lines end, and `then` holds."""
+    words = (shows,) if isinstance(shows, str) else shows
     await pilot.press(*keys)
-    await until(pilot, lambda: says(pilot, *((shows,) if isinstance(shows, str) else shows)))
+    await until(pilot, lambda: says(pilot, *words) and then())
 
 
 async def paste(pilot: Pilot[None], text: str) -> None:
@@ -76,8 +79,7 @@ async def paste(pilot: Pilot[None], text: str) -> None:
 
 async def open_list(pilot: Pilot[None], key: str) -> None:
     """Open a list by its key."""
-    await pilot.press(key)
-    await until(pilot, lambda: isinstance(pilot.app.screen, ChoiceList))
+    await press(pilot, key, then=lambda: isinstance(pilot.app.screen, ChoiceList))
 
 
 async def choose(pilot: Pilot[None], key: str, name: str) -> None:
@@ -85,8 +87,7 @@ async def choose(pilot: Pilot[None], key: str, name: str) -> None:
     await open_list(pilot, key)
     await pilot.press("ctrl+u")
     await paste(pilot, name)
-    await pilot.press("enter")
-    await until(pilot, lambda: not isinstance(pilot.app.screen, ChoiceList))
+    await press(pilot, "enter", then=lambda: not isinstance(pilot.app.screen, ChoiceList))
 
 
 async def settled(pilot: Pilot[None]) -> str:

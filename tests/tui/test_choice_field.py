@@ -10,7 +10,7 @@ from textual.widgets import Input
 
 from contrastcli.tui.fields.choice_field import ChoiceField, narrowed
 from contrastcli.tui.fields.completion import complete_data, data_files
-from support.screens import says, show, until
+from support.screens import press, says, show, until
 
 OBJECTIVES = [("pairsupcon", "takes labelled"), ("simcse", "takes sentences"), ("supcon", "takes labelled")]
 PRESETS = [("starter", "small"), ("simace-base", "on BERT"), ("simace", "plain"), ("", "every setting at its default")]
@@ -70,8 +70,7 @@ async def test_where_nothing_matches_nothing_is_described_and_a_pasted_path_keep
     async with show(OneField()) as pilot:
         await pilot.app.query_one(ChoiceField).action_open()
         await until(pilot, lambda: says(pilot, "every setting at its default", "type to narrow the list"))
-        await pilot.press(*"zz")
-        await until(pilot, lambda: not says(pilot, "starter"))
+        await press(pilot, *"zz", then=lambda: not says(pilot, "starter"))
         assert not says(pilot, "every setting")
         line = pilot.app.screen.query_one(Input)
         line.value = ""

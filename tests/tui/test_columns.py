@@ -56,8 +56,7 @@ def note(pilot: Page, key: str) -> str:
 
 async def opened(pilot: Page) -> None:
     """Open the table of the field that has the focus."""
-    await pilot.press("enter")
-    await until(pilot, lambda: isinstance(pilot.app.screen, Columns) and pilot.app.screen.is_ready)
+    await press(pilot, "enter", then=lambda: isinstance(pilot.app.screen, Columns) and pilot.app.screen.is_ready)
 
 
 @SIZES
@@ -100,15 +99,13 @@ async def test_what_columns_hold_is_known_on_every_screen_and_for_their_file_alo
             data.choose(file)
             await until(pilot, lambda: screen.draft.typed.get("data.columns") == typed)  # noqa: B023
         for key, name in (("4", "#own_data"), ("5", "#file")):
-            await pilot.press("escape", key)
-            await until(pilot, lambda: pilot.app.screen.query(name))  # noqa: B023
+            await press(pilot, "escape", key, then=lambda: pilot.app.screen.query(name))  # noqa: B023
             pilot.app.screen.query_one(name, ChoiceField).choose(str(Path("faq.csv").absolute()))
             columns = pilot.app.screen.query_one(ColumnsField)
             await until(pilot, lambda: columns.value == "anchor=Frage,positive=Antwort")  # noqa: B023
         columns.focus()
         await opened(pilot)
-        await pilot.press("delete", "s", "enter")
-        await until(pilot, lambda: columns.value == "sentence=Frage,positive=Antwort")
+        await press(pilot, "delete", "s", "enter", then=lambda: columns.value == "sentence=Frage,positive=Antwort")
 
 
 async def test_the_command_says_what_the_table_was_given_whatever_the_columns_are_called(commands: Commands) -> None:
@@ -124,8 +121,7 @@ async def test_the_command_says_what_the_table_was_given_whatever_the_columns_ar
         await until(pilot, lambda: says(pilot, "ready:"))
         await opened(pilot)
         await until(pilot, lambda: says(pilot, "Frage, lang anchor", 'say "x" negative', "Antwort id"))
-        await pilot.press("end", "a", "escape")
-        await until(pilot, lambda: pilot.app.screen is screen)
+        await press(pilot, "end", "a", "escape", then=lambda: pilot.app.screen is screen)
         assert screen.draft.typed["data.columns"] == given
 
 
@@ -145,8 +141,7 @@ async def test_the_table_opens_without_an_error_too_and_changes_nothing_by_itsel
         await pilot.press("slash", *"roles of columns", "enter")
         await opened(pilot)
         await until(pilot, lambda: says(pilot, "question anchor", "pairs (anchor, positive)"))
-        await pilot.press("enter")
-        await until(pilot, lambda: pilot.app.screen is screen)
+        await press(pilot, "enter", then=lambda: pilot.app.screen is screen)
         assert "data.columns" not in screen.draft.typed
 
 
@@ -161,8 +156,7 @@ async def test_nobody_is_taken_away_from_a_text_that_is_being_typed(commands: Co
         commands.held.set()
         await until(pilot, lambda: says(pilot, "cannot start: columns"))
         assert screen.focused is seed and row(pilot, "data.columns").display
-        await pilot.press("escape", "s")
-        await until(pilot, lambda: screen.focused is row(pilot, "data.columns").value)
+        await press(pilot, "escape", "s", then=lambda: screen.focused is row(pilot, "data.columns").value)
 
 
 async def test_a_suggestion_says_no_more_than_the_error_of_which_other_data_leave_nothing(commands: Commands) -> None:
@@ -216,6 +210,5 @@ async def test_what_cannot_be_read_is_said_and_escape_leaves_at_once(commands: C
         commands.held.clear()
         app.push_screen(Columns(app.directory, "faq.csv", ""))
         await until(pilot, lambda: says(pilot, "reading…"))
-        await pilot.press("escape")
-        await until(pilot, lambda: isinstance(app.screen, SetupScreen) and commands.cancelled)
+        await press(pilot, "escape", then=lambda: isinstance(app.screen, SetupScreen) and commands.cancelled)
         commands.held.set()

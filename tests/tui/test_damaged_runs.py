@@ -26,7 +26,7 @@ from support.command import Contrast
 from support.commands import Commands
 from support.damage import HUGE, VALUES
 from support.recorded import append, recorded
-from support.screens import screen_text, settled, show, until
+from support.screens import press, screen_text, settled, show, until
 
 SIZES: tuple[object, ...] = ([1] * 35, [1] * 37, [2**60] * 36, [-1] * 36, 2**63 - 1, 2**53, -1e-3, 1e39, 1e11)
 """What was too much for a chart or the clock, more than VALUES has."""
@@ -128,8 +128,7 @@ async def test_no_line_of_events_and_no_run_that_cannot_be_read_ends_the_app(run
         await until(pilot, lambda: "step 600 of 600" in screen_text(app))
         await app.open_run(unread, "live")
         await until(pilot, lambda: "events.jsonl is a folder" in screen_text(app))
-        await pilot.press("3")
-        await until(pilot, lambda: "broken" in screen_text(app) and "whole" in screen_text(app))
+        await press(pilot, "3", then=lambda: "broken" in screen_text(app) and "whole" in screen_text(app))
 
 
 @pytest.mark.usefixtures("commands")

@@ -99,8 +99,7 @@ def place(tmp_path: Path) -> Path:
 async def opened(app: ContrastApp, size: tuple[int, int] = WIDE) -> AsyncIterator[Pilot[None]]:
     """Show Evaluate, and go on once it knows the run."""
     async with show(app, size) as pilot:
-        await pilot.press("4")
-        await until(pilot, lambda: "has not been evaluated" in texts(pilot) or "STS12" in texts(pilot))
+        await press(pilot, "4", then=lambda: "has not been evaluated" in texts(pilot) or "STS12" in texts(pilot))
         await until(pilot, lambda: "one-run" in screen_text(pilot.app))
         yield pilot
 
@@ -116,8 +115,7 @@ async def test_a_suite_is_measured_with_progress_and_its_result_is_shown(
 ) -> None:
     async with opened(ContrastApp(place), size) as pilot:
         commands.held.clear()
-        await pilot.press("s")
-        await until(pilot, lambda: "MR  3 of 10" in texts(pilot))
+        await press(pilot, "s", then=lambda: "MR  3 of 10" in texts(pilot))
         assert "encoding  200 of 400" in texts(pilot)
         assert "100 of 400" not in texts(pilot), "a bar for each work"
         if size == NARROW:
@@ -148,8 +146,7 @@ async def test_suites_folder_and_pooling_are_passed_on_and_remembered(place: Pat
         await pilot.press("escape")
         await choose(pilot, "p", "cls")
         await until(pilot, lambda: says(pilot, "Pooling cls ▾"))
-        await pilot.press("s")
-        await until(pilot, lambda: commands.calls)
+        await press(pilot, "s", then=lambda: commands.calls)
     expected = ("eval", "one-run", "--suite", "transfer,geometry", "--data-dir", "~nobody-here/data dir")
     assert commands.calls == [(*expected, "--pooling", "cls", "--json")]
     assert state.load().project(place).suites == ("transfer", "geometry")
@@ -164,15 +161,13 @@ async def test_a_file_of_ones_own_is_chosen_with_its_columns(place: Path, comman
         own = pilot.app.screen.query_one("#own", Checkbox)
         own.value = True
         await until(pilot, lambda: "Own data  none chosen ▾" in screen_text(pilot.app))
-        await pilot.press("s")
-        await until(pilot, lambda: "Choose your own data first: f" in texts(pilot))
+        await press(pilot, "s", then=lambda: "Choose your own data first: f" in texts(pilot))
         own.value = False  # a choice ticks it
         app.project.keep_roles("~nobody-here/faq.csv", roles)
         await choose(pilot, "f", "~nobody-here/faq.csv")
         await until(pilot, lambda: "/faq.csv ▾" in screen_text(pilot.app) and f"{roles} ▾" in screen_text(pilot.app))
         assert "Choose your own data" not in texts(pilot)
-        await pilot.press("escape", "s")
-        await until(pilot, lambda: commands.calls)
+        await press(pilot, "escape", "s", then=lambda: commands.calls)
     expected = ("eval", "one-run", "--suite", "sts,own", "--data", "~nobody-here/faq.csv")
     assert commands.calls == [(*expected, "--columns", roles, "--json")]
     remembered = state.load().project(place)
@@ -198,8 +193,7 @@ async def test_rows_appear_as_they_are_measured_also_by_another_process_and_stay
             await until(pilot, lambda: f"  {done} of 7" in texts(pilot))  # noqa: B023
         assert "STS14" in texts(pilot) and texts(pilot).count("pending") == 5
         assert "67.00" in texts(pilot), "the average of those that are measured"
-        await pilot.press("x")
-        await until(pilot, lambda: "Stopped. What was measured is kept" in texts(pilot))
+        await press(pilot, "x", then=lambda: "Stopped. What was measured is kept" in texts(pilot))
         await until(pilot, lambda: "s start" in screen_text(pilot.app))
         assert "70.19" in texts(pilot)
     assert commands.cancelled == commands.calls
@@ -216,8 +210,7 @@ async def test_a_mark_at_the_end_of_a_wide_table_is_read_with_a_key(
         await press(pilot, "end", shows="STS13")
         assert "partial, of 3,108" not in screen_text(pilot.app), "else this shows nothing"
         await press(pilot, "right", shows="partial, of 3,108")
-        await pilot.press("left")
-        await until(pilot, lambda: "partial, of 3,108" not in screen_text(pilot.app))
+        await press(pilot, "left", then=lambda: "partial, of 3,108" not in screen_text(pilot.app))
 
 
 async def test_scores_of_a_folder_and_of_another_pooling_are_kept_apart(place: Path, tmp_path: Path) -> None:
@@ -254,8 +247,7 @@ async def test_an_error_is_shown_next_to_what_was_measured_and_one_can_start_aga
     commands = answer_commands(monkeypatch, measuring(error, sts=STS))
     async with opened(ContrastApp(place)) as pilot:
         for count in (1, 2):
-            await pilot.press("s")
-            await until(pilot, lambda: len(commands.calls) == count)  # noqa: B023
+            await press(pilot, "s", then=lambda: len(commands.calls) == count)  # noqa: B023
             await until(pilot, lambda: all(text in texts(pilot) for text in (error, "63.81", missing)))
 
 
@@ -327,11 +319,9 @@ async def test_without_a_suite_or_a_model_it_says_what_is_needed(
     tmp_path: Path, place: Path, commands: Commands
 ) -> None:
     async with opened(ContrastApp(place), NARROW) as pilot:
-        await pilot.press("t", "space", "s")
-        await until(pilot, lambda: "Tick a suite first" in texts(pilot))
+        await press(pilot, "t", "space", "s", then=lambda: "Tick a suite first" in texts(pilot))
     async with show(ContrastApp(tmp_path / "none"), NARROW) as pilot:
-        await pilot.press("4")
-        await until(pilot, lambda: NO_MODEL in texts(pilot))
+        await press(pilot, "4", then=lambda: NO_MODEL in texts(pilot))
         await pilot.press("s")
         assert "Press 1" in texts(pilot)
     assert not commands.calls

@@ -135,8 +135,7 @@ async def test_keys_typed_while_runs_opens_act_on_the_run_that_they_are_at(
 async def test_esc_and_a_key_in_one_packet_leave_the_field_and_are_a_command(tmp_path: Path) -> None:
     async with show(ContrastApp(tmp_path)) as pilot:
         for packet, shown in (("\x1by", "copied"), ("\x1b3", "There is no run"), ("\x1b?", "esc        back")):
-            await pilot.press("5", "s")
-            await until(pilot, lambda: isinstance(pilot.app.focused, Input))
+            await press(pilot, "5", "s", then=lambda: isinstance(pilot.app.focused, Input))
             text = pilot.app.focused.value if isinstance(pilot.app.focused, Input) else ""
             parser = XTermParser()
             events = [*parser.feed(packet)]

@@ -226,8 +226,7 @@ async def test_plus_and_minus_choose_how_many_of_the_steps_are_shown(tmp_path: P
             ("minus", (400, 600), "the last third"),
             ("minus", (0, 600), "100 %"),
         ):
-            await page.press(key)
-            await until(page, lambda: shown() == pytest.approx(steps) and says(page, words))  # noqa: B023
+            await press(page, key, then=lambda: shown() == pytest.approx(steps) and says(page, words))  # noqa: B023
         # A cursor before what is shown goes no further back, and never forward.
         await page.click("#dev", offset=(20, 5))
         await until(page, lambda: says(page, "values at step 2"))
@@ -246,8 +245,7 @@ async def test_brackets_and_a_click_read_values_at_an_earlier_place(tmp_path: Pa
         await until(page, lambda: says(page, "values at step 550", "% of pairs, step 550", "epoch 5.50"))
         assert says(page, f"loss {stepped(550).loss:.4g} (", f"positive {angles(550).positive:.4g} (")
         await press(page, "right_square_bracket", shows=("values at step 570", "% of pairs, step 570"))
-        await page.press("escape")
-        await until(page, lambda: says(page, "% of pairs, step 600") and not says(page, "values at"))
+        await press(page, "escape", then=lambda: says(page, "% of pairs, step 600") and not says(page, "values at"))
         await page.click("#dev", offset=(20, 5))
         await until(page, lambda: says(page, "values at step 2"))
 
@@ -305,8 +303,7 @@ async def test_curves_are_drawn_over_other_axes_smoothed_or_logarithmic_and_that
         await until(page, lambda: chart.picture.x_range == (0, 600))
         raw = chart.picture.series[0].y
         for label, last in (("minutes", 150 / 60), ("sentences", 600 * 128), ("epoch", 6), ("step", 600)):
-            await page.press("h")
-            await until(page, lambda: chart.picture.x_label == label)  # noqa: B023
+            await press(page, "h", then=lambda: chart.picture.x_label == label)  # noqa: B023
             assert chart.picture.x_range and chart.picture.x_range[1] == pytest.approx(last)
         await press(page, "a", shows="smoothed over 5 %")
         smooth = chart.picture.series[0].y
@@ -316,8 +313,7 @@ async def test_curves_are_drawn_over_other_axes_smoothed_or_logarithmic_and_that
         chart = page.app.screen.query_one("#loss", Panel)
         await until(page, lambda: says(page, "Loss, logarithmic", "smoothed over 5 %") and chart.picture.log)
         assert chart.picture.x_label == "minutes"
-        await page.press("l")
-        await until(page, lambda: not says(page, "Loss, logarithmic"))
+        await press(page, "l", then=lambda: not says(page, "Loss, logarithmic"))
 
 
 async def test_the_curves_of_another_run_are_compared_at_the_step_of_each_value(tmp_path: Path) -> None:
@@ -350,8 +346,7 @@ async def test_neither_a_run_itself_nor_a_directory_that_cannot_be_read_has_a_ba
         assert page.app.screen.query_one(OptionList).option_count == 1  # none
         await page.press("escape")
         monkeypatch.setattr(Path, "iterdir", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
-        await page.press("b")
-        await until(page, lambda: any("Input/output error" in told.message for told in app._notifications))
+        await press(page, "b", then=lambda: any("Input/output error" in told.message for told in app._notifications))
 
 
 async def test_what_a_baseline_has_not_is_said_and_not_compared(tmp_path: Path) -> None:
@@ -386,8 +381,7 @@ async def test_panels_are_chosen_and_ordered_and_that_is_remembered(tmp_path: Pa
         await press(page, "c", "escape", "left_square_bracket", shows="values at step")
         assert not app.remembered.panels, "they were looked at, and not chosen"
         await press(page, "c", shows=("Panels", "● loss"))
-        await page.press("space", "down", "d", "escape")
-        await until(page, lambda: shown(page) == chosen)
+        await press(page, "space", "down", "d", "escape", then=lambda: shown(page) == chosen)
     async with show(opened(run)) as page:
         await until(page, lambda: shown(page) == chosen)
 
@@ -399,8 +393,7 @@ async def test_lines_of_the_log_are_whole_and_copied_and_pairs_of_texts_are_read
     hard, worst = angles(600).closest[0], evaluated(600, best=False).worst[0]
     async with show(app, NARROW) as page:
         await press(page, "shift+tab", shows=words)
-        await page.press("y")
-        await until(page, lambda: "✔ finished 600/600" in app.clipboard)
+        await press(page, "y", then=lambda: "✔ finished 600/600" in app.clipboard)
         for text in ("objective      pairsupcon\n", "gradient norm  3.468\n", "Spearman · starter 72.85 (best)", words):
             assert text in app.clipboard
         app.clear_notifications()  # which lie on the panel
@@ -455,11 +448,9 @@ async def test_a_paused_view_changes_by_keys_alone_until_it_continues_or_the_run
         append(other, *training(351, 400))
         await page.pause(0.5)
         assert chart.picture.x_range == (0, 350)
-        await page.press("p")
-        await until(page, lambda: chart.picture.x_range == (0, 400))
+        await press(page, "p", then=lambda: chart.picture.x_range == (0, 400))
         await press(page, "p", "left_square_bracket", shows="values at step 390 · view paused")
-        await page.press("escape", "plus")
-        await until(page, lambda: chart.picture.x_range != (0, 400))
+        await press(page, "escape", "plus", then=lambda: chart.picture.x_range != (0, 400))
         append(run, *training(401, 450), Done(step=450, status="finished", code=0))
         await until(page, lambda: not says(page, "view paused"))
         await until(page, lambda: 450 in (chart.picture.x_range or ()))
@@ -471,8 +462,7 @@ async def test_a_paused_view_draws_what_is_looked_at_otherwise(tmp_path: Path) -
     append(run, Violated(step=350, anchors=[anchor]))
     async with show(opened(run), NARROW) as page:
         await until(page, lambda: "loss" in charts(page))
-        await page.press("p", *["tab"] * 6)
-        await until(page, lambda: "plane" in charts(page) and says(page, "view paused"))
+        await press(page, "p", *["tab"] * 6, then=lambda: "plane" in charts(page) and says(page, "view paused"))
         await press(page, "tab", "z", shows=("Violated again and again · 1 of 1", "view paused"))
         await page.press("escape", "tab", "b", *other.name, "enter")
         await until(page, lambda: len(page.app.screen.query_one("#loss", Panel).picture.series) == 6)

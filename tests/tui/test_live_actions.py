@@ -131,14 +131,12 @@ async def test_s_asks_before_it_stops_a_run_that_has_not_ended_meanwhile(tmp_pat
     async with show(opened(run)) as page:
         await until(page, lambda: "s stop" in footer(page))
         await press(page, "s", shows=("Stop starter-running?", "It saves first, and can be resumed."))
-        await page.press("k")
-        await until(page, lambda: not says(page, "Stop starter-running?"))
+        await press(page, "k", then=lambda: not says(page, "Stop starter-running?"))
         assert not run.stop_path.exists()
         await press(page, "s", "s", shows="Stop starter-running?")
         await page.pause(0.2)
         assert not run.stop_path.exists(), "by one key that is pressed twice"
-        await page.press("y")
-        await until(page, lambda: run.stop_path.exists() and says(page, "● running, stopping"))
+        await press(page, "y", then=lambda: run.stop_path.exists() and says(page, "● running, stopping"))
         run.stop_path.unlink()
         await press(page, "s", shows="Stop starter-running?")
         append(run, Done(step=350, status="stopped", code=0))
@@ -158,8 +156,7 @@ async def test_leaving_stays_where_the_run_is_not_stopped_and_needs_no_run_that_
         assert page.app.return_code is None
         run.events_path.unlink()
         run.events_path.mkdir()
-        await page.press("q")
-        await until(page, lambda: page.app.return_code == 0)
+        await press(page, "q", then=lambda: page.app.return_code == 0)
 
 
 async def test_leaving_asks_once_about_all_runs_in_progress_on_this_machine(
@@ -171,8 +168,7 @@ async def test_leaving_asks_once_about_all_runs_in_progress_on_this_machine(
     async with show(opened(recorded(tmp_path, "finished"))) as page:
         await until(page, lambda: says(page, "✔ finished"))
         await press(page, "q", shows=("are still training.", "s stop them; they save first"))
-        await page.press("s")
-        await until(page, lambda: page.app.return_code == 0)
+        await press(page, "s", then=lambda: page.app.return_code == 0)
     assert {words[-1] for words in commands.calls} == {str(run.path) for run in training}
 
 
@@ -201,14 +197,12 @@ async def test_leaving_asks_about_an_export_a_merge_and_an_evaluation(
         await until(page, lambda: "x export" in footer(page))
         await press(page, key, shows="best, step 300" if what == "evaluation" else "which new folder")
         await page.press({"export": "enter", "merge": "enter", "evaluation": "s"}[what])
-        await page.press(*["enter"] * (what == "export"))
-        await until(page, lambda: commands.calls)
+        await press(page, *["enter"] * (what == "export"), then=lambda: commands.calls)
         await press(page, "q", shows=f"The {what} is not done yet: leaving ends it.")
         await press(page, "l", shows="other is still training.")
         recorded(tmp_path, "running", "begun-meanwhile")
         await press(page, "k", shows="begun-meanwhile is still training.")
-        await page.press("k")
-        await until(page, lambda: page.app.return_code == 0 and commands.cancelled)
+        await press(page, "k", then=lambda: page.app.return_code == 0 and commands.cancelled)
 
 
 async def test_a_process_that_ends_before_it_resumes_the_run_is_reported_with_the_end_of_its_log(
@@ -248,8 +242,7 @@ async def test_a_queued_run_is_shown_and_another_is_put_behind_it(
     async with show(ContrastApp(Path("runs"), run), NARROW) as page:
         await until(page, lambda: says(page, "◔ queued waiting", "waits for the end of first", "s stop"))
         await press(page, "1", shows="starter ▾")
-        await page.press("a")
-        await until(page, lambda: commands.calls)
+        await press(page, "a", then=lambda: commands.calls)
     assert commands.calls == [("train", "--preset", "starter", "--detach", "--after", "last")]
 
 
@@ -300,8 +293,7 @@ async def test_e_and_u_use_a_run_of_anywhere_as_a_model(tmp_path: Path, monkeypa
     async with show(ContrastApp(tmp_path / "elsewhere", run)) as page:
         for key, mode in (("e", "evaluate"), ("u", "query")):
             await until(page, lambda: "e evaluate" in footer(page) and "u query" in footer(page))
-            await page.press(key)
-            await until(page, lambda: page.app.current_mode == mode and page.app.screen.query(ModelField))  # noqa: B023
+            await press(page, key, then=lambda: page.app.current_mode == mode and page.app.screen.query(ModelField))  # noqa: B023
             assert page.app.screen.query(ModelField).first().value == str(run.path)
             await page.press("2")
 

@@ -76,8 +76,7 @@ async def test_a_pair_is_added_though_another_is_typed_at_once(tmp_path: Path, m
     monkeypatch.setattr("contrastcli.tui.query.screen.Draft", read)
     app = ContrastApp(tmp_path)
     async with show(app) as page:
-        await page.press("5", "P", "s", "x")
-        await until(page, lambda: app.screen.query_one("#first", Input).value.endswith("x"))
+        await press(page, "5", "P", "s", "x", then=lambda: app.screen.query_one("#first", Input).value.endswith("x"))
         await page.pause()
         typed.set()
         await until(page, lambda: app.project.draft[1].get("dev.probes") == PAIR)

@@ -123,15 +123,12 @@ async def test_a_model_that_is_known_and_not_yet_told_is_loaded_once(
 async def test_the_log_has_the_commands_that_run_and_copies_one(place: Path, models: Models) -> None:
     app = ContrastApp(place)
     async with show(app, NARROW) as pilot:
-        await pilot.press("5")
-        await until(pilot, lambda: models() and models()[0].asked)
+        await press(pilot, "5", then=lambda: models() and models()[0].asked)
         await press(pilot, "semicolon", shows="Commands that the app ran")
         assert "● running" in screen_text(pilot.app)
-        await pilot.press("enter")
-        await until(pilot, lambda: app.clipboard)
+        await press(pilot, "enter", then=lambda: app.clipboard)
         assert app.clipboard == f"contrast --runs-dir {place} query - --json --model one-run"
-        await pilot.press("semicolon", "escape", "s")
-        await until(pilot, lambda: isinstance(pilot.app.focused, Input))
+        await press(pilot, "semicolon", "escape", "s", then=lambda: isinstance(pilot.app.focused, Input))
 
 
 async def test_an_answer_follows_the_typing_and_says_that_a_text_is_cut(place: Path, models: Models) -> None:
@@ -155,14 +152,12 @@ async def test_an_answer_follows_the_typing_and_says_that_a_text_is_cut(place: P
 async def test_a_second_model_answers_next_to_the_first_while_it_is_shown(place: Path, models: Models) -> None:
     app = ContrastApp(place)
     async with show(app, NARROW) as pilot:
-        await pilot.press("5", "b")
-        await until(pilot, lambda: len(models()) == 2 and models()[1].asked)
+        await press(pilot, "5", "b", then=lambda: len(models()) == 2 and models()[1].asked)
         await until(pilot, lambda: "Second model" in screen_text(pilot.app))
         change = math.degrees(math.acos(1 / 3 + 1 / 16) - math.acos(1 / 3))
         for text in ("0.3958", "second − first", "+0.0625", f"{change:+.1f}°"):
             await until(pilot, lambda: text in screen_text(pilot.app))  # noqa: B023
-        await pilot.press("b")
-        await until(pilot, lambda: any(model.closed for model in models()))
+        await press(pilot, "b", then=lambda: any(model.closed for model in models()))
         await until(pilot, lambda: "Second model" not in screen_text(pilot.app))
         app.screen.query_one("#other-model", ModelField).choose("one-run")
         await until(pilot, lambda: app.project.second_model == "one-run")
@@ -187,16 +182,14 @@ async def test_another_model_replaces_the_one_before_and_one_that_fails_is_asked
         await choose(pilot, "m", "some/encode")
         await until(pilot, lambda: models()[-1].name == "some/encode")
         await press(pilot, "m", shows="not on this machine")
-        await pilot.press("end", "r", "enter")
-        await until(pilot, lambda: models()[-1].name == "some/encoder")
+        await press(pilot, "end", "r", "enter", then=lambda: models()[-1].name == "some/encoder")
         await choose(pilot, "m", "none")
         await until(pilot, lambda: says(pilot, "no model is called none", "check the spelling"))
         failed = len(models())
         await write(pilot, "first", "a cat")
         await pilot.pause(0.4)
         assert len(models()) == failed, "a model that has failed is not loaded at each key"
-        await pilot.press("enter")
-        await until(pilot, lambda: len(models()) == failed + 1)
+        await press(pilot, "enter", then=lambda: len(models()) == failed + 1)
     assert state.load().project(place).model == "none"
 
 
@@ -221,8 +214,7 @@ async def test_a_field_takes_letters_and_lines_enter_goes_to_the_second_and_esca
         await pilot.press("ctrl+u")
         pilot.app.post_message(Paste("a cat\nsleeps\n"))
         await until(pilot, lambda: first.value == "a cat sleeps")
-        await pilot.press("enter")
-        await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#second"))
+        await press(pilot, "enter", then=lambda: pilot.app.focused is pilot.app.screen.query_one("#second"))
         asked = "a cat sleeps\ta puppy sprints"
         await until(pilot, lambda: any(model.asked[-1:] == [asked] for model in models()))
         await pilot.press("escape")
@@ -242,8 +234,7 @@ async def test_the_nearest_sentences_of_a_corpus(place: Path, models: Models) ->
         await until(pilot, lambda: "[red]chess[/red]" in screen_text(pilot.app))
         await pilot.press("escape")
         check_golden("query-wide", await settled(pilot))
-        await pilot.press("n", "enter")
-        await until(pilot, lambda: any(model.asked == ["a puppy", "a puppy"] for model in models()))
+        await press(pilot, "n", "enter", then=lambda: any(model.asked == ["a puppy", "a puppy"] for model in models()))
         await pilot.press("escape", "y")
     assert len(models()) == 2, "a second question goes to the process that has the corpus"
     [model] = [model for model in models() if "--corpus" in model.words]
@@ -308,10 +299,8 @@ async def test_without_a_file_one_is_chosen_a_second_question_is_typed_over_the_
     place: Path, models: Models
 ) -> None:
     async with show(ContrastApp(place)) as pilot:
-        await pilot.press("5")
-        await until(pilot, lambda: models() and models()[0].asked)
-        await pilot.press("n", "enter")
-        await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#file"))
+        await press(pilot, "5", then=lambda: models() and models()[0].asked)
+        await press(pilot, "n", "enter", then=lambda: pilot.app.focused is pilot.app.screen.query_one("#file"))
         assert says(pilot, "Choose a file of sentences with c") and len(models()) == 1
         await choose(pilot, "enter", "texts.txt")
         await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#question"))
@@ -322,11 +311,9 @@ async def test_without_a_file_one_is_chosen_a_second_question_is_typed_over_the_
         assert "x stop" not in screen_text(pilot.app)
         await write(pilot, "question", "slow")
         assert says(pilot, "Nearest to 'interest rates'")
-        await pilot.press("enter")
-        await until(pilot, lambda: any("slow" in model.asked for model in models()))
+        await press(pilot, "enter", then=lambda: any("slow" in model.asked for model in models()))
         await press(pilot, "escape", shows="x stop")
-        await pilot.press("x")
-        await until(pilot, lambda: models()[-1].closed)
+        await press(pilot, "x", then=lambda: models()[-1].closed)
         await until(pilot, lambda: "x stop" not in screen_text(pilot.app))
 
 
@@ -340,8 +327,7 @@ async def test_another_file_ends_the_search_of_the_one_before_and_takes_its_answ
         await write(pilot, "question", "a puppy")
         await press(pilot, "enter", shows="over the grass")
         await write(pilot, "question", "slow")
-        await pilot.press("enter")
-        await until(pilot, lambda: any("slow" in model.asked for model in models()))
+        await press(pilot, "enter", then=lambda: any("slow" in model.asked for model in models()))
         app.screen.query_one("#file", ChoiceField).choose("other.txt")
         await until(pilot, lambda: any(model.closed for model in models() if "--corpus" in model.words))
         await pilot.press("escape", "y")

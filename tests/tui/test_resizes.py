@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from contrastcli.tui.app import ContrastApp
 from support.recorded import recorded
-from support.screens import screen_text, show, until
+from support.screens import press, screen_text, show
 
 pytestmark = pytest.mark.usefixtures("commands")
 Size = tuple[int, int]
@@ -93,6 +93,5 @@ async def test_every_screen_is_the_same_however_its_size_was_reached(
 ) -> None:
     run = recorded(tmp_path, "finished")
     async with show(ContrastApp(tmp_path, run if mode == "2" else None)) as pilot:
-        await pilot.press(*mode)
-        await until(pilot, lambda: READY[mode] in screen_text(pilot.app))
+        await press(pilot, *mode, then=lambda: READY[mode] in screen_text(pilot.app))
         await check(pilot, sizes)

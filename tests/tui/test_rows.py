@@ -31,8 +31,7 @@ async def inspecting(size: tuple[int, int] = NARROW, *, data: str = "rows.csv") 
     """Setup with data of one's own, and the unusual rows of them once they are there."""
     typed = {"data.train": data, "data.columns": "anchor=q,positive=a", "model.backbone": "tiny/backbone"}
     async with setting_up(size, typed) as (pilot, _):
-        await pilot.press("i")
-        await until(pilot, lambda: isinstance(pilot.app.screen, Rows) and says(pilot, "pairs"))
+        await press(pilot, "i", then=lambda: isinstance(pilot.app.screen, Rows) and says(pilot, "pairs"))
         assert isinstance(pilot.app.screen, Rows)
         yield pilot, pilot.app.screen
 
@@ -77,8 +76,7 @@ async def test_a_kind_is_kept_by_one_key_and_rows_by_another_and_what_remains_be
     async with inspecting() as (pilot, _):
         # The blank row by itself, then both other kinds, of the last of which the row is left out again.
         await press(pilot, "space", "k", "down", "k", "space", "w", shows="to which new file?")
-        await pilot.press("enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, SetupScreen))
+        await press(pilot, "enter", then=lambda: isinstance(pilot.app.screen, SetupScreen))
         assert remaining() == [ROWS[n][0] for n in (0, 2, 3, 4)]
         screen = pilot.app.screen
         assert isinstance(screen, SetupScreen) and screen.draft.typed["data.train"] == "rows-clean.csv"
@@ -88,22 +86,18 @@ async def test_a_file_that_is_there_is_replaced_only_when_asked() -> None:
     Path("rows-clean.csv").write_text("mine\n")
     async with inspecting() as (pilot, rows):
         await press(pilot, "w", "enter", shows="rows-clean.csv is there. Replace it?")
-        await pilot.press("escape")
-        await until(pilot, lambda: pilot.app.screen is rows)
+        await press(pilot, "escape", then=lambda: pilot.app.screen is rows)
         assert Path("rows-clean.csv").read_text() == "mine\n"
         await press(pilot, "w", "enter", shows="Replace it?")
-        await pilot.press("r")
-        await until(pilot, lambda: isinstance(pilot.app.screen, SetupScreen))
+        await press(pilot, "r", then=lambda: isinstance(pilot.app.screen, SetupScreen))
     assert remaining()
 
 
 async def test_what_was_marked_is_not_forgotten_unasked() -> None:
     async with inspecting() as (pilot, rows):
         await press(pilot, "space", "escape", shows="Leave? What was marked is forgotten")
-        await pilot.press("escape")
-        await until(pilot, lambda: pilot.app.screen is rows)
-        await pilot.press("escape", "l")
-        await until(pilot, lambda: isinstance(pilot.app.screen, SetupScreen))
+        await press(pilot, "escape", then=lambda: pilot.app.screen is rows)
+        await press(pilot, "escape", "l", then=lambda: isinstance(pilot.app.screen, SetupScreen))
     assert not Path("rows-clean.csv").exists()
 
 
@@ -114,8 +108,7 @@ async def test_a_file_that_is_left_while_it_is_written_is_said_and_the_backbone_
         commands = answer_commands(monkeypatch, Finished(""))
         commands.held.clear()
         await press(pilot, "w", shows="to which new file?")
-        await pilot.press("enter")
-        await until(pilot, lambda: commands.calls)
+        await press(pilot, "enter", then=lambda: commands.calls)
         # Neither is another file.
         await pilot.press("b", "w")
         await pilot.pause()
@@ -135,8 +128,7 @@ async def test_a_backbone_that_cannot_be_loaded_leaves_the_rows_to_be_written() 
         rows._backbone = "no/such-model"
         await press(pilot, "b", shows="no/such-model")
         await press(pilot, "w", shows="to which new file?")
-        await pilot.press("enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, SetupScreen))
+        await press(pilot, "enter", then=lambda: isinstance(pilot.app.screen, SetupScreen))
         assert Path("rows-clean.csv").exists()
 
 

@@ -117,8 +117,7 @@ async def test_runs_that_differ_in_their_seed_are_one_method_with_mean_and_devia
         rows = {line.split()[0]: line.split()[1:] for line in str(text.content).splitlines() if line.strip()}
         assert sorted(rows["seeds"][1:]) == ["1", "3"]
         assert "72.00 ± 2.00" in str(text.content) and "train.lr" in rows
-        await pilot.press("a")
-        await until(pilot, lambda: "seeds finished" not in str(text.content))
+        await press(pilot, "a", then=lambda: "seeds finished" not in str(text.content))
 
 
 async def test_m_draws_the_next_curve_o_and_a_click_on_a_header_sort_and_both_are_remembered(place: Path) -> None:
@@ -138,17 +137,14 @@ async def test_m_draws_the_next_curve_o_and_a_click_on_a_header_sort_and_both_ar
 async def test_a_filter_keeps_the_runs_that_have_all_its_words(place: Path) -> None:
     async with opened(ContrastApp(place)) as (pilot, table):
         await press(pilot, "a", shows="A ")
-        await pilot.press("slash", *"killed")
-        await until(pilot, lambda: names(table) == ["starter-killed"])
+        await press(pilot, "slash", *"killed", then=lambda: names(table) == ["starter-killed"])
         assert "1 of 6 runs, newest first, 5 selected not shown" in screen_text(pilot.app)
         await pilot.press("escape")
         assert pilot.app.focused is table
         assert "killed" in pilot.app.screen.query_one(Input).value, "the filter stays"
-        await pilot.press("slash", *"x")
-        await until(pilot, lambda: table.row_count == 0)
+        await press(pilot, "slash", *"x", then=lambda: table.row_count == 0)
         assert "no run satisfies all of this: x (/ and Ctrl+U show all)" in screen_text(pilot.app)
-        await pilot.press("ctrl+u", "enter")
-        await until(pilot, lambda: table.row_count == len(KINDS))
+        await press(pilot, "ctrl+u", "enter", then=lambda: table.row_count == len(KINDS))
         assert not pilot.app.screen.query_one(Input).display
 
 
@@ -214,8 +210,7 @@ async def test_a_run_that_was_opened_by_its_whole_path_is_the_one_in_its_row_and
         at(table, "starter-silent")
         assert table.row and table.row.entry and table.row.entry.run == app.run_shown
         at(table, "starter-diverged")
-        await pilot.press("enter")
-        await until(pilot, lambda: not isinstance(pilot.app.screen, RunsScreen))
+        await press(pilot, "enter", then=lambda: not isinstance(pilot.app.screen, RunsScreen))
         assert app.run_shown == runs.Run(place / "starter-diverged")
 
 
@@ -236,13 +231,11 @@ async def test_a_run_that_has_saved_is_resumed_and_shown_but_to_one_who_writes_a
         assert not commands.calls, "neither a finished run nor a pruned one has any"
         at(table, "starter-stopped")
         await pilot.pause()
-        await pilot.press("r")
-        await until(pilot, lambda: app.run_shown)
+        await press(pilot, "r", then=lambda: app.run_shown)
         resume = ("train", "--resume", str((place / "starter-stopped").resolve()), "--detach")
         assert commands.calls == [resume]
         commands.held.clear()
-        await pilot.press("3", "r")
-        await until(pilot, lambda: commands.calls == [resume, resume])
+        await press(pilot, "3", "r", then=lambda: commands.calls == [resume, resume])
         await press(pilot, "n", *"they", shows="A note on starter-stopped")
         commands.held.set()
         await until(pilot, lambda: says(pilot, "resumed starter-stopped; 3 lists it"))
@@ -259,10 +252,8 @@ async def test_what_is_begun_with_a_run_goes_on_while_the_same_is_begun_with_ano
     async with opened(ContrastApp(place)) as (pilot, table):
         for number, name in enumerate(("starter-stopped", "starter-killed"), 1):
             at(table, name)
-            await pilot.press(key)
-            await until(pilot, lambda: key == "r" or pilot.app.screen.is_modal)
-            await pilot.press("enter" if key == "M" else "escape")
-            await until(pilot, lambda: len(commands.calls) == number)  # noqa: B023
+            await press(pilot, key, then=lambda: key == "r" or pilot.app.screen.is_modal)
+            await press(pilot, "enter" if key == "M" else "escape", then=lambda: len(commands.calls) == number)  # noqa: B023
         assert not commands.cancelled
 
 
@@ -275,8 +266,7 @@ async def test_the_settings_of_a_run_that_diverged_are_taken_to_setup_with_half_
     async with opened(ContrastApp(tmp_path)) as (pilot, _):
         footer = screen_text(pilot.app).splitlines()[-1]
         assert "resume" not in footer and "evaluate" not in footer, "it would diverge again, and has no model"
-        await pilot.press("t")
-        await until(pilot, lambda: pilot.app.screen.query("#command"))
+        await press(pilot, "t", then=lambda: pilot.app.screen.query("#command"))
         command = pilot.app.screen.query_one("#command", PlainText)
         await until(pilot, lambda: str(command.content).endswith("--preset starter --batch-size 17 --lr 0.01"))
 
@@ -314,8 +304,7 @@ async def test_what_is_selected_is_exported_together(place: Path, monkeypatch: p
         await select(pilot, table, "starter-stopped", "starter-finished")
         await press(pilot, "x", shows="Write the best model of 2 runs")
         await press(pilot, "enter", shows="In which format?")
-        await pilot.press("enter")
-        await until(pilot, lambda: len(commands.calls) == 2)
+        await press(pilot, "enter", then=lambda: len(commands.calls) == 2)
     assert {call[2] for call in commands.calls} == {"exported/starter-stopped", "exported/starter-finished"}
 
 
@@ -325,12 +314,10 @@ async def test_deleting_asks_and_deletes_what_is_not_in_progress(place: Path) ->
         await press(pilot, "D", shows="stop it first")
         at(table, "starter-stopped")
         await press(pilot, "D", shows="Delete starter-stopped?")
-        await pilot.press("k")
-        await until(pilot, lambda: isinstance(pilot.app.screen, RunsScreen))
+        await press(pilot, "k", then=lambda: isinstance(pilot.app.screen, RunsScreen))
         assert (place / "starter-stopped").exists()
         await press(pilot, "delete", shows="Delete starter-stopped?")
-        await pilot.press("d")
-        await until(pilot, lambda: "starter-stopped" not in names(table))
+        await press(pilot, "d", then=lambda: "starter-stopped" not in names(table))
     assert {run.name for run in place.iterdir() if run.is_dir()} == {f"starter-{kind}" for kind in KINDS} - {
         "starter-stopped"
     }
@@ -347,15 +334,13 @@ async def test_a_broken_run_is_a_row_that_says_so_and_like_one_of_an_unknown_obj
         assert "▣ broken" in screen_text(pilot.app)
         at(table, "starter-finished")
         await until(pilot, lambda: "angular on starter" in screen_text(pilot.app))
-        await pilot.press("t")
-        await until(pilot, lambda: pilot.app._notifications)
+        await press(pilot, "t", then=lambda: pilot.app._notifications)
         assert "install the package" in next(iter(pilot.app._notifications)).message
         at(table, "starter-stopped")
         await until(pilot, lambda: "nonsense" in screen_text(pilot.app))
         await select(pilot, table, "starter-killed", "starter-stopped")
         await until(pilot, lambda: screen_text(pilot.app).count("train.lr is 'nonsense'") == 2)
-        await pilot.press("t")
-        await until(pilot, lambda: len(pilot.app._notifications) > 1)
+        await press(pilot, "t", then=lambda: len(pilot.app._notifications) > 1)
         assert pilot.app.current_mode == "runs"
 
 
@@ -367,8 +352,7 @@ async def test_an_empty_directory_says_how_to_make_the_first_run_on_which_keys_a
         assert "open" not in screen_text(pilot.app).splitlines()[-1], "there is nothing to do with no run"
         recorded(tmp_path / "nothing", "finished")
         await until(pilot, lambda: "starter-finished" in screen_text(pilot.app))
-        await pilot.press("enter")
-        await until(pilot, lambda: pilot.app.current_mode == "live")
+        await press(pilot, "enter", then=lambda: pilot.app.current_mode == "live")
 
 
 async def test_columns_are_chosen_and_sorted_by_and_that_is_remembered(place: Path) -> None:
@@ -403,8 +387,7 @@ async def test_remembered_columns_stay_also_those_of_no_run_here_and_the_name_wh
         titles = [str(column.label) for column in table.ordered_columns]
         assert titles == [" ", "state", "step", "best dev", "size", "name"]
         await press(pilot, "c", shows="● state")
-        await pilot.press("escape")
-        await until(pilot, lambda: not app.screen.is_modal)
+        await press(pilot, "escape", then=lambda: not app.screen.is_modal)
         assert app.remembered.columns == remembered
 
 
@@ -414,14 +397,12 @@ async def test_a_note_is_pasted_whole_found_by_its_words_and_stays_where_nothing
     async with opened(ContrastApp(place)) as (pilot, table):
         at(table, run.name)
         await press(pilot, "n", shows="A note on starter-killed")
-        await pilot.press("enter")
-        await until(pilot, lambda: not pilot.app.screen.is_modal)
+        await press(pilot, "enter", then=lambda: not pilot.app.screen.is_modal)
         assert run.note_path.read_text() == "one\ntwo\n"
         await press(pilot, "n", shows="A note on starter-killed")
         await paste(pilot, "#odd\nfour")
         await press(pilot, "enter", shows="starter-killed: #odd four")
-        await pilot.press("slash", *"#odd")
-        await until(pilot, lambda: names(table) == [run.name])
+        await press(pilot, "slash", *"#odd", then=lambda: names(table) == [run.name])
     assert run.note_path.read_text() == "#odd four\n"
 
 
@@ -435,8 +416,7 @@ async def test_n_again_waits_for_the_note_that_is_being_written(place: Path, mon
     async with opened(ContrastApp(place)) as (pilot, table):
         at(table, "starter-killed")
         await press(pilot, "n", shows="A note on starter-killed")
-        await pilot.press(*"mine", "enter")
-        await until(pilot, lambda: commands.calls)
+        await press(pilot, *"mine", "enter", then=lambda: commands.calls)
         await pilot.press("n")
         await pilot.pause(0.1)
         commands.held.set()
@@ -459,8 +439,7 @@ async def test_m_in_capitals_merges_what_is_selected_with_its_backbone(
     commands.held.clear()
     async with opened(app) as (pilot, table):
         await select(pilot, table, "starter-stopped", "starter-finished")
-        await pilot.press("M")
-        await until(pilot, lambda: "between starter and 2 runs" in " ".join(screen_text(pilot.app).split()))
+        await press(pilot, "M", then=lambda: "between starter and 2 runs" in " ".join(screen_text(pilot.app).split()))
         assert says(pilot, "merged/starter-stopped+1"), "not the name that one of them alone has"
         await press(pilot, "ctrl+u", *"out", "enter", shows="out is there. Replace it?")
         await pilot.press("r")
@@ -482,8 +461,7 @@ async def test_how_far_a_merge_is_does_not_lie_on_what_is_typed(place: Path, mon
     monkeypatch.setattr(app, "notify", lambda text, **how: told.append(text))
     async with opened(app) as (pilot, _):
         await press(pilot, "M", shows="which new folder")
-        await pilot.press("enter")
-        await until(pilot, lambda: len(told) > 3)
+        await press(pilot, "enter", then=lambda: len(told) > 3)
         await press(pilot, "x", shows="which new folder")
         covered = len(told)
         await pilot.pause(0.3)

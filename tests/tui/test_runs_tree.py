@@ -53,8 +53,7 @@ async def test_g_shows_below_each_table_of_the_papers_its_runs(tmp_path: Path, m
         await pilot.press("g", "g")
         assert not commands.calls and len(names(table)) == 3
         await until(pilot, lambda: "3 runs in no sweeps" in screen_text(pilot.app))
-        await pilot.press("g")
-        await until(pilot, lambda: headings <= set(names(table)))
+        await press(pilot, "g", then=lambda: headings <= set(names(table)))
         assert len(names(table)) == len(headings) + 1
         for title in headings:
             at(table, title)
@@ -99,8 +98,7 @@ async def test_g_shows_the_runs_of_a_sweep_below_a_heading_which_unfolds_and_is_
         ]
         await pilot.press("down", "down", "left", "enter")
         assert names(table)[table.cursor_row] == "  ▸ tau=0.05  2 of 2", "the cursor stays at what was folded"
-        await pilot.press("slash", *"tau=0.1")
-        await until(pilot, lambda: names(table) == ["▾ s  1 of 1", "  s-tau=0.1-seed=42"])
+        await press(pilot, "slash", *"tau=0.1", then=lambda: names(table) == ["▾ s  1 of 1", "  s-tau=0.1-seed=42"])
     assert state.load().grouping == "sweeps" and state.load().unfolded == {("s",)}
 
 
@@ -146,10 +144,8 @@ async def test_a_sweep_is_a_table_of_two_settings_in_which_the_cell_of_the_run_i
         await until(pilot, lambda: "dev Spearman · starter over 2 seeds" in screen_text(pilot.app))
         await pilot.press("enter", *["down"] * 2)
         await until(pilot, lambda: cells(pilot)[1:] == [["72.0", "±2.8◆", "▸", "60.0", "1/2"]])
-        await pilot.press("up")
-        await until(pilot, lambda: cells(pilot)[1:] == [["▸", "72.0", "±2.8◆", "60.0", "1/2"]])
-        await pilot.press("g")
-        await until(pilot, lambda: not cells(pilot))
+        await press(pilot, "up", then=lambda: cells(pilot)[1:] == [["▸", "72.0", "±2.8◆", "60.0", "1/2"]])
+        await press(pilot, "g", then=lambda: not cells(pilot))
 
 
 def test_a_cell_that_has_not_finished_has_the_metric_of_the_others(tmp_path: Path) -> None:
@@ -177,8 +173,7 @@ async def test_a_sweep_of_many_values_scrolls_to_the_cell_of_the_run(tmp_path: P
     last = sweep.cells(tmp_path)[-1]
     end(runs.create(last.config, tmp_path, last.name), 0.5)
     async with opened(ContrastApp(tmp_path), NARROW) as (pilot, _):
-        await pilot.press("g", "g", "enter", "down")
-        await until(pilot, lambda: len(cells(pilot)) == 41)
+        await press(pilot, "g", "g", "enter", "down", then=lambda: len(cells(pilot)) == 41)
         assert cells(pilot)[0] == ["lr", "╲", "tau", "0.05", "0.1"]
         await until(pilot, lambda: cells(pilot)[40] == ["0.0004", "0/1", "▸", "50.0◆"])
         await until(pilot, lambda: says(pilot, "dev Spearman · starter, warmup=0.1", "▸ 50.0◆"))
@@ -211,8 +206,7 @@ async def test_the_keys_for_several_runs_take_all_of_a_heading(swept: Path) -> N
         await pilot.press("space", "up")
         assert [str(table.get_row_at(row)[0]) for row in range(3)] == [" ", "●", " "]
         await press(pilot, "D", shows="Delete 2 runs (s-tau=0.05-seed=42, s-tau=0.05-seed=43)?")
-        await pilot.press("d")
-        await until(pilot, lambda: names(table) == ["other", "s-tau=0.1-seed=42"])
+        await press(pilot, "d", then=lambda: names(table) == ["other", "s-tau=0.1-seed=42"])
 
 
 @pytest.mark.parametrize(

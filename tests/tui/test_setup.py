@@ -115,8 +115,7 @@ async def test_a_newcomer_sees_a_run_that_is_ready_and_starts_it_with_one_key(
         assert screen.focused is None
         await pilot.pause()  # for the length of the scroll bar
         check_golden(f"setup-{name}", screen_text(pilot.app))
-        await pilot.press("s")
-        await until(pilot, lambda: pilot.app.current_mode == "live")
+        await press(pilot, "s", then=lambda: pilot.app.current_mode == "live")
         assert started(commands) == [("train", "--preset", "starter", "--detach")]
         await until(pilot, lambda: "starter-running" in screen_text(pilot.app))
 
@@ -133,8 +132,7 @@ async def test_a_start_shows_what_is_downloaded_starts_once_and_leaving_asks_abo
         await until(pilot, lambda: says(pilot, "started starter-running; 3 lists it"))
         assert pilot.app.return_code is None and pilot.app.current_mode == "setup"
         await press(pilot, "q", shows="starter-running is still training")
-        await pilot.press("k")
-        await until(pilot, lambda: pilot.app.return_code == 0)
+        await press(pilot, "k", then=lambda: pilot.app.return_code == 0)
     assert not commands.cancelled and len(started(commands)) == 1
 
 
@@ -228,12 +226,10 @@ async def test_arrows_go_through_the_fields_the_footer_keeps_within_eight_keys_a
         await until(pilot, lambda: "s start" in screen_text(pilot.app).splitlines()[-1])
         assert screen_text(pilot.app).splitlines()[-1].endswith("? help")
         preset = screen.query_one(SettingsForm).preset
-        await pilot.press("down")
-        await until(pilot, lambda: screen.focused is preset)
+        await press(pilot, "down", then=lambda: screen.focused is preset)
         await press(pilot, "down", shows="model.backbone (preset")
         assert screen_text(pilot.app).count("≠ paper bert-base-uncased") == 1, "only the field with the focus says more"
-        await pilot.press("up")
-        await until(pilot, lambda: screen.focused is preset)
+        await press(pilot, "up", then=lambda: screen.focused is preset)
         assert len([active for active in screen.active_bindings.values() if active.binding.show]) <= 8
         await pilot.press(*["down"] * 3)
         await until(pilot, lambda: "q leave" not in screen_text(pilot.app), 5)  # where q is a letter
@@ -266,8 +262,7 @@ async def test_what_is_erased_undone_or_reset_is_inherited_again(commands: Comma
         await write(pilot, "train.lr", "1e-4")
         await write(pilot, "train.lr", "")
         await command_ends("--preset starter --seed 7")
-        await pilot.press("escape")
-        await until(pilot, lambda: row(pilot, "train.lr").value.value == "5e-05")
+        await press(pilot, "escape", then=lambda: row(pilot, "train.lr").value.value == "5e-05")
         await pilot.press("r")
         await command_ends("contrast train --preset starter")
         assert row(pilot, "train.seed").value.value == "42"
@@ -314,8 +309,7 @@ async def test_one_key_fills_in_what_suits_the_data_with_a_reason_beside_each_fi
     commands.answer = lambda folder, words: Finished(printed) if words == asked else answer(folder, words)
     typed = {"data.train": "tiny/pairs.jsonl", "model.backbone": "tiny/backbone", "data.blank": "drop"}
     async with setting_up(typed=typed) as (pilot, screen):
-        await pilot.press("e")
-        await until(pilot, lambda: screen.draft.fields["train.warmup"].text == "0.1")
+        await press(pilot, "e", then=lambda: screen.draft.fields["train.warmup"].text == "0.1")
         told = [one.message for one in pilot.app._notifications]
         assert told == ["what suits the data is filled in, in place of the preset starter"]
         fields = screen.draft.fields
@@ -332,8 +326,7 @@ async def test_one_key_fills_in_what_suits_the_data_with_a_reason_beside_each_fi
         assert sorted(shlex.split(pilot.app.clipboard)) == sorted(shlex.split(command))
         await write(pilot, "train.lr", "1e-3")
         assert not screen.draft.fields["train.lr"].reason
-        await pilot.press("ctrl+z")
-        await until(pilot, lambda: screen.draft.fields["train.lr"].text == "3e-05")
+        await press(pilot, "ctrl+z", then=lambda: screen.draft.fields["train.lr"].text == "3e-05")
 
 
 async def test_what_is_said_of_an_earlier_draft_is_neither_filled_in_nor_shown_as_ready(commands: Commands) -> None:
@@ -342,8 +335,7 @@ async def test_what_is_said_of_an_earlier_draft_is_neither_filled_in_nor_shown_a
     commands.answer = lambda folder, words: done if "suggest" in words else answer(folder, words)
     async with setting_up() as (pilot, screen):
         commands.held.clear()
-        await pilot.press("e")
-        await until(pilot, lambda: "suggest" in commands.calls[-1])
+        await press(pilot, "e", then=lambda: "suggest" in commands.calls[-1])
         await write(pilot, "data.train", "other.csv")
         commands.held.set()
         await until(pilot, lambda: says(pilot, "what was suggested was for an earlier draft"))
@@ -367,20 +359,17 @@ async def test_presets_are_listed_with_nothing_among_them_and_a_choice_is_steppe
         await pilot.press(*"simace-b", "down")
         await pilot.pause()
         check_golden("setup-list-narrow", screen_text(pilot.app))
-        await pilot.press("enter")
-        await until(pilot, lambda: words_of(screen, "#command").endswith("--preset simace-bert-base-mlm"))
+        await press(pilot, "enter", then=lambda: words_of(screen, "#command").endswith("--preset simace-bert-base-mlm"))
         await choose(pilot, "p", "nothing")
         assert words_of(screen, "#command") == "contrast train"
         similarity = row(pilot, "objective.similarity").value
         assert isinstance(similarity, ChoiceField)
         similarity.focus()
         for name in ("rbf", "angle", "arc", "cosine"):
-            await pilot.press("right")
-            await until(pilot, lambda: similarity.value == name)  # noqa: B023
+            await press(pilot, "right", then=lambda: similarity.value == name)  # noqa: B023
         await open_list(pilot, "enter")
         assert all(f" {name} " in screen_text(pilot.app) for name in ("angle", "arc", "rbf"))
-        await pilot.press("escape")
-        await until(pilot, lambda: pilot.app.screen is screen)
+        await press(pilot, "escape", then=lambda: pilot.app.screen is screen)
         assert similarity.value == "cosine"
 
 
@@ -435,8 +424,7 @@ async def test_the_data_is_read_again_for_what_changes_it_alone_and_a_stale_read
         await write(pilot, "train.batch_size", "8")
         await until(pilot, lambda: commands.calls[-1][-4:-2] == ("--batch-size", "8"))
         assert words_of(screen, "#ready") == "reading the data…"
-        await pilot.press("0")
-        await until(pilot, lambda: commands.cancelled)
+        await press(pilot, "0", then=lambda: commands.cancelled)
         commands.held.set()
         await until(pilot, lambda: "ready" in screen_text(pilot.app))
         assert commands.calls[-1][-4:] == ("--batch-size", "80", "--dry-run", "--json")
@@ -448,8 +436,7 @@ async def test_what_another_screen_adds_to_the_draft_is_kept_and_goes_with_a_run
         commands.held.clear()
         await write(pilot, "train.batch_size", "8")
         await until(pilot, lambda: "8" in commands.calls[-1])
-        await pilot.press("escape", "3")
-        await until(pilot, lambda: pilot.app.screen is not screen)
+        await press(pilot, "escape", "3", then=lambda: pilot.app.screen is not screen)
         screen.contrast.project.draft = added
         commands.held.set()
         await until(pilot, lambda: "ready" in words_of(screen, "#ready"))

@@ -84,19 +84,16 @@ async def test_x_leaves_the_pair_out_by_a_command_for_which_the_next_x_waits(
         await until(page, lambda: says(page, "x leave out y write 1 left out z all panels"))
         pair = violated(3, 4).anchor, violated(3, 4).negative
         assert commands.calls == [("runs", "exclude", "--", str(run.path.resolve()), *pair)]
-        await page.press("x")
-        await until(page, lambda: not says(page, "-8.5° left out"))
+        await press(page, "x", then=lambda: not says(page, "-8.5° left out"))
         assert commands.calls[1:] == [("runs", "exclude", "--undo", "--", str(run.path.resolve()), *pair)]
         commands.held.clear()
-        await page.press("x", "x")
-        await until(page, lambda: commands.calls[2:])
+        await press(page, "x", "x", then=lambda: commands.calls[2:])
         await page.pause()
         assert ["--undo" in words for words in commands.calls[2:]] == [False]
         commands.held.set()
         await until(page, lambda: ["--undo" in words for words in commands.calls[2:]] == [False, True])
         commands.answer = lambda directory, words: Finished("", "no such run\nhint: look elsewhere")
-        await page.press("down", "x")
-        await until(page, lambda: any("no such run" in told.message for told in app._notifications))
+        await press(page, "down", "x", then=lambda: any("no such run" in told.message for told in app._notifications))
         assert not says(page, "▶ 3 times in 1.0 epochs -8.5° left out")
 
 
@@ -115,8 +112,7 @@ async def test_y_writes_the_list_and_both_keys_are_those_of_the_screen_elsewhere
         path = tmp_path / "false-negatives-mine-2.csv"
         told = f"{path} has the pairs (3); Setup's field false negatives takes it"
         await until(page, lambda: any(one.message == told for one in app._notifications))
-        await page.press("z", "y")
-        await until(page, lambda: "✔ finished" in app.clipboard)
+        await press(page, "z", "y", then=lambda: "✔ finished" in app.clipboard)
         await press(page, "x", shows="Write the best model of mine to which new folder?")
     assert earlier.read_text() == "edited"
     first, *others = csv.DictReader(path.read_text("utf-8").splitlines())
@@ -138,12 +134,10 @@ async def test_y_writes_every_pair_that_was_left_out_also_where_it_is_listed_no_
     async with show(app, NARROW) as page:
         await listed(page)
         assert says(page, "y write 1 left out")
-        await page.press("x")
-        await until(page, lambda: app._notifications)
+        await press(page, "x", then=lambda: app._notifications)
         app.clear_notifications()
         await until(page, lambda: says(page, "y write 2 left out"))
-        await page.press("y")
-        await until(page, lambda: any("has the pairs (2)" in one.message for one in app._notifications))
+        await press(page, "y", then=lambda: any("has the pairs (2)" in one.message for one in app._notifications))
     written = csv.DictReader((tmp_path / "false-negatives-mine.csv").read_text("utf-8").splitlines())
     negatives = [(row["anchor"], row["negative"], row["times"]) for row in written]
     assert negatives == [(violated(2, 5).anchor, violated(2, 5).negative, "5"), ("a man 1", "one who plays", "")]
