@@ -151,11 +151,15 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def contrast(
-    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Contrast:
-    """Runs a command line in this process, in a folder that holds nothing but a link `tiny` to the tiny world."""
+def cwd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder."""
     monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def contrast(tiny: Tiny, cwd: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Contrast:
+    """Runs a command line in this process, in a folder that holds nothing but a link `tiny` to the tiny world."""
     monkeypatch.setenv("CONTRAST_RUNS", "runs")
     Path("tiny").symlink_to(tiny.backbone.parent)
 

@@ -53,17 +53,14 @@ def test_a_file_of_the_hub_is_read_by_our_own_readers() -> None:
 
 
 @pytest.mark.usefixtures("hub_set")
-def test_a_data_set_of_the_hub_knows_the_names_of_its_labels_and_is_no_folder_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    here = tmp_path / "owner" / "name"
+def test_a_data_set_of_the_hub_knows_the_names_of_its_labels_and_is_no_folder_here(cwd: Path) -> None:
+    here = cwd / "owner" / "name"
     here.mkdir(parents=True)
     (here / "train.csv").write_text("premise,hypothesis,label\nlocal,file,entailment\nother,file,neutral\n")
     (here / "name.py").write_text("")
     rows = load("hf:owner/name", "supcon")
     assert rows.views == {"anchor": ["a", "b"], "positive": ["x", "y"]}
-    assert rows.labels == [2, 0] and Path.cwd() == tmp_path
+    assert rows.labels == [2, 0] and Path.cwd() == cwd
     assert "1 of 3 rows without a gold label were dropped" in rows.notes
     assert len(load("hf:owner/name?split=validation", "supcon", limit=2)) == 2
 

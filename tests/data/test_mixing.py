@@ -26,10 +26,9 @@ def joined(tiny: Tiny, *forms: str, needs: tuple[Form, ...] = ANY) -> tuple[str,
     return examples.form, examples.views, examples.sets
 
 
-def test_names_have_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_have_weights(cwd: Path) -> None:
     assert read_sets("a.csv=2,b.jsonl, hf:o/n?config=5=0.5") == [("a.csv", 2), ("b.jsonl", 1), ("hf:o/n?config=5", 0.5)]
     assert read_sets("a,hf:o/n?config=x&split=3") == [("a", 1), ("hf:o/n?config=x&split=3", 1)]
-    monkeypatch.chdir(tmp_path)
     Path("a,b=2.csv").touch()
     assert read_sets("a,b=2.csv") == [("a,b=2.csv", 1)]
     for malformed in ("a.csv,", ",", "a=0,b", "a=1.2.3,b", "a,=3"):
@@ -49,8 +48,7 @@ def test_sets_of_several_forms_become_one(tiny: Tiny) -> None:
     assert (form, [*views]) == ("pairs", ["anchor", "positive"]) and views["positive"][160] == views["anchor"][160]
 
 
-def test_columns_are_for_the_sets_that_have_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_columns_are_for_the_sets_that_have_them(cwd: Path) -> None:
     data = Data(train="a.tsv,b.tsv", columns="anchor=Frage,positive=Antwort")
     Path("b.tsv").write_text("Frage\tAntwort\nka\tla\nma\tna\n")
     for first in ("anchor\tpositive\nba\tda\nfa\tga\n", "anchor\tpositive\tAntwort\nba\tda\t1\nfa\tga\t2\n"):

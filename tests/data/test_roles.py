@@ -23,10 +23,7 @@ from support.tables import scored_pairs
 ANY: tuple[Form, ...] = ("sentences", "pairs", "triplets", "labelled")
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty working folder."""
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("cwd")
 
 
 def write(*lines: str, name: str = "a.tsv") -> str:

@@ -16,8 +16,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 @pytest.fixture
-def hub(hub_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def hub(hub_cache: Path, cwd: Path) -> Path:
     return hub_cache
 
 
@@ -158,9 +157,8 @@ def test_scores_are_kept_for_the_files_of_a_model_as_they_are(
     assert len(paths) == 5
 
 
-def test_the_starter_is_embedded(trained: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    run = Run(Path(shutil.copytree(trained.path, tmp_path / "starter")))
-    monkeypatch.chdir(tmp_path)
+def test_the_starter_is_embedded(trained: Run, cwd: Path) -> None:
+    run = Run(Path(shutil.copytree(trained.path, cwd / "starter")))
     assert word_for(Run(Path("starter")), Path()) == "./starter"
     for word in ("./starter", None):
         assert resolve(resolve(word, Path()).name).folder().resolve() == run.checkpoint()

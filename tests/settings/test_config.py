@@ -11,10 +11,9 @@ from contrastcli.settings.config import Layer
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def folder(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty working folder, and a user whose settings lie in it."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(platformdirs, "user_config_dir", lambda name: str(tmp_path / "user" / name))
+    monkeypatch.setattr(platformdirs, "user_config_dir", lambda name: str(cwd / "user" / name))
 
 
 def file(toml: str, name: str | Path = "run.toml") -> Layer:

@@ -83,10 +83,7 @@ def test_one_backbone_for_all_leaves_the_first_row_of_each_method() -> None:
     assert papers.systems(item, some) == [System("RoBERTa-large", "SimACE")]
 
 
-def test_of_the_users_own_settings_only_those_of_execution_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_of_the_users_own_settings_only_those_of_execution_count(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("contrast.toml").write_text("[train]\nlr = 1.0\nkeep = 3\nsave_every = 9\ncompile = 1\n[alerts]\ndisk = 7.0\n")
     monkeypatch.setenv("CONTRAST_TRAIN_DEVICE", "cpu")
     monkeypatch.setenv("CONTRAST_TRAIN_SEED", "7")

@@ -9,11 +9,7 @@ from contrastcli.settings import config as configs
 from contrastcli.settings import presets
 from contrastcli.settings.presets import Preset
 
-
-@pytest.fixture(autouse=True)
-def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty working folder."""
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("cwd")
 
 
 @pytest.fixture

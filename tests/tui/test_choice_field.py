@@ -32,8 +32,7 @@ def test_an_exact_name_comes_first_then_names_that_begin_so_then_the_rest(typed:
     assert [name for name, _ in narrowed(OBJECTIVES, typed)] == names
 
 
-def test_the_last_of_several_files_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_last_of_several_files_is_completed(cwd: Path) -> None:
     for name in ("questions.csv", "quiz.csv", "a,b.csv"):
         Path(name).write_text("x")
     assert [name for name, _ in complete_data("qui")] == ["quiz.csv"]
@@ -41,12 +40,11 @@ def test_the_last_of_several_files_is_completed(tmp_path: Path, monkeypatch: pyt
     assert [name for name, _ in complete_data("a,b")] == ["a,b.csv"]
 
 
-def test_the_files_of_data_in_the_folder_are_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_files_of_data_in_the_folder_are_offered(cwd: Path) -> None:
     for name in ("texts.txt", "pairs.csv.gz", "pairs.csv.mined", *(f"image {n}.png" for n in range(300))):
-        (tmp_path / name).write_text("a")
-    (tmp_path / "pairs.d").mkdir()
-    (tmp_path / "gone.csv").symlink_to("nowhere")
-    monkeypatch.chdir(tmp_path)
+        (cwd / name).write_text("a")
+    (cwd / "pairs.d").mkdir()
+    (cwd / "gone.csv").symlink_to("nowhere")
     assert [name for name, _ in data_files()] == ["pairs.csv.gz", "texts.txt"]
     assert [name for name, _ in complete_data("pai")] == ["pairs.csv.gz", "pairs.d"], "not how pairs were mined"
     assert not complete_data("~no-such-user/x")

@@ -167,9 +167,8 @@ HOSTILE = "\x1b[31m[red]b[/red]\x1b]0;t\x07\r\b\x9b2J\u202e\u200e\u200f\u061c"
 
 
 @pytest.fixture
-def hostile(commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def hostile(commands: Commands, cwd: Path) -> Run:
     """A run whose name, settings and events are hostile, the only one in runs/."""
-    monkeypatch.chdir(tmp_path)
     rows = [{"anchor": HOSTILE, "positive": HOSTILE}]
     preview = Preview({}, rows, (HOSTILE,), 9, 9, 9, 9, 9, 0, None)
     commands.answer = lambda directory, words: Finished(msgspec.json.encode(preview).decode())

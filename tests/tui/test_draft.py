@@ -169,8 +169,7 @@ def test_the_command_gives_the_settings_that_are_shown(
     assert {key: setting["value"] for key, setting in shown.items()} == draft.config.flat()
 
 
-def test_typed_values_override_files_and_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_typed_values_override_files_and_the_environment(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("contrast.toml").write_text("[train]\nseed = 5\n[alerts]\nwebhook = 'https://example.org/secret'\n")
     monkeypatch.setenv("CONTRAST_TRAIN_LR", "2e-5")
     draft = Draft("", {})
@@ -184,10 +183,7 @@ def test_typed_values_override_files_and_the_environment(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("text", ["[train]\nlr = 'quick'\n", "[train\n", "[train]\nspeed = 1\n"])
-def test_a_bad_file_is_named_and_the_form_still_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_bad_file_is_named_and_the_form_still_works(cwd: Path, text: str) -> None:
     Path("contrast.toml").write_text(text)
     draft = Draft("starter", {"train.lr": "1e-4"})
     assert "contrast.toml" in draft.error and not draft.can_run and draft.config.train.lr == 1e-4
@@ -196,10 +192,7 @@ def test_a_bad_file_is_named_and_the_form_still_works(
     assert draft.can_run and draft.config.spec.name == "pairsupcon"
 
 
-def test_a_value_of_a_file_that_conflicts_with_a_typed_one_is_valid_again_with_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_value_of_a_file_that_conflicts_with_a_typed_one_is_valid_again_with_another(cwd: Path) -> None:
     Path("contrast.toml").write_text("[model]\ndims = '64'\n")
     draft = typed("", model__head="train-only")
     assert "model.dims" in draft.error and not draft.can_run

@@ -335,9 +335,8 @@ async def test_the_curves_of_another_run_are_compared_at_the_step_of_each_value(
 
 
 async def test_neither_a_run_itself_nor_a_directory_that_cannot_be_read_has_a_baseline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cwd: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     run = recorded(Path("runs"), "finished")
     app = ContrastApp(Path("runs"), Run(run.path.resolve()))
     async with show(app) as page:

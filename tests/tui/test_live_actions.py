@@ -230,11 +230,8 @@ async def test_a_run_that_ended_before_it_saved_says_that_r_starts_it_again(tmp_
         await until(page, lambda: says(page, "■ stopped", "Stopped: nothing was saved; r starts it again"))
 
 
-async def test_a_queued_run_is_shown_and_another_is_put_behind_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_queued_run_is_shown_and_another_is_put_behind_it(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dry_run_panel, "PAUSE_SECONDS", 60)  # no dry run
-    monkeypatch.chdir(tmp_path)
     run = recorded(Path("runs"), "empty", "waiting")
     append(run, Queued(step=0, behind="first"))
     beat(run, this_process())

@@ -39,9 +39,8 @@ pytestmark = pytest.mark.usefixtures("without_setup")
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(cwd: Path) -> Path:
     """A runs directory with a run in each state."""
-    monkeypatch.chdir(tmp_path)
     for kind in KINDS:
         recorded(Path("runs"), kind)
     return Path("runs")

@@ -236,10 +236,7 @@ def test_details_name_the_run_that_is_gone(tmp_path: Path) -> None:
     assert "cannot be read" in details([gone, gone])[0]
 
 
-def test_details_shorten_the_paths_of_the_run_and_no_path_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_details_shorten_the_paths_of_the_run_and_no_path_in_words(cwd: Path) -> None:
     run = recorded(Path("runs"), "finished")
     batch = f"its batch is in {run.path.resolve()}/diverged.json"
     end(run, 0.7, "diverged", code=4, message=batch)

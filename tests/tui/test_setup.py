@@ -82,9 +82,8 @@ def started(commands: Commands) -> list[tuple[str, ...]]:
 
 
 @pytest.fixture
-def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
-    # Lists offer the files of the folder.
-    monkeypatch.chdir(tmp_path)
+def commands(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
+    """The commands that the screen runs, in a folder without files that its lists would offer."""
     monkeypatch.setattr("contrastcli.tui.setup.dry_run_panel.PAUSE_SECONDS", 0.0)
     return answer_commands(monkeypatch, answer)
 
@@ -268,13 +267,10 @@ async def test_what_is_erased_undone_or_reset_is_inherited_again(commands: Comma
         assert row(pilot, "train.seed").value.value == "42"
 
 
-async def test_names_are_offered_completed_and_checked_as_they_are_typed(
-    commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "texts").mkdir()
-    (tmp_path / "texts" / "train.csv").write_text("sentence\na dog runs\n")
-    (tmp_path / "no-model").mkdir()
-    monkeypatch.chdir(tmp_path)
+async def test_names_are_offered_completed_and_checked_as_they_are_typed(commands: Commands) -> None:
+    Path("texts").mkdir()
+    Path("texts/train.csv").write_text("sentence\na dog runs\n")
+    Path("no-model").mkdir()
     config = recorded(runs.runs_dir(None), "finished", "an-earlier-run").config_path
     config.write_text(config.read_text().replace('train = "starter"', 'train = "older.csv"'))
     async with setting_up() as (pilot, screen):

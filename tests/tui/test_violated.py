@@ -97,19 +97,16 @@ async def test_x_leaves_the_pair_out_by_a_command_for_which_the_next_x_waits(
         assert not says(page, "▶ 3 times in 1.0 epochs -8.5° left out")
 
 
-async def test_y_writes_the_list_and_both_keys_are_those_of_the_screen_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    run = recorded(tmp_path, "finished", "mine")
+async def test_y_writes_the_list_and_both_keys_are_those_of_the_screen_elsewhere(cwd: Path) -> None:
+    run = recorded(cwd, "finished", "mine")
     append(run, *EVENTS)
-    earlier = tmp_path / "false-negatives-mine.csv"
+    earlier = cwd / "false-negatives-mine.csv"
     earlier.write_text("edited")
-    app = ContrastApp(tmp_path, run)
+    app = ContrastApp(cwd, run)
     async with show(app, NARROW) as page:
         await listed(page)
         await page.press("y")
-        path = tmp_path / "false-negatives-mine-2.csv"
+        path = cwd / "false-negatives-mine-2.csv"
         told = f"{path} has the pairs (3); Setup's field false negatives takes it"
         await until(page, lambda: any(one.message == told for one in app._notifications))
         await press(page, "z", "y", then=lambda: "✔ finished" in app.clipboard)
@@ -123,14 +120,13 @@ async def test_y_writes_the_list_and_both_keys_are_those_of_the_screen_elsewhere
 
 
 async def test_y_writes_every_pair_that_was_left_out_also_where_it_is_listed_no_longer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cwd: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     answer_commands(monkeypatch, Finished(""))
-    run = recorded(tmp_path, "finished", "mine")
+    run = recorded(cwd, "finished", "mine")
     append(run, *EVENTS)
     run.false_negatives_path.write_text('{"anchor":"a man 1","negative":"one who plays"}\n')
-    app = ContrastApp(tmp_path, run)
+    app = ContrastApp(cwd, run)
     async with show(app, NARROW) as page:
         await listed(page)
         assert says(page, "y write 1 left out")
@@ -138,7 +134,7 @@ async def test_y_writes_every_pair_that_was_left_out_also_where_it_is_listed_no_
         app.clear_notifications()
         await until(page, lambda: says(page, "y write 2 left out"))
         await press(page, "y", then=lambda: any("has the pairs (2)" in one.message for one in app._notifications))
-    written = csv.DictReader((tmp_path / "false-negatives-mine.csv").read_text("utf-8").splitlines())
+    written = csv.DictReader((cwd / "false-negatives-mine.csv").read_text("utf-8").splitlines())
     negatives = [(row["anchor"], row["negative"], row["times"]) for row in written]
     assert negatives == [(violated(2, 5).anchor, violated(2, 5).negative, "5"), ("a man 1", "one who plays", "")]
 
