@@ -64,12 +64,15 @@ def read(name: str) -> object:
         (CSV.replace("simcse/", "simce/"), "is not on the hub", "check the spelling"),
         (CSV.replace("nli_for", "nli_of"), "there is no such file", "/tree/main"),
         (STSB.replace("stsb", "stbs"), "is not on the hub", "check the spelling"),
+        (f"{STSB}?split=foo", f"{STSB}?split=foo: Unknown split", "check its name, config and split on "),
+        (f"{STSB}?config=foo", f"{STSB}?config=foo: ", "check its name, config and split on "),
     ],
 )
 def test_what_the_hub_does_not_give_is_named_with_its_page(hub: Hub, name: str, what: str, hint: str) -> None:
     with pytest.raises(DataError) as caught:
         read(name)
     assert what in caught.value.what and hint in caught.value.hint
+    assert "\n" not in caught.value.what
 
 
 @pytest.mark.parametrize(

@@ -65,18 +65,6 @@ def test_a_data_set_of_the_hub_knows_the_names_of_its_labels_and_is_no_folder_he
     assert len(load("hf:owner/name?split=validation", "supcon", limit=2)) == 2
 
 
-@pytest.mark.usefixtures("hub_set")
-@pytest.mark.parametrize(
-    ("name", "what"),
-    [("hf:owner/name?split=foo", "Unknown split"), ("hf:owner/name?config=foo", "foo")],
-)
-def test_a_data_set_that_the_hub_does_not_have_is_an_error(name: str, what: str) -> None:
-    with pytest.raises(DataError) as caught:
-        load(name, "supcon")
-    assert caught.value.what.startswith(name) and what in caught.value.what
-    assert "\n" not in caught.value.what
-
-
 def test_an_unreachable_hub_is_an_error_with_what_helps_without_it(hub_cache: Path) -> None:
     with pytest.raises(DataError, match="hf:owner/name: the hub cannot be reached") as caught:
         load("hf:owner/name", "supcon")
