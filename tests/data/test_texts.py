@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -73,7 +72,7 @@ def test_rows_are_the_same_on_disk(tiny: Tiny, form: Form, monkeypatch: pytest.M
         assert plan.corpus.views[view].tolist() == numbers.tolist()
 
 
-def test_a_full_disk_is_said(limit: int, tmp_path: Path) -> None:
+def test_a_full_disk_is_said(limit: int) -> None:
     if limit == LIMITS[0]:
         with failing_disk(cache_dir(), 1, FULL), pytest.raises(RunError, match="cannot write"):
             Texts.of(WORDS * 1000)

@@ -71,9 +71,7 @@ def test_token_vectors_are_weighted_principal_components_of_what_the_model_makes
     assert_near(own @ own.T, (left[:, :5] * sizes[:5] ** 2) @ left[:, :5].T, scale=float(sizes[0] ** 2))
 
 
-def test_the_tokens_of_words_are_those_of_the_tokenizer(
-    tiny: Tiny, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tokens_of_words_are_those_of_the_tokenizer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own, plain = StaticTokenizer(folder), Tokenizer.from_file(str(folder / "tokenizer.json"))
     plain.no_truncation()
     plain.no_padding()

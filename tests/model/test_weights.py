@@ -61,7 +61,7 @@ def test_safetensors_in_several_files_make_the_same_model(tiny: Tiny, folder: Pa
 
 
 @pytest.mark.slow
-def test_another_family_is_read_through_transformers(tiny: Tiny, folder: Path) -> None:
+def test_another_family_is_read_through_transformers(folder: Path) -> None:
     from transformers import AutoModel, CamembertConfig
 
     sizes: dict[str, Any] = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16}

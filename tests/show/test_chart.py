@@ -203,7 +203,7 @@ def test_what_is_missing_of_a_gap_is_seen_without_colours_too() -> None:
     assert not any(math.isnan(number) for number in ticks(draw(picture, 40, 20, PLAIN)).values())
 
 
-def test_a_screenshot_needs_no_font_for_its_curves(tmp_path: Path) -> None:
+def test_a_screenshot_needs_no_font_for_its_curves() -> None:
     from rich.segment import Segment
     from rich.style import Style
 

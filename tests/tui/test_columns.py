@@ -24,7 +24,7 @@ ODD = ["Frage, lang", "[b]=a", "", 'say "x"', "Antwort", *(f"c{n}" for n in rang
 """Names of columns that a value such as a=1,b=2, or a terminal, may take for something else."""
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def commands(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> Commands:
     """The command line in this process, and a file of 30 questions as a spreadsheet writes it."""
     rows = [f"Wie groß ist {n}?;Es ist {n} Meter lang, „ungefähr“.;https://example.org/{n}" for n in range(30)]
@@ -60,9 +60,7 @@ async def opened(pilot: Page) -> None:
 
 
 @SIZES
-async def test_an_error_about_columns_leads_to_their_table_and_to_a_run(
-    commands: Commands, size: tuple[int, int]
-) -> None:
+async def test_an_error_about_columns_leads_to_their_table_and_to_a_run(size: tuple[int, int]) -> None:
     async with reading(size=size) as (pilot, screen):
         await until(pilot, lambda: screen.focused is row(pilot, "data.columns").value)
         wrong = "faq.csv: its columns 'Frage', 'Antwort', 'Quelle' make neither sentences nor pairs"
@@ -81,14 +79,14 @@ async def test_an_error_about_columns_leads_to_their_table_and_to_a_run(
         assert row(pilot, "data.columns").display and says(pilot, "columns", "anchor=Frage,positive")
 
 
-async def test_the_remedy_of_an_error_is_whole_at_80_columns(commands: Commands) -> None:
+async def test_the_remedy_of_an_error_is_whole_at_80_columns() -> None:
     Path("tidy.csv").rename("questions and answers.csv")
     async with reading("questions and answers.csv", objective="pairsupcon") as (pilot, _):
         assert note(pilot, "objective.name").endswith("-o triplets.jsonl; then --data triplets.jsonl")
         assert (await settled(pilot)).count("triplets.jsonl") == 2
 
 
-async def test_what_columns_hold_is_known_on_every_screen_and_for_their_file_alone(commands: Commands) -> None:
+async def test_what_columns_hold_is_known_on_every_screen_and_for_their_file_alone() -> None:
     async with reading() as (pilot, screen):
         await opened(pilot)
         await pilot.press("a", "down", "p", "enter")
@@ -108,7 +106,7 @@ async def test_what_columns_hold_is_known_on_every_screen_and_for_their_file_alo
         await press(pilot, "delete", "s", "enter", then=lambda: columns.value == "sentence=Frage,positive=Antwort")
 
 
-async def test_the_command_says_what_the_table_was_given_whatever_the_columns_are_called(commands: Commands) -> None:
+async def test_the_command_says_what_the_table_was_given_whatever_the_columns_are_called() -> None:
     lines = [{name: f"{name} {n} \x1b[1m" for name in ODD} for n in range(9)]
     Path("odd.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     async with reading("odd.jsonl") as (pilot, screen):
@@ -125,7 +123,7 @@ async def test_the_command_says_what_the_table_was_given_whatever_the_columns_ar
         assert screen.draft.typed["data.columns"] == given
 
 
-async def test_a_role_is_taken_from_the_column_that_had_it(commands: Commands) -> None:
+async def test_a_role_is_taken_from_the_column_that_had_it() -> None:
     Path("two.csv").write_text("question,query,answer\na,b,c\nd,e,f\n")
     async with reading("two.csv", batch=2) as (pilot, screen):
         assert says(pilot, "cannot start: columns")
@@ -135,7 +133,7 @@ async def test_a_role_is_taken_from_the_column_that_had_it(commands: Commands) -
         assert screen.draft.typed["data.columns"] == "anchor=query,positive=answer"
 
 
-async def test_the_table_opens_without_an_error_too_and_changes_nothing_by_itself(commands: Commands) -> None:
+async def test_the_table_opens_without_an_error_too_and_changes_nothing_by_itself() -> None:
     async with reading("tidy.csv") as (pilot, screen):
         assert screen.focused is None and not screen.query(SettingRow).filter("#data-columns")
         await pilot.press("slash", *"roles of columns", "enter")

@@ -200,9 +200,7 @@ async def test_rows_appear_as_they_are_measured_also_by_another_process_and_stay
 
 
 @SIZES
-async def test_a_mark_at_the_end_of_a_wide_table_is_read_with_a_key(
-    place: Path, commands: Commands, size: tuple[int, int]
-) -> None:
+async def test_a_mark_at_the_end_of_a_wide_table_is_read_with_a_key(place: Path, size: tuple[int, int]) -> None:
     task = STS["STS12"] | {"pairs": 300, "partial": True}
     write(place / "one-run", sts=STS | {"STS12": task})
     async with opened(ContrastApp(place), size) as pilot:

@@ -252,9 +252,7 @@ async def test_the_nearest_sentences_of_a_corpus(place: Path, models: Models) ->
     assert (remembered.corpus, remembered.question, remembered.nearest) == ("texts.txt", "a puppy", "2")
 
 
-async def test_a_long_sentence_of_a_corpus_goes_on_in_the_next_line_and_one_that_is_cut_says_so(
-    place: Path, models: Models
-) -> None:
+async def test_a_long_sentence_of_a_corpus_goes_on_in_the_next_line_and_one_that_is_cut_says_so(place: Path) -> None:
     texts = "long " * 10 + "end", "long " * 100 + "end"
     near = [{"row": n, "text": text, "cosine": 0.5, "angle_deg": 60.0} for n, text in enumerate(texts)]
     async with show(ContrastApp(place), NARROW) as pilot:
@@ -276,7 +274,7 @@ async def test_every_project_has_its_own_choices_whichever_app_ends_last(tmp_pat
     assert state.load().project(tmp_path).corpus == ""
 
 
-async def test_with_a_run_come_the_data_that_it_was_trained_on(place: Path, models: Models) -> None:
+async def test_with_a_run_come_the_data_that_it_was_trained_on(place: Path) -> None:
     data = place / "faq.csv"
     data.write_text("Frage;Antwort\nwo;hier\n")
     columns = "anchor=Frage,positive=Antwort"

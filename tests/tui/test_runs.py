@@ -477,7 +477,7 @@ async def test_a_long_question_or_result_is_read_to_its_end_with_keys(place: Pat
             await pilot.press("escape")
 
 
-async def test_a_screenshot_says_where_it_is_or_why_it_is_not(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_screenshot_says_where_it_is_or_why_it_is_not(place: Path) -> None:
     async with opened(ContrastApp(place)) as (pilot, _):
         pilot.app.deliver_screenshot()
         await until(pilot, lambda: list(Path().glob("contrast-runs-*.svg")))

@@ -81,7 +81,7 @@ def started(commands: Commands) -> list[tuple[str, ...]]:
     return [words for words in commands.calls if "--detach" in words]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def commands(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
     """The commands that the screen runs, in a folder without files that its lists would offer."""
     monkeypatch.setattr("contrastcli.tui.setup.dry_run_panel.PAUSE_SECONDS", 0.0)
@@ -156,7 +156,7 @@ async def test_errors_of_the_dry_run_and_of_the_start_and_a_missing_model_are_sh
         assert "hint: fix it" in screen_text(pilot.app) and pilot.app.current_mode == "setup"
 
 
-async def test_choosing_simace_changes_the_form_the_curve_and_the_command_that_is_copied(commands: Commands) -> None:
+async def test_choosing_simace_changes_the_form_the_curve_and_the_command_that_is_copied() -> None:
     async with setting_up() as (pilot, _):
         await choose(pilot, "o", "simace")
         await write(pilot, "objective.margin", "15")
@@ -183,7 +183,7 @@ def test_each_curve_is_that_of_the_margin_and_the_temperature_next_to_the_plain_
     assert "τ" not in without_tau.title
 
 
-async def test_where_there_is_no_curve_one_line_says_why_and_what_brings_it(commands: Commands) -> None:
+async def test_where_there_is_no_curve_one_line_says_why_and_what_brings_it() -> None:
     async with setting_up(NARROW) as (pilot, screen):
         for objective, why in (
             ("softmax", "softmax has no similarity: simcse, simace, … do"),
@@ -203,9 +203,7 @@ async def test_where_there_is_no_curve_one_line_says_why_and_what_brings_it(comm
             await press(pilot, "g", shows=title)
 
 
-async def test_where_it_is_narrow_the_summary_is_below_the_curve_and_g_shows_the_gradient_in_place(
-    commands: Commands,
-) -> None:
+async def test_where_it_is_narrow_the_summary_is_below_the_curve_and_g_shows_the_gradient_in_place() -> None:
     async with setting_up(NARROW) as (pilot, screen):
         assert says(pilot, "contrast train --preset", "Summary")
         await press(pilot, "pagedown", "pagedown", shows=("positive", "a puppy", "[sprints]"))
@@ -241,7 +239,7 @@ async def test_arrows_go_through_the_fields_the_footer_keeps_within_eight_keys_a
         assert not started(commands) and screen.query_one("#start", Button).disabled
 
 
-async def test_what_is_erased_undone_or_reset_is_inherited_again(commands: Commands) -> None:
+async def test_what_is_erased_undone_or_reset_is_inherited_again() -> None:
     """`u` undoes the field that has the focus, or the last one."""
     async with setting_up() as (pilot, screen):
 
@@ -267,7 +265,7 @@ async def test_what_is_erased_undone_or_reset_is_inherited_again(commands: Comma
         assert row(pilot, "train.seed").value.value == "42"
 
 
-async def test_names_are_offered_completed_and_checked_as_they_are_typed(commands: Commands) -> None:
+async def test_names_are_offered_completed_and_checked_as_they_are_typed() -> None:
     Path("texts").mkdir()
     Path("texts/train.csv").write_text("sentence\na dog runs\n")
     Path("no-model").mkdir()
@@ -287,7 +285,7 @@ async def test_names_are_offered_completed_and_checked_as_they_are_typed(command
         await press(pilot, "ctrl+u", *"no/such-model", shows="not on this machine")
 
 
-async def test_a_tall_screen_shows_every_setting_and_a_short_one_says_how_many_it_hides(commands: Commands) -> None:
+async def test_a_tall_screen_shows_every_setting_and_a_short_one_says_how_many_it_hides() -> None:
     async with setting_up((200, 93)) as (pilot, _):
         await until(pilot, lambda: says(pilot, "webhook") and not says(pilot, "m shows them"))
         await pilot.resize_terminal(200, 130)
@@ -347,9 +345,7 @@ async def test_what_is_said_of_an_earlier_draft_is_neither_filled_in_nor_shown_a
         assert "the disk is full" not in words_of(screen, "#ready")
 
 
-async def test_presets_are_listed_with_nothing_among_them_and_a_choice_is_stepped_through_too(
-    commands: Commands,
-) -> None:
+async def test_presets_are_listed_with_nothing_among_them_and_a_choice_is_stepped_through_too() -> None:
     async with setting_up(NARROW) as (pilot, screen):
         await open_list(pilot, "p")
         await pilot.press(*"simace-b", "down")
@@ -369,7 +365,7 @@ async def test_presets_are_listed_with_nothing_among_them_and_a_choice_is_steppe
         assert similarity.value == "cosine"
 
 
-async def test_a_setting_is_found_by_its_name_and_m_shows_every_one_of_the_objective(commands: Commands) -> None:
+async def test_a_setting_is_found_by_its_name_and_m_shows_every_one_of_the_objective() -> None:
     async with setting_up() as (pilot, screen):
         await pilot.press("slash", *"warm", "enter")
         await pilot.pause()
@@ -393,9 +389,7 @@ async def test_a_setting_is_found_by_its_name_and_m_shows_every_one_of_the_objec
         assert keys == set(Draft("starter", {"objective.name": "rankcse"}).config.flat()) | {"objective.lambda"}
 
 
-async def test_what_was_typed_is_there_again_the_next_time_in_its_runs_directory(
-    commands: Commands, tmp_path: Path
-) -> None:
+async def test_what_was_typed_is_there_again_the_next_time_in_its_runs_directory(tmp_path: Path) -> None:
     async with setting_up() as (pilot, screen):
         await write(pilot, "data.train", "my texts.txt")
         await pilot.press("escape", "m")
