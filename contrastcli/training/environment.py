@@ -71,10 +71,15 @@ def check_teachers(path: Path, plan: Plan) -> dict[str, list[_Model]]:
             began = msgspec.convert(recorded.get(one.name, []), list[_Model])
         teachers[one.name] = [_model(name) for name in one.models]
         for was, now in zip(began, teachers[one.name], strict=False):
-            if any(was.get(key) not in (None, now[key]) for key in ("revision", "checksum")):
+            if _differ(was, now):
                 what = f"{now['name']} has other weights than those with which the run began"
                 raise not_as_begun(path, plan.config, what)
     return {name: models for name, models in teachers.items() if models}
+
+
+def _differ(was: _Model, now: _Model) -> bool:
+    """Whether a model has other weights than when a run began, as far as that is known."""
+    return any(was.get(key) not in (None, now[key]) for key in ("revision", "checksum"))
 
 
 def not_as_begun(path: Path, config: Config, what: str) -> DataError:
@@ -85,8 +90,10 @@ def not_as_begun(path: Path, config: Config, what: str) -> DataError:
     return DataError(what, f"restore them, or start a new run: {again}")
 
 
-def write_environment(path: Path, plan: Plan, device: torch.device, processes: int) -> list[str]:
+def write_environment(path: Path, plan: Plan, device: torch.device, processes: int, *, is_new: bool) -> list[str]:
     """Write versions, device, revisions and fingerprints as JSON, and return a note if a resume has others.
+
+    A run that is not new goes on from its own weights, and the record of those that it began from stays.
 
     Raises DataError as the checks do, and RunError.
     """
@@ -127,6 +134,9 @@ def write_environment(path: Path, plan: Plan, device: torch.device, processes: i
     was, now = ({**one.get("packages", {}), **one} for one in (before, record))
     changed = [name for name in (*_TOLD, *brings) if was.get(name) not in (None, now[name])]
     others = [f"{name} {now[name]} (was {was[name]})" for name in changed]
+    if not is_new and _differ(began := before.get("backbone", {}), record["backbone"]):
+        others.append(f"other weights in {began['name']} than it began from")
+        record["backbone"] = began
     with writing_to(path):
         atomic_write(path, json_bytes(record))
     return [f"resumed with {', '.join(others)}"] if others else []

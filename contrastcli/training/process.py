@@ -79,7 +79,7 @@ def supervise(run: Run, plan: Plan, watch: Watch, world: World, after: Run | Non
             wait_behind(after, run, session.emit, session.step)
         if writer is not None:
             session.emit(_started(plan, writer, device, resumed_from))
-            notes = write_environment(run.environment_path, plan, device, world.size)
+            notes = write_environment(run.environment_path, plan, device, world.size, is_new=last is None)
             for text in (*notes, *config.notes, *plan.examples.notes):
                 session.note(session.step, text)
             session.emit = _with_tracker(_with_alerts(session.emit, run, config, device), run, config.track.to)
