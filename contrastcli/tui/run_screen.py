@@ -138,7 +138,7 @@ class RunScreen(ModeScreen):
         done = await processes.run_command(self.contrast.directory, *words)
         if done.error:
             self.contrast.fail(f"{run.name} could not be resumed: {done.error}")
-        elif self.is_current and (self.mode == "live" or self.contrast.keys.last is key):
+        elif self.is_active and (self.mode == "live" or self.contrast.keys.last is key):
             await self.contrast.open_run(run)
         else:
             self.app.notify(f"resumed {run.name}; 3 lists it", markup=False)

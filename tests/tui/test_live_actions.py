@@ -186,6 +186,16 @@ async def test_a_resume_that_fails_says_why_and_leaving_asks_about_it(
         assert len(commands.calls) == 1 and not commands.cancelled
 
 
+async def test_a_resume_that_is_done_leaves_an_open_dialog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = answer_commands(monkeypatch, Finished(""))
+    commands.held.clear()
+    async with show(opened(recorded(tmp_path, "stopped"))) as page:
+        await until(page, lambda: "r resume" in footer(page))
+        await press(page, "r", "n", shows="A note on starter-stopped")
+        commands.held.set()
+        await until(page, lambda: says(page, "A note on starter-stopped", "resumed starter-stopped"))
+
+
 @pytest.mark.parametrize(("key", "what"), [("x", "export"), ("M", "merge"), ("e", "evaluation")])
 async def test_leaving_asks_about_an_export_a_merge_and_an_evaluation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, what: str
