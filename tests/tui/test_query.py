@@ -279,8 +279,12 @@ async def test_with_a_run_come_the_data_that_it_was_trained_on(place: Path) -> N
     data.write_text("Frage;Antwort\nwo;hier\n")
     columns = "anchor=Frage,positive=Antwort"
     run = recorded(place / "more", "stopped", "mine", data__train=str(data), data__columns=columns)
+    # Several files are no corpus, nor is their list a path that any system takes.
+    many = recorded(place / "more", "stopped", "many", data__train=",".join(f"part-{n}.jsonl" for n in range(40)))
     app = ContrastApp(place)
     async with show(app) as pilot:
+        await app.open_run(many, "query")
+        await app.workers.wait_for_complete([one for one in app.workers if one.group == "data"])
         await app.open_run(run, "query")
         await until(pilot, lambda: app.project.corpus == str(data))
         screen = pilot.app.screen

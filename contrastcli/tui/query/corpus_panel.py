@@ -69,7 +69,7 @@ class CorpusPanel(QueryPanel):
 
     def propose(self, data: Data) -> None:
         """Choose the file that a run was trained on, where none is chosen yet."""
-        if not self._file.value and Path(data.train).is_file():
+        if not self._file.value and os.path.isfile(data.train):
             if data.columns:
                 self._project.keep_roles(data.train, data.columns)
             self._project.corpus = data.train
