@@ -69,6 +69,8 @@ def inspected(result: results.Inspected) -> str:
 
 
 def _kind(found: results.Found) -> str:
+    from rich.cells import cell_len, set_cell_size
+
     lines = [f"{found.kind}: {found.about}"]
     for row in found.rows:
         beside = f", as {row.other_where}" if row.other_where else ""
@@ -77,8 +79,8 @@ def _kind(found: results.Found) -> str:
         place = number if row.where == number else f"{number}, {row.where}"
         lines.append(f"  {place}{beside}{': ' if row.why else ''}{row.why}")
         texts = [*row.texts.items(), *(one for one in row.other_texts.items() if one not in row.texts.items())]
-        width = max([_ROLE_WIDTH, *(len(printable(name)) for name, _ in texts)])
-        lines += [f"    {printable(name):<{width}} {excerpt(text, _WIDEST)}" for name, text in texts]
+        width = max([_ROLE_WIDTH, *(cell_len(printable(name)) for name, _ in texts)])
+        lines += [f"    {set_cell_size(printable(name), width)} {excerpt(text, _WIDEST)}" for name, text in texts]
         lines += [f"    {n.cosine:9.4f} {excerpt(n.text, _WIDEST)}" for n in row.neighbours]
     return "\n".join(lines)
 

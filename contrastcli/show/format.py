@@ -62,14 +62,20 @@ def as_csv(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Columns padded to their widest cell, those of numbers to the right; no row for a header without a word."""
+    """Columns padded to their widest cell, those of numbers to the right; no row for a header without a word.
+
+    A terminal shows some letters two places wide.
+    """
+    from rich.cells import cell_len
+
     body = [[cell(value) for value in row] for row in rows]
     cells = [list(header), *body] if any(header) else body
-    widths, numeric = [max(map(len, column)) for column in zip(*cells, strict=True)], _numeric(header, body)
-    lines = [
-        "  ".join(c.rjust(w) if n else c.ljust(w) for c, w, n in zip(row, widths, numeric, strict=True)).rstrip()
-        for row in cells
-    ]
+    widths, numeric = [max(map(cell_len, column)) for column in zip(*cells, strict=True)], _numeric(header, body)
+    lines = []
+    for row in cells:
+        spaces = [" " * (width - cell_len(text)) for text, width in zip(row, widths, strict=True)]
+        padded = (s + text if n else text + s for text, s, n in zip(row, spaces, numeric, strict=True))
+        lines.append("  ".join(padded).rstrip())
     return "\n".join(lines)
 
 

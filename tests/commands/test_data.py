@@ -348,6 +348,15 @@ def test_columns_are_listed_with_their_roles_and_first_values(contrast: Contrast
     assert max(map(len, contrast("data", "texts.tsv", "--list-columns").out.splitlines())) < 250
 
 
+def test_letters_that_take_two_places_of_a_terminal_leave_the_columns_below_each_other(contrast: Contrast) -> None:
+    Path("jp.csv").write_text("質問,答え\n猫はどこ,\n犬,犬\n", encoding="utf-8")
+    listed = contrast("data", "jp.csv", "--list-columns").out.splitlines()
+    found = contrast("data", "jp.csv", "--columns", "anchor=質問,positive=答え").out.splitlines()
+    (blank,) = (line for line in found if "猫はどこ" in line)
+    for line, words in ((listed[1], "質問          猫はどこ"), (blank, "    質問      猫はどこ")):
+        assert line == words
+
+
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 def test_columns_are_listed_from_the_first_rows_of_the_first_set(contrast: Contrast, suffix: str) -> None:
     rows = [{"text": f"row {n} " + "ba " * 200, "[b]": n} for n in range(30)]

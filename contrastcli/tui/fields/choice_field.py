@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -173,7 +173,7 @@ class ChoiceList(ModalScreen[str | None]):
         self._shown = dict(shown)
         width = max((cell_len(value or field.blank) for value in self._shown), default=0)
         options = self.query_one(OptionList).set_options(
-            Option(styled(f"{value or field.blank:<{width}}  ", (about, "dim")), id=value or None)
+            Option(styled(set_cell_size(value or field.blank, width + 2), (about, "dim")), id=value or None)
             for value, about in shown
         )
         is_there = field.value in self._shown and not typed and not field.starts_at_first
