@@ -110,7 +110,7 @@ async def test_a_model_that_is_known_and_not_yet_told_is_loaded_once(
         return post(field, message)
 
     def ask_counted(panel: SimilarityPanel, line: str, *args: str) -> None:
-        loaded.extend([args] * (panel.asked != args))
+        loaded.extend([args] * (panel.asked != (args, 0.0)))
         ask(panel, line, *args)
 
     monkeypatch.setattr(ModelField, "post_message", post_late)
@@ -221,7 +221,7 @@ async def test_a_field_takes_letters_and_lines_enter_goes_to_the_second_and_esca
         await until(pilot, lambda: pilot.app.focused is None and "esc back" not in screen_text(pilot.app))
 
 
-async def test_the_nearest_sentences_of_a_corpus(place: Path, models: Models) -> None:
+async def test_the_nearest_sentences_of_a_corpus(place: Path, models: Models, cwd: Path) -> None:
     app = ContrastApp(place)
     async with show(app) as pilot:
         await pilot.press("5")
@@ -236,8 +236,11 @@ async def test_the_nearest_sentences_of_a_corpus(place: Path, models: Models) ->
         check_golden("query-wide", await settled(pilot))
         await press(pilot, "n", "enter", then=lambda: any(model.asked == ["a puppy", "a puppy"] for model in models()))
         await pilot.press("escape", "y")
-    assert len(models()) == 2, "a second question goes to the process that has the corpus"
-    [model] = [model for model in models() if "--corpus" in model.words]
+        assert len(models()) == 2, "a second question goes to the process that has the corpus"
+        (cwd / "texts.txt").touch()
+        await press(pilot, "n", "enter", then=lambda: len(models()) == 3)
+    model, again = (model for model in models() if "--corpus" in model.words)
+    assert model.words == again.words, "a file that was written anew is read anew"
     corpus = ["--corpus", "texts.txt", "-k", "2", "--model", "one-run", "--blank", "drop"]
     assert model.words == ["query", "-", "--json", *corpus]
     assert app.clipboard.splitlines() == [

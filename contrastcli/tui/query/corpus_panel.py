@@ -86,8 +86,10 @@ class CorpusPanel(QueryPanel):
         if file and line and model:
             count = max(1, int(self._typed("k") or _USUAL_COUNT))
             columns = ("--columns", self._columns.value) if self._columns.value else ()
-            words = ("--corpus", os.path.expanduser(file), "-k", str(count), "--model", model, "--blank", "drop")
-            self.ask_process(line, *words, *columns)
+            path = os.path.expanduser(file)
+            words = ("--corpus", path, "-k", str(count), "--model", model, "--blank", "drop")
+            written = os.path.getmtime(path) if os.path.exists(path) else 0.0
+            self.ask_process(line, *words, *columns, written=written)
             return
         self.show_message(NO_MODEL if not model else TO_ASK if file else EMPTY)
         if not (file and line):

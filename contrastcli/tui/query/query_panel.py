@@ -31,8 +31,8 @@ class QueryPanel(Vertical):
 
     how_to_stop = ""
     """What is added to progress."""
-    asked: Sequence[str] | None = None
-    """The arguments of the process that there is; None without one."""
+    asked: tuple[Sequence[str], float] | None = None
+    """The arguments of the process that there is, and when their file was written; None without one."""
     waiting: reactive[bool] = reactive(False, init=False, repaint=False, bindings=True)
     """Whether an answer is still to come."""
 
@@ -54,11 +54,11 @@ class QueryPanel(Vertical):
         self.workers.cancel_node(self)
         self.asked, self.waiting = None, False
 
-    def ask_process(self, line: str, *args: str) -> None:
-        """Ask `contrast query -` with these arguments: the present process, or a new one."""
-        if self.asked != args:
+    def ask_process(self, line: str, *args: str, written: float = 0.0) -> None:
+        """Ask `contrast query -` with these arguments, and a file `written` then: the present process, or a new one."""
+        if self.asked != (args, written):
             self.show_message("loading the model…")
-            self.asked, self._lines = args, asyncio.Queue(1)
+            self.asked, self._lines = (args, written), asyncio.Queue(1)
             self._answer(args)
         if self._lines.full():
             self._lines.get_nowait()
