@@ -14,7 +14,7 @@ from contrastcli.data.examples import Examples
 from contrastcli.data.formats import read_stream
 from contrastcli.data.sources import load_sentences, sentences_of
 from contrastcli.data.texts import Texts
-from contrastcli.data.tokens import OnProgress
+from contrastcli.data.tokens import Advance
 from contrastcli.data.writing import check_unread
 from contrastcli.errors import UsageError, Use
 from contrastcli.files import cache_key, check_output, replaced, resumed, writing_to
@@ -110,7 +110,7 @@ def _write(
     rows: range,
     kind: Kind | None,
     dtype: Dtype,
-    on_progress: OnProgress,
+    on_progress: Advance,
 ) -> None:
     """Write the vectors of some rows of the sentences in the format of the output's suffix.
 

@@ -18,7 +18,7 @@ from contrastcli.data.relevance import documents_of
 from contrastcli.data.roles import for_corpus
 from contrastcli.data.sources import load_documents, load_examples, read_sets
 from contrastcli.data.texts import Column, Texts
-from contrastcli.data.tokens import OnProgress
+from contrastcli.data.tokens import Advance
 from contrastcli.data.writing import WRITERS, check_cells, check_rows_output
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.files import atomic_write, json_bytes, replaced, writing_to
@@ -152,7 +152,7 @@ class _Chosen(NamedTuple):
     with_verdict: Counter[int]
 
 
-def _judge_all(blocks: Iterator[mining.JudgedBlock], rows: int, count: int, advance: OnProgress) -> _Chosen:
+def _judge_all(blocks: Iterator[mining.JudgedBlock], rows: int, count: int, advance: Advance) -> _Chosen:
     chosen = _Chosen(np.full((rows, count), -1), np.zeros((3, rows)), Counter())
     done = 0
     for judged in blocks:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Ids = NDArray[np.int32]
 
-OnProgress = Callable[[int, int], None]
+Advance = Callable[[int, int], None]
 """Called with the number of items done and their total."""
 
 _AGAIN = "download the model folder again"
@@ -361,7 +361,7 @@ class TokenTable:
 
 
 def tokenise(
-    texts: Sequence[str], tokenizer: Tokenizer, max_length: int, on_progress: OnProgress | None = None
+    texts: Sequence[str], tokenizer: Tokenizer, max_length: int, on_progress: Advance | None = None
 ) -> TokenTable:
     """The tokens of texts, from the cache where the same texts were tokenised alike before."""
 

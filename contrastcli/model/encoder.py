@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from contrastcli.boundary import narrate
 from contrastcli.data.batching import Indices, chunks, even_chunks
 from contrastcli.data.sources import load_examples
-from contrastcli.data.tokens import CHARACTERS, OnProgress, Tokenizer, TokenTable
+from contrastcli.data.tokens import CHARACTERS, Advance, Tokenizer, TokenTable
 from contrastcli.errors import DataError, RunError, UsageError, Use
 from contrastcli.model.backbone import Backbone, BertBackbone
 from contrastcli.model.bert.packed import PackedBert
@@ -204,7 +204,7 @@ class SentenceEncoder(nn.Module):
         return self._copy[1]
 
     def encode(
-        self, texts: Sequence[str], kind: Kind | None = None, *, on_progress: OnProgress | None = None
+        self, texts: Sequence[str], kind: Kind | None = None, *, on_progress: Advance | None = None
     ) -> NDArray[np.float32]:
         """Embeddings (N, d) of texts, in their order; of unit length only if the model normalises.
 
@@ -222,7 +222,7 @@ class SentenceEncoder(nn.Module):
         return vectors
 
     def blocks(
-        self, texts: Sequence[str], kind: Kind | None, on_progress: OnProgress | None, rows: range | None = None
+        self, texts: Sequence[str], kind: Kind | None, on_progress: Advance | None, rows: range | None = None
     ) -> Iterator[NDArray[np.float32]]:
         """The embeddings of `encode` in blocks, for texts whose embeddings do not fit into memory.
 

@@ -15,7 +15,7 @@ from contrastcli.data.batching import Indices
 from contrastcli.data.examples import Examples, text_key
 from contrastcli.data.relevance import documents_of
 from contrastcli.data.texts import Texts
-from contrastcli.data.tokens import OnProgress, transformers
+from contrastcli.data.tokens import Advance, transformers
 from contrastcli.errors import DataError, UsageError, failing_as
 from contrastcli.model.backbone import load_pretrained, positions_of, read_config
 from contrastcli.model.contract import read_contract
@@ -28,7 +28,7 @@ from contrastcli.model.search import top
 from contrastcli.model.vectors import cached_vectors
 from contrastcli.settings.sections import Kind, Precision
 
-Scorer = Callable[[Texts, Sequence[Texts], OnProgress], Sequence[Floats]]
+Scorer = Callable[[Texts, Sequence[Texts], Advance], Sequence[Floats]]
 """The scores of each row's query with its documents, which are C columns: (R,), C times (R,) → C times (R,)."""
 
 _PAIRS, _BATCH = 10_000, 32
@@ -183,7 +183,7 @@ def pool_of(pairs: Examples, documents: Examples) -> tuple[Pool, Indices, Texts,
     return Pool.of(chain(texts, queries), len(texts) + anchor, positive, among), among, texts, queries
 
 
-def embed(encoder: SentenceEncoder, documents: Texts, queries: Texts, on_progress: OnProgress) -> Floats:
+def embed(encoder: SentenceEncoder, documents: Texts, queries: Texts, on_progress: Advance) -> Floats:
     """The vectors of documents, then those of queries: (D + Q, d)."""
     if encoder.contract.prompt("query") == encoder.contract.prompt("document"):
         # Mapped from the cache, whatever their size.
@@ -215,7 +215,7 @@ class OtherPositives:
             yield row, int(self.rows[row, 0]), float(by[row])
 
 
-def other_positives(pairs: Examples, encoder: SentenceEncoder, on_progress: OnProgress, count: int) -> OtherPositives:
+def other_positives(pairs: Examples, encoder: SentenceEncoder, on_progress: Advance, count: int) -> OtherPositives:
     """Find the `count` nearest of each row, by exact search."""
     pairs = replace(pairs, views={view: pairs.views[view] for view in ("anchor", "positive")})
     pool, among, texts, queries = pool_of(pairs, documents_of(pairs))
@@ -241,7 +241,7 @@ def load_scorer(ref: ModelRef, precision: Precision) -> tuple[Scorer, bool]:
         return _load_cross_encoder(ref), True
     encoder = load_model(ref, precision=precision)
 
-    def score(queries: Texts, documents: Sequence[Texts], advance: OnProgress) -> Sequence[Floats]:
+    def score(queries: Texts, documents: Sequence[Texts], advance: Advance) -> Sequence[Floats]:
         (asked, query), (texts, document) = queries.distinct(), Texts.join(documents).distinct()
         vectors = embed(encoder, texts, asked, advance)
         both = np.stack([len(texts) + np.tile(query, len(documents)), document])
@@ -262,7 +262,7 @@ def _load_cross_encoder(ref: ModelRef) -> Scorer:
         what = f"{ref.name} gives a pair {model.config.num_labels} numbers, and a teacher's score is one"
         raise DataError(what, "use a cross-encoder of one label, or an embedder")
 
-    def score(queries: Texts, documents: Sequence[Texts], advance: OnProgress) -> Sequence[Floats]:
+    def score(queries: Texts, documents: Sequence[Texts], advance: Advance) -> Sequence[Floats]:
         joined, rows = Texts.join(documents), len(queries)
         # The longest first, so that the texts of a batch are alike.
         order = np.argsort(-np.tile(queries.sizes, len(documents)) - joined.sizes, kind="stable")

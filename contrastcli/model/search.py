@@ -11,7 +11,7 @@ import torch
 from contrastcli.data.batching import Indices
 from contrastcli.data.examples import as_id
 from contrastcli.data.sources import load_documents, load_sentences
-from contrastcli.data.tokens import CHARACTERS, OnProgress
+from contrastcli.data.tokens import CHARACTERS, Advance
 from contrastcli.errors import Hint
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.metrics import Floats, cosine, degrees
@@ -49,7 +49,7 @@ class Index:
         self,
         encoder: SentenceEncoder,
         corpus: Path,
-        on_progress: OnProgress | None = None,
+        on_progress: Advance | None = None,
         columns: str = "",
         blank: Blank = "error",
         vectors: Sequence[Path] = (),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from contrastcli.data.examples import as_id
 from contrastcli.data.texts import Column, Texts
-from contrastcli.data.tokens import OnProgress
+from contrastcli.data.tokens import Advance
 from contrastcli.errors import DataError, Hint, Use
 from contrastcli.files import cache_key, cached, check_regular
 from contrastcli.model.encoder import SentenceEncoder
@@ -122,7 +122,7 @@ def write_parquet(
 
 
 def cached_vectors(
-    encoder: SentenceEncoder, texts: Sequence[str], on_progress: OnProgress | None = None, kind: Kind | None = None
+    encoder: SentenceEncoder, texts: Sequence[str], on_progress: Advance | None = None, kind: Kind | None = None
 ) -> Vectors:
     """Embeddings (N, d) of texts of a kind, mapped from the cache; on the first call they are written to it."""
 

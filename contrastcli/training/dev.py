@@ -12,7 +12,7 @@ from contrastcli.data.batching import Indices, scaled
 from contrastcli.data.dev_data import DevData
 from contrastcli.data.examples import ScoredPairs
 from contrastcli.data.relevance import Retrieval
-from contrastcli.data.tokens import OnProgress, TokenTable
+from contrastcli.data.tokens import Advance, TokenTable
 from contrastcli.evaluation.procedure import finite
 from contrastcli.evaluation.significance import RESAMPLES, interval, resampled, values_of
 from contrastcli.model.encoder import SentenceEncoder
@@ -54,7 +54,7 @@ class DevSet:
         first, second = (np.array([numbers[text] for text in column]) for column in columns)
         return cls(data, table, first, second, cls.of(general, encoder) if general else None)
 
-    def measure_published(self, encoder: SentenceEncoder, on_progress: OnProgress) -> Evaluated:
+    def measure_published(self, encoder: SentenceEncoder, on_progress: Advance) -> Evaluated:
         """Measure the backbone under its own contract, and compare with that from now on."""
         own = DevSet.of(self.data, encoder, self.general.data if self.general else None)
         done = 0

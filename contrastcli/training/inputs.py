@@ -8,7 +8,7 @@ import numpy as np
 
 from contrastcli.data.batching import Corpus, Indices
 from contrastcli.data.downloads import counted
-from contrastcli.data.tokens import OnProgress, Tokenizer, TokenTable, tokenise
+from contrastcli.data.tokens import Advance, Tokenizer, TokenTable, tokenise
 from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs.results import Lengths
 
@@ -36,7 +36,7 @@ class Inputs:
 
     @classmethod
     def of(
-        cls, corpus: Corpus, encoder: SentenceEncoder, prompts: Mapping[str, str], max_length: int, advance: OnProgress
+        cls, corpus: Corpus, encoder: SentenceEncoder, prompts: Mapping[str, str], max_length: int, advance: Advance
     ) -> "Inputs":
         read = Prompted.of(corpus, prompts)
         table = tokenise(read.whole, encoder.tokenizer, max_length, advance)

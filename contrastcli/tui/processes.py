@@ -22,7 +22,7 @@ from contrastcli.runs.process import CONTRAST
 from contrastcli.settings.sections import masked
 from contrastcli.tui.widgets import Bars
 
-OnProgress = Callable[[str], None]
+ShowProgress = Callable[[str], None]
 """Is called with the progress so far, as text."""
 
 _MOST_LINES = 6
@@ -76,7 +76,7 @@ COMMANDS: deque[Command] = deque(maxlen=200)
 """The last commands of the app, the newest last."""
 
 
-async def run_command(directory: Path, *args: str, on_progress: OnProgress | None = None) -> Finished:
+async def run_command(directory: Path, *args: str, on_progress: ShowProgress | None = None) -> Finished:
     """Run `contrast` with these arguments on a runs directory. Cancelling this ends the process too."""
     process = await start_process(directory, *args)
     try:
@@ -89,7 +89,7 @@ async def run_command(directory: Path, *args: str, on_progress: OnProgress | Non
     return Finished(text, error, record) if code else Finished(text)
 
 
-async def read_error(process: Process, on_progress: OnProgress | None) -> tuple[str, ErrorRecord]:
+async def read_error(process: Process, on_progress: ShowProgress | None) -> tuple[str, ErrorRecord]:
     """The error that a command reports on stderr, else the end of what it prints there; progress as it comes.
 
     The error names fields in place of options.

@@ -8,7 +8,7 @@ import pytest
 
 from contrastcli.runs.events import Progress
 from contrastcli.tui import processes
-from contrastcli.tui.processes import Finished, OnProgress
+from contrastcli.tui.processes import Finished, ShowProgress
 from contrastcli.tui.widgets import Bars
 
 Answer = Callable[[Path, tuple[str, ...]], Finished]
@@ -25,7 +25,7 @@ class Commands:
         self.held = asyncio.Event()
         self.held.set()
 
-    async def __call__(self, directory: Path, *words: str, on_progress: OnProgress | None = None) -> Finished:
+    async def __call__(self, directory: Path, *words: str, on_progress: ShowProgress | None = None) -> Finished:
         self.calls.append(words)
         for text in map(Bars().update, self.progress):
             if on_progress:
