@@ -13,6 +13,7 @@ from contrastcli.model.locate import resolve as locate
 from contrastcli.runs import directory as runs
 from contrastcli.runs import sweeps
 from contrastcli.runs.directory import Run
+from contrastcli.runs.process import slurm_tasks
 from contrastcli.runs.sweeps import Sweep
 from contrastcli.settings import config, presets, sections
 from contrastcli.settings.catalogue import find_objective
@@ -200,8 +201,7 @@ def _with_paths(layer: config.Layer, runs_dir: Path) -> config.Layer:
 
 def is_alone() -> bool:
     """Whether this process is none of several that torchrun or srun has started."""
-    tasks = os.environ.get("SLURM_STEP_NUM_TASKS", os.environ.get("SLURM_NTASKS", "1"))
-    return os.environ.get("WORLD_SIZE", tasks if "SLURM_STEP_ID" in os.environ else "1") == "1"
+    return os.environ.get("WORLD_SIZE", slurm_tasks(os.environ)) == "1"
 
 
 def check_training(job: Job, detach: bool, after: Run | None) -> None:

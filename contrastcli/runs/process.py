@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -37,6 +37,15 @@ _OF_ONE_PROCESS = (PROGRESS, "WORLD_SIZE", "RANK", "LOCAL_RANK", "SLURM_STEP_ID"
 """Variables that a process in the background does not inherit: of what it prints, and of torchrun's or srun's tasks."""
 
 POLL_SECONDS, QUEUE_POLL_SECONDS = 0.1, 0.5
+
+
+def slurm_tasks(given: Mapping[str, str]) -> str:
+    """How many tasks srun started with this process, each of which would else train a run of its own.
+
+    A job's script, which is one process however many tasks the job has, is in no step.
+    """
+    tasks = given.get("SLURM_STEP_NUM_TASKS", given.get("SLURM_NTASKS", "1"))
+    return tasks if "SLURM_STEP_ID" in given else "1"
 
 
 @contextlib.contextmanager

@@ -30,6 +30,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from contrastcli.boundary import narrate
 from contrastcli.errors import RunError, UsageError, Use, error_text
 from contrastcli.model.devices import choose_device, is_out_of_memory
+from contrastcli.runs.process import slurm_tasks
 
 T = TypeVar("T")
 
@@ -191,12 +192,8 @@ def world() -> World:
 
 
 def _of_slurm(given: Mapping[str, str]) -> dict[str, str]:
-    """Torchrun's variables for a task that srun started with others, each of which would else train a run of its own.
-
-    A job's script, which is one process however many tasks the job has, is in no step.
-    """
-    size = given.get("SLURM_STEP_NUM_TASKS", given.get("SLURM_NTASKS", "1"))
-    if "SLURM_STEP_ID" not in given or size == "1":
+    """Torchrun's variables for a task that srun started with others."""
+    if (size := slurm_tasks(given)) == "1":
         return {}
     first = re.match(r"([^\[,]+)(?:\[(\d+))?", given.get("SLURM_STEP_NODELIST", ""))
     port = 20_000 + (31 * int(given.get("SLURM_JOB_ID", "0")) + int(given["SLURM_STEP_ID"])) % 20_000
