@@ -135,7 +135,7 @@ def write_environment(path: Path, plan: Plan, device: torch.device, processes: i
     changed = [name for name in (*_TOLD, *brings) if was.get(name) not in (None, now[name])]
     others = [f"{name} {now[name]} (was {was[name]})" for name in changed]
     if not is_new and _differ(began := before.get("backbone", {}), record["backbone"]):
-        others.append(f"other weights in {began['name']} than it began from")
+        others.append(f"other weights in {plan.config.model.backbone} than it began from")
         record["backbone"] = began
     with writing_to(path):
         atomic_write(path, json_bytes(record))

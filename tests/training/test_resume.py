@@ -173,13 +173,13 @@ def test_the_last_checkpoints_are_kept_and_a_run_can_continue_from_each(tiny: Ti
 
 def test_resuming_a_finished_run_takes_no_step_and_notes_that_it_is_not_by_the_version_before(run: Run) -> None:
     before, checkpoints = json.loads(run.environment_path.read_bytes()), state(run)
-    began = before["backbone"] | {"checksum": "of other weights"}
+    began = {"checksum": "of other weights"}
     changed = before | {"contrast": "0.0.1", "threads": 3, "backbone": began}
     run.environment_path.write_text(json.dumps(changed))
     assert train(run) == Done(step=4, status="finished", code=0)
     assert state(run) == checkpoints
     note = f"resumed with contrast {before['contrast']} (was 0.0.1), threads {before['threads']} (was 3)"
-    note += f", other weights in {began['name']} than it began from"
+    note += f", other weights in {before['backbone']['name']} than it began from"
     assert [event.text for event in told(run, Note)].count(note) == 1
     assert json.loads(run.environment_path.read_bytes())["backbone"] == began
 
