@@ -13,11 +13,13 @@ from textual.drivers.headless_driver import HeadlessDriver
 from contrastcli import boundary
 from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run
+from contrastcli.runs.event_file import read_lines
 from contrastcli.runs.events import Alert, Done, Queued
 from contrastcli.runs.status import Digest, Status, this_process
 from contrastcli.settings.sections import Alerts
 from contrastcli.tui.app import ContrastApp
 from contrastcli.tui.fields.model_field import ModelField
+from contrastcli.tui.history import feed
 from contrastcli.tui.history.history import History
 from contrastcli.tui.live.header import advice, poll
 from contrastcli.tui.live.screen import notices
@@ -216,9 +218,17 @@ async def test_leaving_asks_about_an_export_a_merge_and_an_evaluation(
 
 
 async def test_a_process_that_ends_before_it_resumes_the_run_is_reported_with_the_end_of_its_log(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = recorded(tmp_path, "stopped")
+    monkeypatch.setattr(feed, "BLOCK_BYTES", 2000)
+
+    def read_slowly(path: Path, start: int, size: int) -> tuple[list[bytes], int]:
+        """The events are still being read when the process starts, and when it ends."""
+        time.sleep(0.05)
+        return read_lines(path, start, size)
+
+    monkeypatch.setattr(feed, "read_lines", read_slowly)
     async with show(opened(run), NARROW) as page:
         await until(page, lambda: says(page, "■ stopped", "Stopped and saved"))
         beat(run, this_process())

@@ -40,7 +40,7 @@ class Snapshot(RunView):
 
 def poll(run: Run, known: Digest, before: Snapshot | None) -> Snapshot:
     """Look at a run of which these events are known. Raises OSError where its directory no longer exists."""
-    # Without its first event, the events are still being read.
+    # Without its first event, the events are not known.
     status = run.status(known if known.started else None)
     # Without its end, that may still be unread.
     is_lost = status.ended or status.state == "silent"

@@ -20,7 +20,7 @@ from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Alert, Done
 from contrastcli.runs.process import left_out
-from contrastcli.runs.status import IN_PROGRESS
+from contrastcli.runs.status import IN_PROGRESS, Digest
 from contrastcli.settings.sections import Alerts
 from contrastcli.show.format import as_csv
 from contrastcli.tui.history.feed import Feed
@@ -83,8 +83,8 @@ class LiveScreen(ViewScreen):
         alerts = await asyncio.to_thread(alerts_of, run)
         began, told, failures = time.time(), 0, 0
         while True:
-            # A copy, since events arrive while the thread looks.
-            before, known = self.here, copy(feed.history)
+            # A copy, since events arrive while the thread looks; none of a file that is not yet read.
+            before, known = self.here, copy(feed.history) if feed.is_read else Digest()
             try:
                 self.here = snapshot = await asyncio.to_thread(poll, run, known, before)
             except (ContrastError, OSError) as error:
