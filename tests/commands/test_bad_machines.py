@@ -21,7 +21,7 @@ from support.command import COMMAND, SENTENCES, Answer, Contrast, refused, train
 def in_shell(script: str) -> Answer:
     """What a script prints, in which CONTRAST stands for the command."""
     words = ["sh", "-c", script.replace("CONTRAST", shlex.join(COMMAND))]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
     return Answer(done.returncode, done.stdout, done.stderr)
 
 
@@ -42,7 +42,7 @@ def test_the_app_is_for_terminals_in_utf8(monkeypatch: pytest.MonkeyPatch, encod
 def test_no_file_gets_the_number_of_a_closed_stream(tmp_path: Path) -> None:
     code = "from contrastcli import boundary; boundary.prepare_process([]); open(str(open('file', 'w').fileno()), 'w')"
     script = f"exec {shlex.quote(sys.executable)} -c {shlex.quote(code)} <&- >&- 2>&-"
-    subprocess.run(["sh", "-c", script], cwd=tmp_path, check=True, timeout=60)
+    subprocess.run(["sh", "-c", script], cwd=tmp_path, check=True, timeout=300)
     assert {path.name for path in tmp_path.iterdir()} == {"file", "3"}
 
 

@@ -18,7 +18,7 @@ from support.command import COMMAND, LABELLED, Contrast, refused, train
 
 @pytest.mark.parametrize("words", [("train", "--lr", "nan"), ("runs", "show", "nothing"), ("trian",)])
 def test_the_installed_command_gives_the_same_two_lines(contrast: Contrast, words: tuple[str, ...]) -> None:
-    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=300)
     here = contrast(*words)
     assert (done.returncode, done.stdout, done.stderr) == (here.code, "", here.err)
     assert len(done.stderr.splitlines()) == 2 and here.code in (2, 3)
@@ -26,7 +26,7 @@ def test_the_installed_command_gives_the_same_two_lines(contrast: Contrast, word
 
 def test_no_file_of_the_working_folder_stands_for_a_module_in_the_background(contrast: Contrast) -> None:
     Path("random.py").write_text("raise SystemExit('not mine')\n")
-    done = subprocess.run([*process.CONTRAST, "runs", "list", "--json"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*process.CONTRAST, "runs", "list", "--json"], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (0, contrast("runs", "list", "--json").out, "")
 
 
@@ -43,7 +43,7 @@ def test_an_interrupted_command_ends_with_130_and_two_lines(contrast: Contrast) 
     asking.stdin.flush()
     assert asking.stdout.readline()  # it is up and has answered
     asking.send_signal(signal.SIGINT)
-    _, err = asking.communicate(timeout=60)
+    _, err = asking.communicate(timeout=300)
     assert (asking.returncode, err.splitlines()) == (130, ["contrast: error: interrupted", "hint: nothing was changed"])
 
 
@@ -75,7 +75,7 @@ def test_what_cannot_be_printed_is_said_unless_its_reader_left_and_training_cont
     contrast: Contrast, stdout: Callable[[], IO[str]], words: tuple[str, ...], code: int, what: str
 ) -> None:
     with stdout() as stream:
-        done = subprocess.run([*COMMAND, *words], stdout=stream, stderr=subprocess.PIPE, text=True, timeout=60)
+        done = subprocess.run([*COMMAND, *words], stdout=stream, stderr=subprocess.PIPE, text=True, timeout=300)
     assert done.returncode == code and (f"{what}: No space left on device" in done.stderr) == bool(what), done.stderr
     assert len(done.stderr.splitlines()) == 2 * code or "--name" in words
     assert "--name" not in words or Run(Path("runs/mine")).status().state == "finished"

@@ -207,7 +207,7 @@ def begin(place: Path) -> subprocess.Popen[str]:
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
     """The exit code and stderr."""
-    _, narration = process.communicate(timeout=120)
+    _, narration = process.communicate(timeout=300)
     return process.returncode, narration
 
 
@@ -225,7 +225,7 @@ def test_cells_of_a_worker_that_was_killed_are_trained_by_the_others(tiny: Tiny,
         cells = psutil.Process(worker.pid).children()
     worker.kill()
     cells[0].kill()
-    out, narration = others.communicate(timeout=120)
+    out, narration = others.communicate(timeout=300)
     worker.wait()
     assert others.returncode == 0, narration
     assert {run.status().state for run in every} == {"finished"}

@@ -228,7 +228,7 @@ def test_a_detached_run_is_watched_and_stopped_from_elsewhere(contrast: Contrast
         assert seen[0].startswith("started")
         stopped = contrast("stop", "long")
         assert stopped.code == 0 and "long: stopped at step" in stopped.err
-        out, err = watching.communicate(timeout=60)
+        out, err = watching.communicate(timeout=300)
         assert (watching.returncode, out) == (0, "")
         assert "stopped" in err
     finally:

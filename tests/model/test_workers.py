@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("four_threads")
 
 
 def test_results_come_in_the_order_of_the_items_though_all_are_at_work_at_once() -> None:
-    meeting = threading.Barrier(4, timeout=60)
+    meeting = threading.Barrier(4, timeout=300)
     ended = [threading.Event() for _ in range(5)]
     ended[4].set()
 
@@ -47,7 +47,7 @@ def test_a_body_has_one_thread_and_leaves_as_many_as_there_were() -> None:
 
 
 def test_every_worker_has_its_own_random_numbers() -> None:
-    meeting = threading.Barrier(4, timeout=60)
+    meeting = threading.Barrier(4, timeout=300)
 
     def draw(_: int) -> float:
         generator().manual_seed(7)

@@ -79,7 +79,7 @@ def test_the_command_line_outlives_its_terminal_and_stops_cleanly_on_a_signal(ti
             steps = len(told(run, Step))
             wait_until(lambda: len(told(run, Step)) > steps or process.poll() is not None)  # noqa: B023
             os.kill(process.pid, number)
-        _, narration = process.communicate(timeout=60)
+        _, narration = process.communicate(timeout=300)
     finally:
         process.kill()
     assert process.returncode == 75

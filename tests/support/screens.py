@@ -53,7 +53,7 @@ async def setting_up(
         yield pilot, screen
 
 
-async def until(pilot: Pilot[None], condition: Callable[[], object], seconds: float = 60.0) -> None:
+async def until(pilot: Pilot[None], condition: Callable[[], object], seconds: float = 120.0) -> None:
     """Let the app run until a condition holds; fails with what the screen shows if it never does."""
     clock = asyncio.get_running_loop().time
     end = clock() + seconds

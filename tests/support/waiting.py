@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(holds: Callable[[], object], seconds: float = 60.0) -> None:
+def wait_until(holds: Callable[[], object], seconds: float = 120.0) -> None:
     """Wait until a condition holds; fails where it never does."""
     end = time.monotonic() + seconds
     while not holds():
