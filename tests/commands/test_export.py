@@ -245,6 +245,8 @@ def test_onnx_computes_the_same_for_batches_of_any_size(tiny: Tiny, tmp_path: Pa
 
 
 def test_a_run_is_exported_by_its_best_checkpoint_without_what_a_resume_needs(contrast: Contrast, run: Run) -> None:
+    refused(contrast("export", "nothing", "out/mine"), 3, "the model 'nothing'")
+    assert not Path("out").exists()
     answer = contrast("export", "simple", "out/mine")
     assert (answer.code, answer.out) == (0, "out/mine\n")
     assert "contrast query" in answer.err and "--model out/mine" in answer.err

@@ -280,6 +280,7 @@ def test_what_cannot_be_meant_is_refused(contrast: Contrast, monkeypatch: pytest
     assert contrast(*words, "--alpha", 0.5).code == 0
     refused(contrast(*words, "--alpha", 0.7), 2, "merged exists", "--overwrite")
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK or Path(path) != Path("closed").absolute())
+    Path("closed").mkdir()
     # Before anything is measured.
     refused(contrast("merge", BASE, run, "-o", "closed/merged", "--dev", "stsb"), 1, "cannot write", "closed")
     assert contrast(*words, "--alpha", 0.7, "--overwrite").code == 0

@@ -82,7 +82,8 @@ def check_dest(dest: Path, overwrite: bool) -> None:
     """Raises UsageError if a folder is not empty and may not be replaced, RunError if it cannot be written."""
     with writing_to(dest, _NAME_ANOTHER):
         _replaces(dest, overwrite)
-        make_folder(dest.resolve().parent)
+        # What is missing above it is made with it, if there is a model.
+        make_folder(next(filter(Path.exists, dest.resolve().parents)))
 
 
 @interruptible()
@@ -104,7 +105,7 @@ def write_model(
     remedies: list[Remedy] = [Use("--format", "sentence-transformers", "use")] if target.graph else []
     remedies += IF_A_LIBRARY_FAILS
     with writing():
-        (draft := draft_of(dest.resolve())).mkdir()
+        (draft := draft_of(dest.resolve())).mkdir(parents=True)
         try:
             with failing_as(RunError, f"the format {kind} cannot be written", remedies), writing():
                 target.write(encoder, draft)
