@@ -91,7 +91,7 @@ def run_on_host(host: str | None) -> None:
         return
     address, _, folder = host.partition(":")
     # ssh would take a leading - for an option of its own, and ssh://HOST would be a machine of the name ssh.
-    if not address or address.startswith("-") or folder.startswith("//"):
+    if not address.rpartition("@")[2] or address.startswith("-") or folder.startswith("//"):
         raise UsageError(f"'{host}' names no machine", "write HOST, user@HOST or user@HOST:DIR")
     words = [word for before, word in pairwise(sys.argv) if before != "--host" and not word.startswith("--host")]
     command = f"{os.environ.get(_REMOTE) or 'contrast'} {shlex.join(words)}"

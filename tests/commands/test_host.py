@@ -59,7 +59,7 @@ def test_a_terminal_here_is_one_there(contrast: Contrast, argv: list[str], monke
     assert argv == ["ssh", "-t", "--", "box", "~/venv/bin/contrast tui"]
 
 
-@pytest.mark.parametrize("host", ["-oProxyCommand=x", "", ":runs", "ssh://box:2222"])
+@pytest.mark.parametrize("host", ["-oProxyCommand=x", "", ":runs", "ann@", "ann@:runs", "ssh://box:2222"])
 def test_what_names_no_machine_is_refused(contrast: Contrast, argv: list[str], host: str) -> None:
     refused(contrast("watch", f"--host={host}"), 2, "names no machine", "user@HOST:DIR")
     assert not argv
