@@ -38,7 +38,7 @@ def check(
     model that is not there; RunError if the folder cannot be written.
     """
     refs = [resolve(name, directory) for word in words for name in _named(word, directory)]
-    chosen = list({ref.title: ref.run or ref for ref in refs}.values())
+    chosen = list({ref.place: ref.run or ref for ref in refs}.values())
     if how["columns"] and not dev:
         raise UsageError("--columns says what the data of --dev hold, and there are none", "add --dev FILE")
     for ref in refs:

@@ -66,7 +66,7 @@ def merge(
     check_dest(dest, overwrite)
     refs = [resolve(word, directory) for word in (base, *runs)]
     models = {ref.title: ref for ref in refs}
-    if len(models) < len(refs):
+    if len({ref.place for ref in refs}) < len(refs):
         raise UsageError("one model is named twice", "name a base, and runs that began from it")
     own, general, keep = _read_data(refs[1:], **how)
     mixture = load_mixture(refs[0], refs[1:])

@@ -52,6 +52,11 @@ class ModelRef:
         """What tells it from others; it names the model in a command."""
         return self.run.title if self.run else self.name
 
+    @property
+    def place(self) -> str:
+        """Where it is, however it is spelled; of a model that is not on this machine one by its name."""
+        return os.path.realpath(self.run.path if self.run else self.local_folder() or self.name)
+
     def folder(self) -> Path:
         """The model folder: of a run its best checkpoint, else its last; of a hub name from the cache, else downloaded.
 
