@@ -152,8 +152,8 @@ def error_text(error: BaseException) -> str:
         text = f"there is no {text}"
     if isinstance(error, SystemExit) and isinstance(error.code, int):
         text = f"exit {text}"
-    # A line that ends in a colon has its reason in the next.
-    text = re.sub(r"(?<!call last\)):\s*\n\s*", ": ", text, count=1)
+    # A line that ends in a colon has its reason in the next, and a list goes on there.
+    text = re.sub(r"(?<!call last\))(:|,| or)\s*\n\s*", r"\1 ", text)
     line = (text.splitlines() or [re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()])[0]
     return re.sub(r"\b\w+(Error|Exception): ", "", line)
 

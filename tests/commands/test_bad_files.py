@@ -78,6 +78,7 @@ MODELS: dict[str, tuple[Change, str]] = {
     "no limit of tokens below 1": (lambda m: put(m / "sentence_bert_config.json", max_seq_length=-1), "-1 tokens"),
     "a limit that is text": (lambda m: put(m / "sentence_bert_config.json", max_seq_length="32"), "'32' tokens"),
     "a module elsewhere": (lambda m: with_path(m, "../../etc"), "leaves the folder"),
+    "no tokenizer.json": (lambda m: (m / "tokenizer.json").unlink(), "or (3) an equivalent slow tokenizer class"),
     "no tokenizer": (without_tokenizer, "has no tokenizer.json or vocab.txt"),
     "a tokenizer that is a pipe": (lambda m: replace(Thing.PIPE, m / "tokenizer_config.json"), "is not a regular file"),
 }
