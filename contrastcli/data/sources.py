@@ -119,7 +119,8 @@ def sentences_of(frame: Frame, name: str, columns: str, blank: Blank) -> Example
 
 def _choices(frame: Frame) -> list[Use]:
     """The columns that sentences may be read from, that with the most text first."""
-    texts = [name for name, cells in frame.columns.items() if math.isnan(as_number(cells[0]))]
+    firsts = {name: cells[0] for name, cells in frame.columns.items() if not isinstance(cells[0], dict | list)}
+    texts = [name for name, cell in firsts.items() if math.isnan(as_number(cell))]
     longest = sorted(texts or frame.columns, key=lambda column: -frame.columns[column].sizes.sum())
     return [
         Use("--columns", join_items([f"text={column}"]), "" if n else "choose one:")

@@ -73,6 +73,7 @@ FILES = {
     "my faq.csv": "anchor,positive\na,b\n",
     "scored.tsv": "sentence1\tsentence2\tscore\na\tb\t2.125\n",
     "titles.csv": "title,body\na,b\nc,d\n",
+    "numbers.jsonl": '{"ids": [101, 2023, 102], "title": "ba da", "body": "go"}\n' * 2,
     "vec.npy": "",
     "glove.6B.txt": "dog 1 2\n",
     **{f"{letter}.txt": "" for letter in "abcdefg"},
