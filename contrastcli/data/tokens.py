@@ -65,6 +65,8 @@ _OWN_KEYS |= {"tokenize_chinese_chars": "handle_chinese_chars", "add_prefix_spac
 others, whatever tokenizer.json has."""
 _AS_IT_IS = ("PreTrainedTokenizerFast", "TokenizersBackend", "LlamaTokenizer", "LlamaTokenizerFast")
 """The classes that take tokenizer.json alone, Llama's where it is one of bytes."""
+_WITHOUT_BLANK = ("Roberta", "GPT2", "Bart", "Longformer", "Deberta")
+"""What the names of classes begin with that put no blank before a text unless told to."""
 _AS_SAVED = {"tokenizer_class": _AS_IT_IS[0], "model_input_names": ["input_ids", "attention_mask"]}
 """Of a tokenizer that was changed: transformers replaces the normalizer and template of others by their class's."""
 
@@ -171,7 +173,10 @@ class Tokenizer:
         self._side = "left" if side == "left" and not bare else "right"
         self._fast.no_padding()
         self._fast.no_truncation()
-        changes, stated = lowercase or bare, {} if config.get("tokenizer_class") in _AS_IT_IS else config
+        kind = str(config.get("tokenizer_class"))
+        changes, stated = lowercase or bare, {} if kind in _AS_IT_IS else config
+        if kind.startswith(_WITHOUT_BLANK):
+            stated = {"add_prefix_space": False} | config
         for step in (self._fast.normalizer, self._fast.pre_tokenizer):
             if isinstance(step, normalizers.BertNormalizer | pre_tokenizers.ByteLevel):
                 for key in (key for key in _OWN_KEYS.keys() & stated.keys() if hasattr(step, _OWN_KEYS[key])):

@@ -135,14 +135,22 @@ def test_a_long_text_is_cut_where_the_folder_says(tmp_path: Path, suffix: str) -
 
 
 @pytest.mark.parametrize(
-    ("kind", "ids"), [("RobertaTokenizer", [1]), ("PreTrainedTokenizerFast", [0]), ("LlamaTokenizerFast", [0])]
+    ("kind", "stated", "ids"),
+    [
+        ("RobertaTokenizer", {"add_prefix_space": True}, [1]),
+        ("RobertaTokenizerFast", {}, [0]),
+        ("PreTrainedTokenizerFast", {"add_prefix_space": False}, [1]),
+        ("LlamaTokenizerFast", {"add_prefix_space": False}, [1]),
+    ],
 )
-def test_the_settings_of_roberta_s_tokenizer_win_over_its_file(tmp_path: Path, kind: str, ids: list[int]) -> None:
+def test_the_settings_of_roberta_s_tokenizer_win_over_its_file(
+    tmp_path: Path, kind: str, stated: dict[str, bool], ids: list[int]
+) -> None:
     """As in transformers, which may put a blank before each text."""
     fast = FastTokenizer(models.BPE({"a": 0, "Ġa": 1, "Ġ": 2}, [("Ġ", "a")]))
-    fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=not stated.get("add_prefix_space"))
     fast.save(str(tmp_path / "tokenizer.json"))
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind, "add_prefix_space": True}))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind} | stated))
     assert Tokenizer(tmp_path).encode(["a"], 32) == [ids]
 
 
