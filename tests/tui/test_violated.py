@@ -123,7 +123,7 @@ async def test_y_writes_every_pair_that_was_left_out_also_where_it_is_listed_no_
     cwd: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer_commands(monkeypatch, Finished(""))
-    run = recorded(cwd, "finished", "mine")
+    run = recorded(cwd, "finished", 220 * "m")
     append(run, *EVENTS)
     run.false_negatives_path.write_text('{"anchor":"a man 1","negative":"one who plays"}\n')
     app = ContrastApp(cwd, run)
@@ -134,7 +134,7 @@ async def test_y_writes_every_pair_that_was_left_out_also_where_it_is_listed_no_
         app.clear_notifications()
         await until(page, lambda: says(page, "y write 2 left out"))
         await press(page, "y", then=lambda: any("has the pairs (2)" in one.message for one in app._notifications))
-    written = csv.DictReader((cwd / "false-negatives-mine.csv").read_text("utf-8").splitlines())
+    written = csv.DictReader((cwd / f"false-negatives-{50 * 'm'}.csv").read_text("utf-8").splitlines())
     negatives = [(row["anchor"], row["negative"], row["times"]) for row in written]
     assert negatives == [(violated(2, 5).anchor, violated(2, 5).negative, "5"), ("a man 1", "one who plays", "")]
 

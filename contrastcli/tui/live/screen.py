@@ -196,7 +196,8 @@ class LiveScreen(ViewScreen):
         pairs = [*(pair for pair in listed if pair in panel.left_out), *sorted(panel.left_out - listed.keys())]
         rows = [(*pair, *listed.get(pair, ("", "", ""))) for pair in pairs or listed]
         run = self.contrast.run_shown
-        stem = f"false-negatives-{run.name if run else ''}"
+        # A run's name may be as long as that of a file.
+        stem = f"false-negatives-{run.name[-50:] if run else ''}"
         # An earlier list may have been edited.
         names = (f"{stem}{f'-{n}' if n > 1 else ''}.csv" for n in count(1))
         path = next(path for path in map(Path, names) if not path.exists()).resolve()
