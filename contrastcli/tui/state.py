@@ -82,8 +82,8 @@ class State(msgspec.Struct):
 
 
 def _key(path: Path | str) -> str:
-    # A path's own method raises for a user who is not known.
-    return str(Path(os.path.expanduser(path)).resolve())
+    # A path's own methods raise for a user who is not known, and for links in a circle.
+    return os.path.realpath(os.path.expanduser(path))
 
 
 def load() -> State:

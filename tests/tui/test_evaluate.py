@@ -172,6 +172,8 @@ async def test_a_file_of_ones_own_is_chosen_with_its_columns(place: Path, comman
     assert commands.calls == [(*expected, "--columns", roles, "--json")]
     remembered = state.load().project(place)
     assert (remembered.own_data, remembered.roles_of(remembered.own_data)) == ("~nobody-here/faq.csv", roles)
+    (place / "circle.csv").symlink_to("circle.csv")
+    assert remembered.roles_of(str(place / "circle.csv")) == ""
 
 
 async def test_rows_appear_as_they_are_measured_also_by_another_process_and_stay_after_a_stop(
