@@ -1,5 +1,6 @@
 """The command line: stdout is the result, stderr is narration. A command imports what it alone needs."""
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -108,7 +109,7 @@ def path(run: Run) -> None:
 @runs_group.command(params=[*options.DELETING])
 def rm(chosen: Sequence[Run], yes: bool) -> None:
     """Delete runs."""
-    for run in dict.fromkeys(chosen):
+    for run in {os.path.abspath(run.path): run for run in chosen}.values():
         runs.require_ended(run)
         if yes or click.confirm(boundary.printable(f"Delete {run.path}?"), err=True):
             runs.remove(run)

@@ -76,7 +76,7 @@ def test_a_run_is_removed_after_confirmation(contrast: Contrast, runs_of_two: li
     failed(contrast("runs", "rm", "simple"), 2, "nobody is there", "contrast runs rm simple --yes")
     assert runs_of_two[0].path.is_dir()
     assert contrast("runs", "rm", "simple", stdin=b"y\n").code == 0
-    twice = contrast("runs", "rm", "other", "other", "--yes")
+    twice = contrast("runs", "rm", "other", Path("runs/other").resolve(), "--yes")
     assert (twice.code, twice.err.count("deleted")) == (0, 1)
     assert not list(Path("runs").glob("*/config.toml"))
 
