@@ -185,10 +185,10 @@ def exclude(run: Run, anchor: str, negative: str, undo: bool = False) -> None:
             atomic_write(path, known.replace(line, b"") if undo else known + line)
 
 
-def wait_behind(other: Run, run: Run, emit: Callable[[Event], object], step: int) -> None:
+def wait_behind(other: Run, run: Run, emit: Callable[[Event], object], step: int, *passed: str) -> None:
     """Wait until another run has ended or is deleted, and the one that it waited for if it ended before that began.
 
-    Raises KeyboardInterrupt when `run` is asked to stop.
+    Those `passed` have been waited for. Raises KeyboardInterrupt when `run` is asked to stop.
     """
     emit(Queued(step=step, behind=other.name))
     while other.exists():
@@ -197,8 +197,8 @@ def wait_behind(other: Run, run: Run, emit: Callable[[Event], object], step: int
             if wait_for_end(other, QUEUE_POLL_SECONDS).ended:
                 last = next(other.latest(Queued, Started), None)
                 # It left the queue behind this run, which now is behind it.
-                if isinstance(last, Queued) and last.behind != run.name:
-                    wait_behind(Run(other.path.parent / last.behind), run, emit, step)
+                if isinstance(last, Queued) and last.behind not in (run.name, *passed):
+                    wait_behind(Run(other.path.parent / last.behind), run, emit, step, *passed, other.name)
                 return
         if run.stop_path.exists():
             raise KeyboardInterrupt

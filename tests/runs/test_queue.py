@@ -82,6 +82,14 @@ def test_it_does_not_wait_for_itself_behind_a_run_that_was_queued_behind_it(firs
     assert told == ["queued    behind second"]
 
 
+def test_it_waits_once_for_each_of_two_that_were_queued_behind_each_other(first: Run, second: Run) -> None:
+    for one, other in ((first, "second"), (second, "first")):
+        append(one, Queued(step=0, behind=other), Done(step=0, status="stopped", code=130))
+    told: list[str] = []
+    wait_behind(first, Run(first.path.with_name("third")), lambda event: told.append(event.line()), 0)
+    assert told == ["queued    behind first", "queued    behind second"]
+
+
 def test_one_that_is_preempted_is_queued_again_by_the_hint(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded(Path("runs"), "running", "first")
     monkeypatch.setattr(process, "wait_for_end", lambda *_: signal.raise_signal(signal.SIGTERM))
