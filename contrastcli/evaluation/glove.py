@@ -5,6 +5,7 @@ A token that the file lacks is looked up without the ASCII punctuation around it
 no stop word is left out. Only the vectors of words in the texts are kept in memory.
 """
 
+import codecs
 import gzip
 import hashlib
 import math
@@ -95,7 +96,7 @@ class WordVectors:
             raise DataError(f"{self.path} cannot be read: {error.strerror}", "check the path") from None
 
     def _parse(self, lines: Iterator[tuple[int, bytes]], words: set[bytes]) -> tuple[int, dict[bytes, Floats]]:
-        first = next(lines, (1, b""))[1]
+        first = next(lines, (1, b""))[1].removeprefix(codecs.BOM_UTF8)
         cells = first.split()
         header = len(cells) == 2 and all(cell.isdigit() and len(cell) < 16 for cell in cells)
         count, width = map(int, cells) if header else (0, _width(first))

@@ -62,9 +62,9 @@ def test_rows_follow_the_texts_whatever_was_encoded_before(vectors: WordVectors)
     assert vectors.encode([]).shape == (0, 3)
 
 
-@pytest.mark.parametrize("name", ["v.txt.gz", "v.vec", "v.vec.gz"])
-def test_compressed_files_and_word2vecs_header_are_read(tmp_path: Path, name: str) -> None:
-    vectors = WordVectors(write(tmp_path, [f"{len(LINES)} 3", *(line + " " for line in LINES)], name))
+@pytest.mark.parametrize(("name", "mark"), [("v.txt.gz", ""), ("v.vec", "\ufeff"), ("v.vec.gz", "")])
+def test_compressed_files_and_word2vecs_header_are_read(tmp_path: Path, name: str, mark: str) -> None:
+    vectors = WordVectors(write(tmp_path, [f"{mark}{len(LINES)} 3", *(line + " " for line in LINES)], name))
     np.testing.assert_allclose(vectors.encode(["the dog"]), [[0.5, 1, 0]])
 
 
