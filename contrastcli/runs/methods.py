@@ -1,6 +1,7 @@
 """Runs that differ only in their seed are one method: mean and standard deviation of their scores."""
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -50,9 +51,14 @@ def identity(settings: Mapping[str, Value]) -> Identity:
     method = {key: value for key, value in settings.items() if roles.get(key) != "execution"}
     for key, value in method.items():
         if roles.get(key) == "data" and isinstance(value, str):
-            path = os.path.expanduser(value)
-            method[key] = os.path.realpath(path) if os.path.exists(path) else value
+            # A name may hold a comma, and several files have theirs between commas, with weights.
+            method[key] = re.sub("[^,=]+", lambda match: _place(match[0]), _place(value))
     return tuple(method.items())
+
+
+def _place(name: str) -> str:
+    path = os.path.expanduser(name)
+    return os.path.realpath(path) if os.path.exists(path) else name
 
 
 def told_apart(members: Sequence[Member]) -> list[Member]:

@@ -18,6 +18,7 @@ from contrastcli.evaluation.suites import headlines
 from contrastcli.model.locate import resolve
 from contrastcli.runs import directory as runs
 from contrastcli.runs.directory import Run
+from contrastcli.runs.methods import identity
 from contrastcli.runs.results import Bootstrap, ScoreName
 from contrastcli.show.format import as_json, latex_table
 from contrastcli.show.runs import run_comparison
@@ -80,6 +81,12 @@ def test_data_that_have_changed_are_told_next_to_other_settings_and_by_any_path(
     train_data, dev_data = told["settings"]["data.train"], told["settings"]["dev.data"]
     assert len(set(train_data)) == 2 and train_data[0] == train_data[1] == train_data[3] != train_data[2]
     assert len(set(dev_data)) == 2 and dev_data[0] == dev_data[1] == dev_data[2] != dev_data[3]
+
+
+def test_several_files_are_the_same_data_by_any_path(cwd: Path) -> None:
+    for name in ("a.csv", "b.csv"):
+        Path(name).touch()
+    assert identity({"data.train": "a.csv=2,b.csv"}) == identity({"data.train": f"./a.csv=2,{cwd}/b.csv"})
 
 
 def test_only_finished_runs_count_and_a_seed_counts_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
