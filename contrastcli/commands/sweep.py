@@ -13,7 +13,7 @@ from pathlib import Path
 
 from contrastcli.boundary import narrate, print_text
 from contrastcli.commands.job import Job, is_alone, make_sweep
-from contrastcli.errors import ContrastError, UsageError
+from contrastcli.errors import UsageError
 from contrastcli.evaluation.run_scores import member
 from contrastcli.runs import cells, process, sweeps
 from contrastcli.runs.cells import Cell, Signals
@@ -110,7 +110,7 @@ def start(sweep: Sweep, runs_dir: Path, worker: bool = False, workers: int = 1) 
     others = _start_workers(sweep, runs_dir, workers)
     try:
         return train_cells(every, sweep.command, others, waits=not worker)[0]
-    except ContrastError:
+    except Exception:
         # Without a terminal nobody would know of them.
         Signals(others)(signal.SIGINT)
         narrate(f"to continue: {sweep.command}")

@@ -1,5 +1,6 @@
 """`contrast sweep` and `contrast train --seeds`: what is printed where, what is refused, and how it stops."""
 
+import errno
 import json
 import os
 import shutil
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -171,8 +173,9 @@ def test_a_cell_whose_process_writes_no_event_ends_the_sweep(
     assert "to continue: contrast sweep --resume mine" in answer.err
 
 
+@pytest.mark.parametrize("error", [None, OSError(errno.EIO, "Input/output error")])
 def test_the_other_workers_end_with_the_one_in_the_terminal(
-    contrast: Contrast, monkeypatch: pytest.MonkeyPatch
+    contrast: Contrast, monkeypatch: pytest.MonkeyPatch, error: OSError | None
 ) -> None:
     others: list[subprocess.Popen[bytes]] = []
 
@@ -185,7 +188,8 @@ def test_the_other_workers_end_with_the_one_in_the_terminal(
     # As in a container with 6 of the machine's cores.
     monkeypatch.setattr("torch.get_num_threads", lambda: 6)
     monkeypatch.setattr(process, "start_detached", start)
-    monkeypatch.setattr(process, "launch", lambda run, arguments: age(run, SILENT_AFTER))  # as one that has died
+    died = Mock(side_effect=error or (lambda run, arguments: age(run, SILENT_AFTER)))
+    monkeypatch.setattr(process, "launch", died)
     # Of a test that runs behind a shell's & no process would get it.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     code = contrast(*SWEEP, "--workers", "3").code
