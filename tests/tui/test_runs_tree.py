@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from contrastcli.runs import directory as runs
@@ -154,6 +155,11 @@ def test_a_cell_that_has_not_finished_has_the_metric_of_the_others(tmp_path: Pat
     score = {ScoreName("dev", "nDCG@10"): 50.0}
     members = {first: Member(first, {}, "finished", score), second: Member(second, {}, "running", {})}
     assert heat_map(sweep, members, {second})[0] == heat_map(sweep, members, {first})[0] == "dev nDCG@10 · starter"
+
+
+def test_columns_of_a_sweep_are_below_their_values_in_any_script(tmp_path: Path) -> None:
+    sweep = make_sweep(tmp_path, preset("starter").flat(), "model.backbone=語料庫,starter")
+    assert len({cell_len(line) for line in str(heat_map(sweep, {}, set())[1]).splitlines()}) == 1
 
 
 def test_a_sweep_and_the_curve_below_it_name_the_dev_set_alike(tmp_path: Path) -> None:

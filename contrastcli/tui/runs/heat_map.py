@@ -4,6 +4,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence, Set
 
+from rich.cells import cell_len
 from textual.content import Content
 
 from contrastcli.runs.methods import Member
@@ -68,8 +69,11 @@ def _draw(cell: Method, means: Sequence[float], is_marked: bool) -> tuple[str, s
 
 
 def _aligned(grid: Sequence[Sequence[tuple[str, str]]]) -> Content:
-    widths = [max(len(text) for text, _ in column) for column in zip(*grid, strict=True)]
-    padded = ([(f" {text:>{w}}", style) for (text, style), w in zip(row, widths, strict=True)] for row in grid)
+    widths = [1 + max(cell_len(text) for text, _ in column) for column in zip(*grid, strict=True)]
+    padded = (
+        [(" " * (width - cell_len(text)) + text, style) for (text, style), width in zip(row, widths, strict=True)]
+        for row in grid
+    )
     return Content("\n").join(styled(*row) for row in padded)
 
 
