@@ -60,11 +60,19 @@ def shape(frame: Frame, columns: str, source: str, needs: Collection[Form] = ())
         may_be_half = needed == ("anchor",) or (form == "classes" and "sentence" not in given)
         if set(needed) <= {_kind(role) for role in roles} and not (may_be_half and _is_half(frame, roles, given)):
             if unfit := [role for role in given if _kind(role) not in (*needed, "id")]:
-                others = _spelled(**{role: column for role, column in given.items() if role not in unfit})
                 what = f"{source}: {FORMS[form]} have no {unfit[0]}, which data.columns names"
-                raise UsageError(what, Use("--columns", others, "leave it out:"), key=COLUMNS)
+                raise UsageError(what, _without(unfit, given), key=COLUMNS)
             return form, {role: roles[role] for kind in (*needed, "id") for role in in_order if _kind(role) == kind}
     raise _without_form(frame, roles, given, source)
+
+
+def _without(unfit: list[str], given: Mapping[str, str]) -> list[Use]:
+    """The given roles without those that do not fit, or, of a label and a score, without the score."""
+    ways = {"leave it out:": unfit}
+    if {"label", "score"} <= given.keys():
+        ways["keep it without the score:"] = ["score"]
+    kept = {verb: {role: given[role] for role in given if role not in left} for verb, left in ways.items()}
+    return [Use("--columns", _spelled(**roles), verb) for verb, roles in kept.items()]
 
 
 def _two_forms(roles: Mapping[str, str], source: str) -> DataError:

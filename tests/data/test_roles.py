@@ -134,6 +134,13 @@ BAD_COLUMNS = {
     "columns without roles": ("a|b", "a,b", UsageError, "data.columns is 'a,b'", "--columns anchor=a,positive=b"),
     "a role twice": ("a|b", "anchor=a,premise=b", UsageError, "the role 'anchor' twice", "one column"),
     "a key twice": ("a|b", "anchor=a,anchor=b", UsageError, "'anchor' twice", "anchor=a,positive=b"),
+    "a label next to a score": (
+        "a|b|c|d",
+        "anchor=a,positive=b,label=c,score=d",
+        UsageError,
+        "scored pairs (sentence1, sentence2, score) have no label",
+        "--columns anchor=a,positive=b,score=d, or keep it without the score: --columns anchor=a,positive=b,label=c",
+    ),
     "a role of another form": ("a|b", "text=a,score=b", UsageError, "sentences have no score", "--columns sentence=a"),
     "no column": ("a|b", "anchor=", UsageError, "data.columns is 'anchor='", "anchor=a,positive=b"),
     "an empty item": ("a|b", "anchor=a,", UsageError, "data.columns is 'anchor=a,'", "anchor=a,positive=b"),
