@@ -181,7 +181,8 @@ def default_word(runs_dir: Path) -> str:
             unmeasured = unmeasured or (run if saved and state == "stopped" else None)
     if unmeasured:
         return word_for(unmeasured, runs_dir)
-    raise DataError(f"there is no model: no run in {runs_dir} has ended", "contrast train --preset starter --no-ui")
+    what = f"there is no model: no run in {runs_dir} has ended"
+    raise DataError(what, ["contrast train --preset starter --no-ui", "name one: a folder, a hub name or starter"])
 
 
 def word_for(run: Run, runs_dir: Path) -> str:

@@ -129,7 +129,7 @@ def test_a_variable_of_no_setting_is_refused(
 
 def test_an_error_as_json_quotes_the_runs_directory(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONTRAST_PROGRESS", "json")
-    (remedy,) = json.loads(contrast("--runs-dir", "it's", "query", "a", "b").err)["remedies"]
+    remedy, _ = json.loads(contrast("--runs-dir", "it's", "query", "a", "b").err)["remedies"]
     assert shlex.split(remedy) == ["contrast", "--runs-dir", "it's", "train", "--preset", "starter", "--no-ui"]
 
 

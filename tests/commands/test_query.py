@@ -108,7 +108,7 @@ def test_a_run_answers_with_its_best_checkpoint_else_its_last(contrast: Contrast
 def test_without_a_model_the_starter_is_suggested(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("texts.txt").write_text("one\ntwo\n")
     for words in [("query", "a", "b"), ("encode", "texts.txt", "-o", "x.npy"), ("eval",)]:
-        refused(contrast(*words), 3, "there is no model", "contrast train --preset starter --no-ui")
+        refused(contrast(*words), 3, "there is no model", "--preset starter --no-ui, or name one: a folder, a hub")
     monkeypatch.setenv("CONTRAST_MODEL", "./nothing")
     refused(contrast("query", "a", "b"), 3, "file './nothing' (CONTRAST_MODEL)", "check the path")
 
