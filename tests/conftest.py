@@ -62,8 +62,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is imported by now stays: searching it for garbage takes a twentieth of the time."""
+    """What is imported by now stays, and little else is garbage: searching both takes a fourteenth of the time."""
     gc.freeze()
+    gc.set_threshold(20_000)
 
 
 @pytest.hookimpl(tryfirst=True)
