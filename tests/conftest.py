@@ -10,6 +10,8 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -24,6 +26,7 @@ from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.runs import event_file, process
 from contrastcli.runs.directory import Run
 from contrastcli.settings.sections import Kind
+from contrastcli.training import environment
 from support.command import Answer, Contrast
 from support.hub import Hub, serving
 from support.tiny import Tiny, train, write_tiny
@@ -77,12 +80,16 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def without_waiting() -> Iterator[None]:
-    """No test cuts the power, needs a lock that is held, or reads on another machine: waiting would take a third."""
+    """No test cuts the power, needs a lock that is held, or reads on another machine: waiting would take a third.
+
+    Nor does one install another version of a package: to read them takes a twenty-fifth of a short training.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         patch.setattr(files, "LOCK_WAIT_SECONDS", 0.02)
         patch.setattr(event_file, "POLL_SECONDS", 0.01)
         patch.setattr(process, "POLL_SECONDS", 0.01)
+        patch.setattr(environment, "version", cache(version))
         yield
 
 
