@@ -295,8 +295,10 @@ async def test_a_tall_screen_shows_every_setting_and_a_short_one_says_how_many_i
 
 
 async def test_one_key_fills_in_what_suits_the_data_with_a_reason_beside_each_field(
-    commands: Commands, contrast: Contrast
+    commands: Commands, contrast: Contrast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(ContrastApp, "notify", lambda app, text, **how: told.append(text))
     asked = ("suggest", "tiny/pairs.jsonl", "--backbone", "tiny/backbone", "--blank", "drop", "--no-trial", "--json")
     printed = contrast(*asked).out
     made = msgspec.json.decode(printed, type=Suggested)
@@ -304,7 +306,6 @@ async def test_one_key_fills_in_what_suits_the_data_with_a_reason_beside_each_fi
     typed = {"data.train": "tiny/pairs.jsonl", "model.backbone": "tiny/backbone", "data.blank": "drop"}
     async with setting_up(typed=typed) as (pilot, screen):
         await press(pilot, "e", then=lambda: screen.draft.fields["train.warmup"].text == "0.1")
-        told = [one.message for one in pilot.app._notifications]
         assert told == ["what suits the data is filled in, in place of the preset starter"]
         fields = screen.draft.fields
         assert {one.key: fields[one.key].text for one in made.settings} == {
