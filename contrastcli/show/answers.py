@@ -10,6 +10,8 @@ from contrastcli.show.format import as_json_lines, table
 
 _WIDEST = 100
 """Characters of a text that are shown of a row."""
+_READ = 300
+"""Those of a text that is to be judged as a negative."""
 _ROLE_WIDTH = 9
 
 
@@ -32,15 +34,16 @@ def _name(row: results.Neighbour | results.MinedRow) -> str:
 
 
 def _text(candidate: results.Candidate) -> str:
-    return printable(candidate.text if candidate.id is None else f"{candidate.text}  [{candidate.id}]")
+    text = excerpt(candidate.text, _READ)
+    return text if candidate.id is None else f"{text}  [{printable(candidate.id)}]"
 
 
 def mined(result: results.Mined) -> str:
-    """The hardest rows that were mined: cosine, verdict, rank and text of each candidate."""
+    """The hardest rows that were mined: cosine, verdict, rank and text, or its beginning, of each candidate."""
     blocks = []
     for row in result.hardest:
-        lines = [f"row {_name(row)}  {printable(row.anchor)}"]
-        lines += [f"  {row.cosine:7.4f}  positive         {printable(row.positive)}"]
+        lines = [f"row {_name(row)}  {excerpt(row.anchor, _READ)}"]
+        lines += [f"  {row.cosine:7.4f}  positive         {excerpt(row.positive, _READ)}"]
         lines += [f"  {c.cosine:7.4f}  {c.verdict:<9}  {c.rank:>4}  {_text(c)}" for c in row.candidates]
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)

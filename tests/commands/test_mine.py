@@ -110,6 +110,10 @@ def test_the_hardest_are_shown_with_the_reasons(contrast: Contrast) -> None:
     text = contrast("mine", PAIRS, "-o", "t.jsonl", *MODEL, "--show", "2").out
     assert text.count("\nrow ") + text.startswith("row ") == 2
     assert all(candidate["text"] in text for row in rows for candidate in row["candidates"])
+    rows_with_long = [json.dumps(row | {"positive": row["positive"] + " very long" * 900}) for row in pairs()]
+    Path("long.jsonl").write_text("\n".join(rows_with_long))
+    text = contrast("mine", "long.jsonl", "-o", "t.jsonl", *MODEL, "--show", "2").out
+    assert "very long" in text and max(map(len, text.splitlines())) < 400
 
 
 def test_texts_that_a_tsv_cannot_hold_are_refused_before_the_work(
