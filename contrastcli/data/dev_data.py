@@ -205,6 +205,7 @@ def _metric(metric: str, form: Form, source: str, *, is_list: bool = False) -> s
         what = f"{source} holds {FORMS[form]}, and nothing says which of them are similar"
         columns = Use("--columns", "anchor=A,positive=B", "name the columns of pairs:")
         pairs = "give pairs, scored or not, or triplets: a .tsv or .csv below a line such as sentence1<TAB>sentence2"
+        pairs += ", or texts with their classes, below text<TAB>label"
         raise DataError(what, pairs if is_list else [pairs, columns])
     return _choose(metric, _FITTING[form], f"{source} holds {FORMS[form]}")
 
