@@ -93,14 +93,6 @@ async def test_a_file_that_is_there_is_replaced_only_when_asked() -> None:
     assert remaining()
 
 
-async def test_what_was_marked_is_not_forgotten_unasked() -> None:
-    async with inspecting() as (pilot, rows):
-        await press(pilot, "space", "escape", shows="Leave? What was marked is forgotten")
-        await press(pilot, "escape", then=lambda: pilot.app.screen is rows)
-        await press(pilot, "escape", "l", then=lambda: isinstance(pilot.app.screen, SetupScreen))
-    assert not Path("rows-clean.csv").exists()
-
-
 async def test_a_file_that_is_left_while_it_is_written_is_said_and_the_backbone_is_not_asked_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -117,10 +109,14 @@ async def test_a_file_that_is_left_while_it_is_written_is_said_and_the_backbone_
         assert isinstance(pilot.app.screen, SetupScreen)
 
 
-async def test_the_backbone_adds_what_only_a_model_sees() -> None:
-    async with inspecting() as (pilot, _):
+async def test_the_backbone_adds_what_only_a_model_sees_and_what_was_marked_is_not_forgotten_unasked() -> None:
+    async with inspecting() as (pilot, rows):
         await press(pilot, "b", shows="false-negative")
         await press(pilot, "down", shows="the nearest positives of other anchors")
+        await press(pilot, "space", "escape", shows="Leave? What was marked is forgotten")
+        await press(pilot, "escape", then=lambda: pilot.app.screen is rows)
+        await press(pilot, "escape", "l", then=lambda: isinstance(pilot.app.screen, SetupScreen))
+    assert not Path("rows-clean.csv").exists()
 
 
 async def test_a_backbone_that_cannot_be_loaded_leaves_the_rows_to_be_written() -> None:
