@@ -17,6 +17,8 @@ from pathlib import Path
 os.environ["HF_HUB_OFFLINE"] = "1"
 # Sums depend on the number of threads; processes that tests start inherit it.
 os.environ["OMP_NUM_THREADS"] = os.environ.get("CONTRAST_TEST_THREADS", "1")
+# Threads of torch that wait for each other leave the cores to others.
+os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 import pytest
 
