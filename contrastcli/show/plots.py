@@ -76,7 +76,7 @@ def save(picture: Picture, folder: Path) -> list[Path]:
 def _figure(picture: Picture) -> "Figure":
     from matplotlib.figure import Figure
 
-    columns = max(1, _LETTERS_PER_LINE // (max(len(series.name) for series in picture.series) + 8))
+    columns = max(1, _LETTERS_PER_LINE // (max(len(series.name) for series in picture.series) + 9))
     named = any(series.name for series in picture.series) and picture.kind != "bars"
     rows = math.ceil(len(picture.series) / columns) if named else 0
     height = _HEIGHT_INCHES + _LEGEND_ROW_INCHES * rows

@@ -162,6 +162,15 @@ def test_lines_differ_without_their_colours(tmp_path: Path) -> None:
 
 
 @matplotlib
+@pytest.mark.parametrize("size", [1, 2, 3, 6, 10])
+def test_the_names_of_many_series_fit_the_width(tmp_path: Path, size: int) -> None:
+    from matplotlib.image import imread
+
+    many = picture("points", *(Series(f"{n % 10}" * size, (n, n + 1), (n, n)) for n in range(40)))
+    assert imread(save(replace(many, x_label=""), tmp_path)[0])[:, -9:, :3].min() == 1  # white to the edge
+
+
+@matplotlib
 def test_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
     one, other = (save(CLOUDS, tmp_path / name) for name in ("a", "b"))
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in other]
