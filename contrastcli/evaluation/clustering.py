@@ -84,7 +84,7 @@ def read(folder: Path, task: str) -> Labelled:
     names, numbers = np.unique([label for label, _ in rows], return_inverse=True)
     if len(names) < 2:
         raise DataError(f"{path} has fewer than two classes", _HINT)
-    return Labelled([" ".join(text.split()) for _, text in rows], [], numbers.tolist())
+    return Labelled([" ".join(text.split()) for _, text in rows], [], numbers.tolist(), names.tolist())
 
 
 def _score(context: SuiteContext, task: str, data: Labelled) -> TaskScores:

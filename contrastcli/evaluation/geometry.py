@@ -76,7 +76,7 @@ def _score(context: SuiteContext, task: str, data: ScoredPairs | Labelled) -> Ta
     chosen = sample(len(data), _TSNE_TEXTS)
     with context.subject.truncated(clustering.LENGTH):
         vectors = context.subject.encode([data.first[n] for n in chosen], None)
-    labels = [data.labels[n] for n in chosen]
+    labels = [data.names[data.labels[n]] for n in chosen]
     return {"texts": len(data), "tsne": tsne(vectors).round(3).tolist(), "labels": labels}
 
 

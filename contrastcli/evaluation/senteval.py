@@ -13,7 +13,7 @@ import re
 import tarfile
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, TypeVar
@@ -80,11 +80,12 @@ def _from_hub(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Labelled:
-    """Texts, or pairs of texts where `second` is not empty, each with its class, counted from 0."""
+    """Texts, or pairs of texts where `second` is not empty, each with its class, counted from 0; maybe their names."""
 
     first: list[str]
     second: list[str]
     labels: list[int]
+    names: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -106,12 +106,12 @@ def test_an_absent_folder_or_a_damaged_file_makes_the_task_missing(folder: Path)
 
 def test_a_clustering_set_is_drawn_where_it_is_asked_for(folder: Path) -> None:
     (folder / "cluster").mkdir()
-    rows = [f"{n % 3}\ttext {n}\n" for n in range(30)]
+    rows = [f"{('Sport', 'World', '$1')[n % 3]}\ttext {n}\n" for n in range(30)]
     (folder / "cluster" / "agnews.tsv").write_text("".join(rows))
     assert "AgNews" not in measured(folder).tasks
     result = measured(folder, "AgNews", "Tweet")
     assert list(result.tasks) == ["AgNews"] and list(result.missing) == ["Tweet"]
-    assert result.tasks["AgNews"]["labels"] == [0, 1, 2] * 10
+    assert result.tasks["AgNews"]["labels"] == ["Sport", "World", "$1"] * 10
     assert np.shape(result.tasks["AgNews"]["tsne"]) == (30, 2)
     assert "t-SNE" in result.protocol and "alignment" not in result.protocol
 
