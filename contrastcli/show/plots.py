@@ -2,10 +2,12 @@
 
 import io
 import math
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from contrastcli.boundary import narrate
 from contrastcli.errors import UsageError, Use
 from contrastcli.files import atomic_write, make_folder, writing_to
 from contrastcli.show.format import as_csv
@@ -56,9 +58,13 @@ def save(picture: Picture, folder: Path) -> list[Path]:
         # These entries would make equal pictures unequal files.
         for kind, varying in (("png", "Software"), ("svg", "Date")):
             stream = io.BytesIO()
-            figure.savefig(stream, format=kind, metadata={varying: None})
+            with warnings.catch_warnings(category=UserWarning, action="always", record=True) as problems:
+                figure.savefig(stream, format=kind, metadata={varying: None})
             paths.append(folder / f"{picture.name}.{kind}")
             atomic_write(paths[-1], stream.getvalue())
+        # As of letters that the font lacks, in both files.
+        for problem in problems[:1]:
+            narrate(f"note: {picture.name}: {problem.message}")
         # A histogram has an edge more, a bar no place.
         coloured = (picture.colours,) if picture.colours else ()
         points = [

@@ -171,6 +171,14 @@ def test_the_names_of_many_series_fit_the_width(tmp_path: Path, size: int) -> No
 
 
 @matplotlib
+def test_a_name_with_dollars_is_no_formula_and_a_letter_that_the_font_lacks_gets_one_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    svg = save(picture("lines", Series("$\\x$ \ue000\ue001", (0, 1), (0, 1))), tmp_path)[1].read_text()
+    assert r"$\x$" in svg and capsys.readouterr().err.count("a-lines: Glyph 57344") == 1
+
+
+@matplotlib
 def test_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
     one, other = (save(CLOUDS, tmp_path / name) for name in ("a", "b"))
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in other]
