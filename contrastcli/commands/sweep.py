@@ -68,9 +68,8 @@ def _name_best(scores: SweepScores, runs_dir: Path) -> None:
     """Tell the best run of those settings whose mean dev score is highest, if all have one measure."""
     dev = [(x.mean, one, name) for one in scores.cells for name, x in one.scores.items() if name.suite == "dev"]
     finished = [run for _, one, _ in dev for run in one.runs if run.state == "finished"]
-    # Each seed may hold out other rows.
-    sets = {(run.seed, Run(runs_dir / run.name).rows().get("dev.data")) for run in finished}
-    if len({name for *_, name in dev}) == 1 and len(sets) == len({seed for seed, _ in sets}):
+    sets = {Run(runs_dir / run.name).rows().get("dev.data") for run in finished}
+    if len({name for *_, name in dev}) == len(sets) == 1:
         _, method, _ = max(dev, key=itemgetter(0))
         ended = [Run(runs_dir / run.name).status() for run in method.runs if run.state == "finished"]
         best = max(ended, key=lambda status: status.best or 0)

@@ -52,7 +52,7 @@ def resolve_dev(dev: Dev, train: Examples) -> tuple[Dev, tuple[str, ...]]:
     return structs.replace(dev, data=name), (f"dev.data is auto, which for {rows} is {name}",)
 
 
-def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples, DevData | None]:
+def load_dev(dev: Dev, data: Data, train: Examples) -> tuple[Examples, DevData | None]:
     """The rows left for training, and what chooses a checkpoint.
 
     "split:5%" holds out some of the training rows; every other name leaves them all. Its columns have their
@@ -67,7 +67,8 @@ def load_dev(dev: Dev, data: Data, train: Examples, seed: int) -> tuple[Examples
             return replace(train, notes=(*train.notes, *notes)), made
         if dev.data.startswith(SPLIT):
             metric = _metric(dev.metric, train.form, train.source)
-            train, rows = hold_out(train, _share(dev.data), seed, math.inf if metric == "spearman" else QUERIES)
+            most = math.inf if metric == "spearman" else QUERIES
+            train, rows = hold_out(train, _share(dev.data), dev.split_seed, most)
         else:
             rows, metric = _read_rows(dev.data, data.columns, data.labels, dev.metric, data.blank, by_name=True)
             if rows.notes:

@@ -77,8 +77,7 @@ def told_apart(members: Sequence[Member]) -> list[Member]:
 
 
 def _read(member: Member, key: str) -> Identity:
-    """How a run read these data; what it held out itself no other has read."""
-    # Each seed holds out other rows.
+    """How a run read these data; what it held out itself is known by the rows that it held it out of."""
     if str(member.settings.get(key, "split:")).startswith("split:"):
         return (("", member.name),)
     decides = (OBJECTIVE.key, "data.", *(("dev.data", "dev.metric", "dev.corpus") if key == "dev.data" else ()))

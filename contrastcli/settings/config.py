@@ -26,7 +26,7 @@ from contrastcli.settings.sections import OBJECTIVE, RESETS, SECTIONS
 from contrastcli.settings.setting import Setting, Value, spell, values
 from contrastcli.settings.similarity import NO_MARGIN, SIMILARITIES
 
-FORMAT = 1
+FORMAT = 2
 """Of the settings of a run as a file; it rises where a setting is added."""
 
 RETIRED = {"train.compile"}
@@ -353,6 +353,9 @@ def table_layer(tables: Mapping[str, Any], label: str) -> Layer:
         hint = f"write {', '.join(f'{key} = …' for key in ours)}" if known else "sections: [objective] [model] [data] …"
         raise UsageError(f"{label}: {', '.join(map(repr, loose))} not in a section", hint)
     named = {f"{section}.{name}": value for section, table in others.items() for name, value in table.items()}
+    if written == 1 and str(named.get("dev.data")).startswith("split:"):
+        # Until then the seed of a training decided which rows it held out.
+        named = {"dev.split_seed": named.get(sections.SEED, 42)} | named
     is_later = isinstance(written, int) and written > FORMAT
     return replace(Layer.of(named, label), later=is_later, users=not label.startswith("preset "))
 

@@ -214,6 +214,10 @@ class Dev(Section, frozen=True, kw_only=True):
             resumable=True,
         ),
     ] = "auto"
+    split_seed: Annotated[
+        int,
+        about_data("which rows split:5% holds out: the same ones for every train.seed", ge=0, le=2**32 - 1),
+    ] = 42
     metric: Annotated[
         Metric, about_data("what is measured; auto: spearman of scored and labelled pairs, else ndcg@10", flag="")
     ] = "auto"

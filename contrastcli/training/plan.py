@@ -10,7 +10,7 @@ from contrastcli.data.examples import Examples
 from contrastcli.data.findings import check_leaks
 from contrastcli.data.forms import LABELS
 from contrastcli.data.relevance import Retrieval
-from contrastcli.data.sources import load_examples, read_sets
+from contrastcli.data.sources import SPLIT, load_examples, read_sets
 from contrastcli.errors import UsageError, Use
 from contrastcli.settings import catalogue
 from contrastcli.settings.config import Config
@@ -84,7 +84,7 @@ def make_plan(config: Config) -> Plan:
     examples = load_examples(config.data, _forms(config), config.spec.labels)
     dev_settings, notes = resolve_dev(config.dev, examples)
     config, read = replace(config, dev=dev_settings), replace(examples, notes=examples.notes + notes)
-    examples, dev = load_dev(config.dev, config.data, read, config.train.seed)
+    examples, dev = load_dev(config.dev, config.data, read)
     examples = check_leaks(examples, dev.texts, config.data.leaks) if dev else examples
     corpus = Corpus.of(examples, config.spec.copies)
     auxiliaries += _further_auxiliaries(config, corpus)
@@ -126,6 +126,7 @@ _NEEDED: Mapping[str, tuple[Callable[[Plan], object], Sequence[str]]] = {
     "several sets": (lambda plan: plan.examples.sets, ("data.mix", "data.mix_temperature")),
     "hard negatives": (lambda plan: plan.corpus.negatives_per_row, ("objective.hard_negative_weight",)),
     "a dev set": (lambda plan: plan.dev, ("dev.patience",)),
+    "a split of the training data": (lambda plan: plan.config.dev.data.startswith(SPLIT), ("dev.split_seed",)),
     "dev data of queries": (lambda plan: isinstance(plan.dev, Retrieval), ("dev.corpus",)),
     "dev.general": (lambda plan: plan.general, ("dev.keep_general",)),
     "negatives": (lambda plan: plan.config.spec.negatives is not no_negatives, ("data.false_negatives",)),

@@ -62,6 +62,17 @@ def test_a_sweep_prints_its_table_on_stdout_and_narrates_on_stderr(contrast: Con
     refused(three, 2, "--require is for two models", "name two")
 
 
+def test_every_seed_is_measured_on_the_same_rows_of_the_data(contrast: Contrast, launched: list[str]) -> None:
+    words = train("--data", "tiny/pairs.jsonl", "--objective", "simcse", "--dev", "split:20%")[1:]
+    answer = contrast("sweep", *words, "--seeds", "2", "--name", "mine")
+    assert len({Run(Path("runs") / name).rows()["dev.data"] for name in launched}) == 1
+    assert "of the highest mean, the best is mine-seed=4" in answer.err
+    merged = contrast("merge", *launched, "-o", "soup")
+    assert merged.code == 0 and "other runs trained on" not in merged.err
+    several = contrast("sweep", *words, "--grid", "dev.split_seed=1,2", "--name", "other")
+    assert several.code == 0 and "the best is" not in several.err
+
+
 def test_none_is_the_best_while_another_worker_trains(contrast: Contrast, launched: list[str]) -> None:
     assert "the best is" in contrast(*SWEEP).err
     last = Run(Path("runs") / launched[-1])

@@ -29,7 +29,7 @@ def many(form: Form) -> Examples:
 
 
 def scored(name: str, rows: Examples, seed: int, metric: Metric = "auto") -> tuple[Examples, ScoredPairs]:
-    rest, dev = load_dev(Dev(data=name, metric=metric), Data(), rows, seed)
+    rest, dev = load_dev(Dev(data=name, metric=metric, split_seed=seed), Data(), rows)
     assert isinstance(dev, ScoredPairs)
     return rest, dev
 
@@ -37,7 +37,7 @@ def scored(name: str, rows: Examples, seed: int, metric: Metric = "auto") -> tup
 def ranked(
     name: str, rows: Examples, metric: Metric = "auto", corpus: str = "", seed: int = 0
 ) -> tuple[Examples, Retrieval]:
-    rest, dev = load_dev(Dev(data=name, metric=metric, corpus=corpus), Data(), rows, seed)
+    rest, dev = load_dev(Dev(data=name, metric=metric, corpus=corpus, split_seed=seed), Data(), rows)
     assert isinstance(dev, Retrieval)
     return rest, dev
 
@@ -113,9 +113,9 @@ def test_held_out_scored_pairs_keep_their_scores() -> None:
 def test_other_dev_data_leaves_the_training_rows_alone(tmp_path: Path) -> None:
     rows = many("labelled")
     path = write(tmp_path, "dev.tsv", "sentence1\tsentence2\tscore", "a\tb\t1", "c\td\t2")
-    rest, dev = load_dev(Dev(data=path), Data(), rows, seed=0)
+    rest, dev = load_dev(Dev(data=path), Data(), rows)
     assert rest is rows and dev == scored_pairs(path)
-    assert load_dev(Dev(data="none"), Data(), rows, seed=0) == (rows, None)
+    assert load_dev(Dev(data="none"), Data(), rows) == (rows, None)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_what_is_unusual_of_dev_data_is_said_before_training(tmp_path: Path, met
     scores = ["score", "1", "2", "3"] if metric == "spearman" else ["note"] * 4
     texts = ["question;answer", "wo ist das Café?;hier", "wo ist das Café?;dort", "was?;das"]
     path.write_bytes("\n".join(map(";".join, zip(texts, scores, strict=True))).encode("cp1252"))
-    rest, _ = load_dev(Dev(data=str(path), metric=metric), Data(), many("pairs"), seed=0)
+    rest, _ = load_dev(Dev(data=str(path), metric=metric), Data(), many("pairs"))
     told = "; ".join(rest.notes)
     assert "dev data: " in told and "fields separated by semicolons; Windows-1252" in told
     assert ("1 of 3 rows repeat an anchor, and are one query with it" in told) == (metric == "auto")
@@ -216,13 +216,13 @@ def test_dev_columns_have_the_roles_of_the_training_columns(
 ) -> None:
     width = header.count(",") + 1
     path = write(tmp_path, "dev.csv", header, ",".join("xyz"[:width]), ",".join("uvw"[:width]))
-    _, dev = load_dev(Dev(data=path), Data(columns=columns), many(form), 0)
+    _, dev = load_dev(Dev(data=path), Data(columns=columns), many(form))
     assert isinstance(dev, Retrieval) and dev.queries == queries
 
 
 def test_scores_of_a_dev_set_count_next_to_columns_that_training_names(tmp_path: Path) -> None:
     path = write(tmp_path, "dev.csv", "question,answer,score", "a,b,1", "c,d,2")
-    _, dev = load_dev(Dev(data=path), Data(columns="anchor=question,positive=answer"), many("pairs"), 0)
+    _, dev = load_dev(Dev(data=path), Data(columns="anchor=question,positive=answer"), many("pairs"))
     assert isinstance(dev, ScoredPairs)
 
 
@@ -231,25 +231,25 @@ def test_dev_columns_of_other_names_are_to_be_renamed(tmp_path: Path, columns: s
     """--columns that name them would not name those of the training rows."""
     path = write(tmp_path, "dev.csv", "Answer A,Answer B,Value", "a,b,1", "c,d,2")
     with pytest.raises(DataError) as caught:
-        load_dev(Dev(data=path), Data(columns=columns), many("pairs"), 0)
+        load_dev(Dev(data=path), Data(columns=columns), many("pairs"))
     hint = caught.value.hint
     assert "columns sentence" in hint and "sentence2" in hint and "--columns anchor" not in hint, hint
     renamed = write(tmp_path, "renamed.csv", "sentence1,sentence2,score", "a,b,1", "c,d,2")
-    assert load_dev(Dev(data=renamed), Data(columns=columns), many("pairs"), 0)[1]
+    assert load_dev(Dev(data=renamed), Data(columns=columns), many("pairs"))[1]
 
 
 def test_the_columns_of_a_corpus_are_named_in_it(tmp_path: Path) -> None:
     pairs = write(tmp_path, "dev.csv", "anchor,positive", "a,b", "c,d")
     corpus = write(tmp_path, "corpus.csv", "key,body", "1,a dog runs")
     with pytest.raises(DataError, match="'key', 'body' make neither") as caught:
-        load_dev(Dev(data=pairs, corpus=corpus), Data(), many("pairs"), 0)
+        load_dev(Dev(data=pairs, corpus=corpus), Data(), many("pairs"))
     assert caught.value.key == "dev.corpus" and caught.value.hint.endswith("do without: --set dev.corpus=")
 
 
 def test_the_dev_pairs_of_a_run_are_read_as_its_training_read_them(tmp_path: Path) -> None:
     path = write(tmp_path, "dev.tsv", "sentence1\tsentence2\tscore", "a\tb\t1", "\tc\t2", "d\te\t3")
     dev, data = Dev(data=path), Data(blank="drop")
-    assert named_pairs(dev, data) == load_dev(dev, data, many("triplets"), 0)[1]
+    assert named_pairs(dev, data) == load_dev(dev, data, many("triplets"))[1]
 
 
 def test_what_is_measured_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

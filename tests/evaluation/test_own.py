@@ -62,7 +62,7 @@ def test_pairs_are_ranked_as_in_a_dev_set_of_the_same_texts(contrast: Contrast) 
     assert entry["ndcg@10"] == entry["score"]
     assert entry["score"] == pytest.approx(100 * np.mean([1 / math.log2(1 + r) if r <= 10 else 0 for r in ranks]))
     assert entry["map"] == pytest.approx(100 * np.mean(1 / ranks))
-    _, dev = load_dev(Dev(data=file), Data(), load_examples(Data(train=file), ("pairs",), ()), 0)
+    _, dev = load_dev(Dev(data=file), Data(), load_examples(Data(train=file), ("pairs",), ()))
     assert dev is not None and list(map(len, dev.columns)) == [entry["queries"], entry["documents"]] == [160, 160]
 
 

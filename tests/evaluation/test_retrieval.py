@@ -239,7 +239,7 @@ def test_the_training_split_gives_pairs_and_the_corpus_what_is_searched(tmp_path
 def test_a_set_is_dev_data_judged_by_its_own_dev_split(tmp_path: Path) -> None:
     folder = write_set(tmp_path / "colours", "jsonl")
     rows = Examples("pairs", {"anchor": Texts.of("ab"), "positive": Texts.of("cd")}, None, "rows")
-    rest, made = load_dev(Dev(data=str(folder)), Data(), rows, 0)
+    rest, made = load_dev(Dev(data=str(folder)), Data(), rows)
     assert isinstance(made, Retrieval) and made.queries == ["not judged"] and made.metric == "ndcg@10"
     assert rest.views == rows.views and any("nDCG@10 of 1 anchors among 4 texts" in note for note in rest.notes)
     whole = read_dev(str(folder), metric="map")

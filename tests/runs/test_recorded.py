@@ -76,12 +76,21 @@ def test_a_run_may_have_a_setting_that_is_gone(old: Contrast) -> None:
     assert answer.code == 0 and "train.compile is of an earlier version" in answer.out + answer.err
 
 
+@pytest.mark.parametrize(("dev", "seed"), [("split:5%", 43), ("stsb", 42)])
+def test_a_run_of_before_has_held_out_rows_by_its_seed(tmp_path: Path, dev: str, seed: int) -> None:
+    settings = f'format = 1\n[dev]\ndata = "{dev}"\n[train]\nseed = 43\n'
+    (tmp_path / "config.toml").write_text(settings)
+    assert Run(tmp_path).config().dev.split_seed == seed
+    (tmp_path / "config.toml").write_text(settings.replace("format = 1\n", ""))
+    assert Run(tmp_path).config().dev.split_seed == 42
+
+
 def test_a_run_of_a_later_version_can_be_read_but_not_resumed(contrast: Contrast, run: Run) -> None:
-    assert run.config_path.read_text().startswith("format = 1\n")
+    assert run.config_path.read_text().startswith("format = 2\n")
     later = run.config_path.read_text().replace("[model]\n", '[model]\nrotation = "left"\n')
     run.config_path.write_text(later)
     refused(contrast("runs", "show", "simple"), 2, "there is no setting 'model.rotation'")
-    run.config_path.write_text(later.replace("format = 1\n", "format = 2\n"))
+    run.config_path.write_text(later.replace("format = 2\n", "format = 3\n"))
     assert "model.rotation is of a later version" in contrast("runs", "show", "simple").out
     assert json.loads(contrast("runs", "show", "simple", "--json").out)["schema"] == 1
     assert contrast("query", "a", "b", "--model", "simple").code == 0

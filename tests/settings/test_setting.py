@@ -45,7 +45,7 @@ def test_roles_and_what_may_be_resumed() -> None:
     assert {key for key, setting in SETTINGS.items() if setting.resumable} == RESUMABLE
     data = {key for key, setting in SETTINGS.items() if setting.role == "data" and setting.section != "data"}
     counts = {"train.batch_size", "train.epochs", "train.max_steps"}
-    dev = {"dev.data", "dev.metric", "dev.corpus", "dev.general"}
+    dev = {"dev.data", "dev.split_seed", "dev.metric", "dev.corpus", "dev.general"}
     assert data == counts | dev | {"model.backbone", "objective.teachers", "objective.guide"}
 
 

@@ -95,7 +95,7 @@ def test_what_is_set_without_what_it_needs_is_said(tiny: Tiny, place: Path) -> N
     idle = {"model__lora_alpha": 8, "model__lora_targets": "query", "data__mine_ranks": "5-10"}
     idle |= {"data__mix": "one", "objective__hard_negative_weight": 1, "dev__data": "none", "dev__patience": 2}
     idle |= {"dev__keep_general": 1.0}
-    idle |= {"dev__corpus": "documents.txt"}
+    idle |= {"dev__corpus": "documents.txt", "dev__split_seed": 1}
     notes = make_plan(tiny.run(place, "simcse", "pairs", **idle).config()).examples.notes
     assert [note.removeprefix("without ") for note in notes if "no effect" in note] == [
         "model.lora there is no effect of model.lora_alpha, model.lora_targets",
@@ -103,6 +103,7 @@ def test_what_is_set_without_what_it_needs_is_said(tiny: Tiny, place: Path) -> N
         "several sets there is no effect of data.mix",
         "hard negatives there is no effect of objective.hard_negative_weight",
         "a dev set there is no effect of dev.patience",
+        "a split of the training data there is no effect of dev.split_seed",
         "dev data of queries there is no effect of dev.corpus",
         "dev.general there is no effect of dev.keep_general",
     ]
