@@ -23,8 +23,9 @@ from contrastcli.runs.status import IN_PROGRESS
 from contrastcli.runs.sweeps import Sweep
 from contrastcli.settings.config import conflicts
 from contrastcli.show import console
-from contrastcli.show.format import as_json
+from contrastcli.show.format import as_json, table
 from contrastcli.show.runs import sweep_cells, sweep_scores
+from contrastcli.show.settings import planned
 
 _STOP_SECONDS = 60.0
 """How long stopped workers may take to save their cells."""
@@ -48,7 +49,7 @@ def run(job: Job, axes: Sequence[str], runs_dir: Path, worker: bool = False, wor
         sweeps.check_free(sweep, runs_dir)
     check(sweep, runs_dir)
     if job.dry_run:
-        print_text(sweep_cells(results(sweep, runs_dir), job.json))
+        _dry_run(sweep, runs_dir, job.json)
         return 0
     if is_new:
         sweeps.save(sweep, runs_dir, shared=worker)
@@ -62,6 +63,17 @@ def run(job: Job, axes: Sequence[str], runs_dir: Path, worker: bool = False, wor
     if lost := sum(state in ("failed", "killed") for state in states):
         narrate(f"{lost} of {len(states)} cells failed or were killed; to continue: {sweep.command}")
     return code
+
+
+def _dry_run(sweep: Sweep, runs_dir: Path, to_json: bool) -> None:
+    """Print the cells, and below them what the first one to train would do and take. Raises ContrastError."""
+    from contrastcli.commands.train import preview
+
+    print_text(sweep_cells(results(sweep, runs_dir), to_json))
+    untrained = [cell for cell in sweep.cells(runs_dir) if not cell.is_final]
+    if untrained and not to_json:
+        first = planned(preview(untrained[0].config, untrained[0].run))
+        print_text(f"\n{table(('', ''), [('cell', untrained[0].name), *first])}")
 
 
 def _name_best(scores: SweepScores, runs_dir: Path) -> None:

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -137,13 +138,20 @@ def test_the_last_run_is_one_backbone_teacher_or_guide_for_all_cells(
 
 def test_the_last_run_is_the_backbone_of_the_cells_that_have_it(contrast: Contrast, run: Run) -> None:
     words = [word for word in WORDS if word not in ("--backbone", "tiny/backbone")]
-    grid = ("--grid", "model.backbone=last,tiny/backbone", "--name", "mine", "--dry-run")
-    assert contrast("sweep", *words, *grid).out.split()[2::2] == ["mine-backbone=simple", "mine-backbone=backbone"]
+    grid = ("--grid", "model.backbone=last,tiny/backbone", "--name", "mine")
+    assert dry_cells(contrast, *words, *grid) == ["mine-backbone=simple", "mine-backbone=backbone"]
 
 
-def test_a_dry_run_lists_the_cells_and_writes_nothing(contrast: Contrast) -> None:
+def dry_cells(contrast: Contrast, *words: str) -> list[str]:
+    cells, _, _ = contrast("sweep", *words, "--dry-run").out.partition("\n\n")
+    return cells.split()[2::2]
+
+
+def test_a_dry_run_lists_the_cells_and_what_one_takes_and_writes_nothing(contrast: Contrast) -> None:
     words = (*SWEEP, "--dry-run")
-    assert contrast(*words).out.split() == ["cell", "state", "mine-tau=0.05", "waiting", "mine-tau=0.07", "waiting"]
+    cells, _, first = contrast(*words).out.partition("\n\n")
+    assert cells.split() == ["cell", "state", "mine-tau=0.05", "waiting", "mine-tau=0.07", "waiting"]
+    assert re.match(r"cell +mine-tau=0.05\n(.+\n)*steps +2, .*\n(.+\n)*disk +about .*\n(.+\n)*time ", first)
     assert json.loads(contrast(*words, "--json").out)[0] == {"name": "mine-tau=0.05", "state": "waiting"}
     assert not Path("runs").exists()
 
@@ -211,7 +219,7 @@ def test_the_other_workers_end_with_the_one_in_the_terminal(
 
 def test_a_grid_takes_a_setting_by_the_name_of_its_option(contrast: Contrast) -> None:
     for grid, cells in (("tau=0.05,0.07", ["mine-tau=0.05", "mine-tau=0.07"]), ("tau=0.07", ["mine"])):
-        assert contrast("sweep", *WORDS, "--grid", grid, "--name", "mine", "--dry-run").out.split()[2::2] == cells
+        assert dry_cells(contrast, *WORDS, "--grid", grid, "--name", "mine") == cells
     assert nearest("every", ["dev.every", "train.log_every"]) == "did you mean 'dev.every'?"
 
 
