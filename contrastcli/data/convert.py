@@ -25,12 +25,12 @@ _SCORES_BY_LABEL = (1.0, 0.5, 0.0)
 _WIDENING = ("sentences", "pairs", "triplets")
 
 
-def _mining(source: str, data: sections.Data | None) -> str:
-    """The command that adds negatives to pairs, and how its rows are trained on."""
+def _mining(source: str, data: sections.Data | None, scores: Sequence[str]) -> str:
+    """The command that adds negatives to pairs, with a teacher's scores or without, and how its rows are trained on."""
     how = {"--columns": data.columns, "--blank": data.blank.replace("error", "")} if data else {}
     typed = chain.from_iterable(option for option in how.items() if option[1])
     without = " without --columns" if how.get("--columns") else ""
-    command = shlex.join(["contrast", "mine", source, *typed, "-o", "triplets.jsonl"])
+    command = shlex.join(["contrast", "mine", source, *typed, *scores, "-o", "triplets.jsonl"])
     return f"{command}; then{without} --data triplets.jsonl"
 
 
@@ -70,8 +70,9 @@ def adapt(
         others, key = [Use("--objective", name, "train these with") for name in takers[:1]], sections.OBJECTIVE.key
         if data and data.mine_every:
             others, key = [Use("--mine-every", "0", "mine none:")], "data.mine_every"
-        if examples.form == "pairs" and _targets("triplets", needs):
-            remedy += f", or add negatives: {_mining(examples.source, data)}"
+        scores = [] if (unscored := _targets("triplets", needs)) else ["--score-with", "MODEL"]
+        if examples.form == "pairs" and (unscored or "scored-triplets" in needs):
+            remedy += f", or add negatives: {_mining(examples.source, data, scores)}"
         raise DataError(what, [*others, remedy], key=key)
     for form in possible:
         converted = _with_labels(convert(examples, form), labels)
