@@ -60,11 +60,12 @@ def styled(*parts: str | tuple[str, str]) -> Content:
 
 def fields_table(fields: Fields) -> Table:
     """Names, and next to each its text, which wraps in its own column."""
-    table = Table.grid(padding=(0, 2, 0, 0))
+    table = Table.grid()
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, text in fields:
-        table.add_row(Text(name), Text(printable(" ".join(text.split()))))
+        # Padding of the cells would take as long as all else.
+        table.add_row(Text(f"{name}  "), Text(printable(" ".join(text.split()))))
     return table
 
 
