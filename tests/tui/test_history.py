@@ -3,11 +3,11 @@
 import asyncio
 import math
 import random
-from array import array
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
+from statistics import mean
 
 import msgspec
 import pytest
@@ -23,19 +23,12 @@ from contrastcli.show.chart import text
 from contrastcli.tui.history import feed
 from contrastcli.tui.history.feed import Feed
 from contrastcli.tui.history.history import LOG_LINES, SAMPLES, History
-from contrastcli.tui.history.series import AXES, Axis, SeriesGroup, TimeSeries
+from contrastcli.tui.history.series import AXES, Axis, SeriesGroup, outline
 from contrastcli.tui.live import panels
 from contrastcli.tui.live.view import LiveView
 from support.recorded import BEGIN, angles, append, evaluated, recorded, started, stepped, training
 
 ME = Writer("here", 1, 1.0)
-
-
-def column(values: Sequence[float | None]) -> "tuple[TimeSeries, array[int]]":
-    numbers = TimeSeries()
-    for value in values:
-        numbers.append(value)
-    return numbers, array("q", range(1, len(values) + 1))
 
 
 def noise(count: int) -> list[float]:
@@ -53,49 +46,35 @@ def taken(*events: Event) -> History:
 
 def test_few_values_are_drawn_as_they_are_and_without_room_as_in_a_column() -> None:
     values = noise(90)
-    numbers, steps = column(values)
-    assert numbers.outline(steps, 10, 50, 10) == ([float(n) for n in range(11, 51)], values[10:50])
-    assert numbers.outline(steps, 0, 90, 0) == numbers.outline(steps, 0, 90, -3) == numbers.outline(steps, 0, 90, 1)
+    assert outline(range(11, 51), values[:40], 10) == ([float(n) for n in range(11, 51)], values[:40])
+    assert outline(range(90), values, 0) == outline(range(90), values, -3) == outline(range(90), values, 1)
 
 
 @pytest.mark.parametrize("count", [1000, 4096, 70_000])
 @pytest.mark.parametrize("columns", [1, 7, 160])
-def test_a_line_of_many_values_keeps_the_extremes_of_every_stretch(count: int, columns: int) -> None:
+def test_a_line_of_many_values_keeps_the_extremes_of_every_column(count: int, columns: int) -> None:
     values = noise(count)
-    numbers, steps = column(values)
-    x, y = numbers.outline(steps, 0, count, columns)
-    assert len(x) == len(y) <= 2 * columns + 2
-    starts = sorted({int(step) - 1 for step in x})
-    for begin, end in pairwise(starts[:-1]):
-        drawn = {value for step, value in zip(x, y, strict=True) if step == begin + 1}
-        assert drawn == {min(values[begin:end]), max(values[begin:end])}
-    assert (min(y), max(y)) == (min(values), max(values))
+    x, y = outline(range(count), values, columns)
+    assert x == sorted(x) and (x[0], x[-1]) == (0, count - 1 if columns > 1 else 0)
+    edges = [count * n // columns for n in range(columns + 1)]
+    assert [{*y[2 * n : 2 * n + 2]} for n in range(columns)] == [
+        {min(values[begin:end]), max(values[begin:end])} for begin, end in pairwise(edges)
+    ]
 
 
 def test_a_smoothed_line_of_many_values_reaches_the_last() -> None:
-    numbers, steps = column([float(n) for n in range(5000)])
-    x, y = numbers.outline(steps, 0, 5000, 80, smooth=0.05)
-    assert len(x) == len(y) and x[-1] == 5000 and y == sorted(y)
+    x, y = outline(range(5000), [float(n) for n in range(5000)], 80, smooth=0.05)
+    assert len(x) == len(y) == 80 and x[-1] == 4999 and y == sorted(y) and y[0] == mean(range(62))
 
 
-def test_a_stretch_of_missing_numbers_is_a_gap_and_a_single_one_hides_nothing() -> None:
-    values: list[float | None] = [2.0] * 10_000
-    values[3] = None
-    values[5000:6000] = [None] * 1000
-    numbers, steps = column(values)
-    x, y = numbers.outline(steps, 0, 10_000, 50)
+@pytest.mark.parametrize("smooth", [0.0, 0.05])
+def test_a_stretch_of_missing_numbers_is_a_gap_and_a_single_one_hides_nothing(smooth: float) -> None:
+    values = [2.0] * 10_000
+    values[3] = math.nan
+    values[5000:6000] = [math.nan] * 1000
+    x, y = outline(range(10_000), values, 50, smooth)
     assert {value for step, value in zip(x, y, strict=True) if step < 4900 or step > 6300} == {2.0}
-    assert any(math.isnan(value) for step, value in zip(x, y, strict=True) if 5000 < step < 6000)
-
-
-def test_a_cut_column_equals_one_that_never_had_the_rest() -> None:
-    values = noise(9000)
-    cut, _ = column(values)
-    cut.cut(4321)
-    for value in values[:700]:
-        cut.append(value)
-    whole, steps = column([*values[:4321], *values[:700]])
-    assert cut.outline(steps, 0, len(steps), 30) == whole.outline(steps, 0, len(steps), 30)
+    assert all(math.isnan(value) for step, value in zip(x, y, strict=True) if 5200 < step < 5900)
 
 
 def test_a_part_that_appears_later_begins_with_a_gap() -> None:
@@ -136,9 +115,7 @@ def test_a_resume_voids_later_steps() -> None:
     assert resumed.series.keys() == straight.series.keys() == {"step", "angles", "evaluated"}
     for one, other in zip(resumed.series.values(), straight.series.values(), strict=True):
         assert one.steps == other.steps
-        assert {k: list(c.values) for k, c in one.by_name.items()} == {
-            k: list(c.values) for k, c in other.by_name.items()
-        }
+        assert one.by_name == other.by_name
     assert resumed.best == straight.best == evaluated(200, best=True)
     assert resumed.histograms.newest == straight.histograms.newest == angles(260)
     assert resumed.histograms.kept == straight.histograms.kept
