@@ -174,7 +174,7 @@ async def test_leaving_asks_once_about_all_runs_in_progress_on_this_machine(
     assert {words[-1] for words in commands.calls} == {str(run.path) for run in training}
 
 
-async def test_a_resume_that_fails_says_why_and_leaving_asks_about_it(
+async def test_a_resume_that_fails_says_why_and_one_that_is_done_leaves_the_dialog_that_leaving_opens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands = answer_commands(monkeypatch, Finished("", "the data set is gone\nhint: bring it back"))
@@ -186,16 +186,11 @@ async def test_a_resume_that_fails_says_why_and_leaving_asks_about_it(
         commands.held.set()
         await until(page, lambda: says(page, "could not be", "data set is gone", "bring it back", "✖ killed"))
         assert len(commands.calls) == 1 and not commands.cancelled
-
-
-async def test_a_resume_that_is_done_leaves_an_open_dialog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = answer_commands(monkeypatch, Finished(""))
-    commands.held.clear()
-    async with show(opened(recorded(tmp_path, "stopped"))) as page:
-        await until(page, lambda: "r resume" in footer(page))
-        await press(page, "r", "n", shows="A note on starter-stopped")
+        commands.answer = lambda directory, words: Finished("")
+        commands.held.clear()
+        await press(page, "r", "q", shows="The resume is not done yet: leaving ends it.")
         commands.held.set()
-        await until(page, lambda: says(page, "A note on starter-stopped", "resumed starter-stopped"))
+        await until(page, lambda: says(page, "The resume is not done yet", "resumed starter-killed"))
 
 
 @pytest.mark.parametrize(("key", "what"), [("x", "export"), ("M", "merge"), ("e", "evaluation")])
