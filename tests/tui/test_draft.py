@@ -51,12 +51,6 @@ def test_a_reset_is_undone_as_one_step_after_what_was_typed_since() -> None:
     assert draft.words == words
 
 
-def test_a_margin_goes_with_the_similarity_that_is_undone() -> None:
-    draft = typed("starter", objective__similarity="arc", objective__margin="1.5")
-    draft.undo("objective.similarity")
-    assert draft.words == ["--preset", "starter"], "of 1.5 degrees there is no margin in cosine"
-
-
 @pytest.mark.parametrize("text", ["", "0.05", " 0.050 "])
 def test_a_setting_that_is_erased_or_as_in_the_preset_is_no_longer_typed(text: str) -> None:
     draft = typed("starter", objective__tau="0.07")
@@ -100,6 +94,8 @@ def test_a_margin_that_was_typed_in_another_unit_is_inherited() -> None:
     draft.type("objective.margin", "15")
     draft.type("objective.similarity", "angle")
     assert draft.config.flat()["objective.margin"] == 15
+    draft.undo("objective.similarity")
+    assert draft.words == ["--preset", "starter"], "of 15 degrees there is no margin in cosine"
     draft = typed("simace-bert-base", objective__margin="15", train__lr="1e-4")
     draft.choose_preset("pairsupcon-base")
     assert draft.typed == {"train.lr": "1e-4"}
@@ -148,6 +144,8 @@ def test_a_field_says_what_0_means_and_doubts_what_is_hardly_meant() -> None:
     assert rbf.fields["objective.sigma"].brief == "outside of what is usual, 0.1 to 10"
     draft.type("train.max_steps", "7")
     assert draft.fields["train.max_steps"].brief == "steps"
+    field = typed("starter", objective__name="simace", objective__margin="15").fields["objective.margin"]
+    assert field.note == "≠ paper 10 · degrees · default 10" and field.brief == "≠ degrees"
 
 
 @pytest.mark.parametrize(
@@ -244,11 +242,6 @@ def test_only_what_decides_what_it_says_asks_for_a_dry_run() -> None:
         assert draft.planned != before, key
         draft.reset()
     assert sections.OBJECTIVE.key in before
-
-
-def test_a_note_joins_the_unit_the_paper_s_value_and_the_value_before() -> None:
-    field = typed("starter", objective__name="simace", objective__margin="15").fields["objective.margin"]
-    assert field.note == "≠ paper 10 · degrees · default 10" and field.brief == "≠ degrees"
 
 
 def test_what_the_command_line_refuses_stands_at_its_field_in_the_words_of_the_form() -> None:
