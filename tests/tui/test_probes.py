@@ -42,10 +42,10 @@ async def test_p_in_query_adds_a_pair_to_what_setup_trains_next(
 ) -> None:
     answer_commands(monkeypatch, Finished("", "no dry run here"))
     app = ContrastApp(tmp_path)
-    four = "; ".join(f"text {number} | b" for number in range(1, 5))
-    app.project.draft = "starter", {"dev.probes": four}
+    three = "; ".join(f"text {number} | b" for number in range(1, 4))
+    app.project.draft = "starter", {"dev.probes": three}
     async with show(app) as page:
-        await until(page, lambda: "text 4 | b'" in command(page))
+        await until(page, lambda: "text 3 | b'" in command(page))
 
         async def probe(a: str, b: str, said: str) -> None:
             for name, text in (("first", a), ("second", b)):
@@ -56,12 +56,14 @@ async def test_p_in_query_adds_a_pair_to_what_setup_trains_next(
             await until(page, lambda: any(said in told.message for told in app._notifications))
 
         await page.press("5")
-        await probe("a dog", "a cat", "probe 5 of the next training, which 1 sets up: a dog | a cat")
-        await probe("text 2", "b", "probe 5 of the next training, which 1 sets up: text 2 | b")
-        await probe("one more", "b", "no longer: text 1 | b")
+        await probe("hi", "a; b | c", "these are no probe: a ; begins the next pair")
+        await probe("a dog", "a cat", "probe 4 of the next training, which 1 sets up: a dog | a cat")
+        await probe("text 2", "b", "probe 4 of the next training, which 1 sets up: text 2 | b")
+        await probe("one more", "b", "probe 5 of the next training, which 1 sets up: one more | b")
+        await probe("last", "b", "no longer: text 1 | b")
         await probe("a; b", "c", "these are no probe: must be at most 5 pairs")
         await page.press("1")
-        words = "--probes 'text 3 | b; text 4 | b; a dog | a cat; text 2 | b; one more | b'"
+        words = "--probes 'text 3 | b; a dog | a cat; text 2 | b; one more | b; last | b'"
         await until(page, lambda: words in command(page))
 
 
@@ -80,12 +82,3 @@ async def test_a_pair_is_added_though_another_is_typed_at_once(tmp_path: Path, m
         await page.pause()
         typed.set()
         await until(page, lambda: app.project.draft[1].get("dev.probes") == PAIR)
-
-
-@pytest.mark.usefixtures("without_setup")
-async def test_a_text_that_would_be_two_is_no_probe(tmp_path: Path) -> None:
-    app = ContrastApp(tmp_path)
-    app.project.sentences = "hi", "a; b | c"
-    async with show(app) as page:
-        await press(page, "5", "P", shows="these are no probe: a ; begins the next pair")
-    assert "dev.probes" not in app.project.draft[1]
