@@ -173,7 +173,6 @@ def _legend(picture: Picture, width: int, height: int, face: Face) -> list[Glyph
 
 
 def _symbol(picture: Picture, n: int, face: Face) -> str:
-    """What stands for a series in a legend."""
     if picture.kind == "points":
         return _SHAPES[n % len(_SHAPES)] if _has_shapes(picture) else "∙"
     return _DASHES[n % len(_DASHES)][1] if face.braille else 2 * face.letter(picture.series[n].ink or n + 1)

@@ -39,7 +39,6 @@ class SuiteTable:
 
     @property
     def text(self) -> str:
-        """The table for a terminal."""
         return table(self.header, self.rows)
 
 

@@ -260,7 +260,6 @@ class ContrastApp(App[None]):
             self.notify(f"copied; also in {path}", markup=False)
 
     def export_screenshot(self, *, title: str | None = None, simplify: bool = True) -> str:
-        """The screen as an SVG."""
         stack = self._background_screens
         update = self.screen._compositor.render_update(full=True, screen_stack=stack, simplify=simplify)
         segments = (one for one in Console(width=self.size.width).render(update or "") if not one.control)
@@ -270,12 +269,17 @@ class ContrastApp(App[None]):
         self, filename: str | None = None, path: str | None = None, time_format: str | None = None
     ) -> None:
         """Write a picture of the screen into the current folder."""
-        picture = Path(path or ".", filename or f"contrast-{self.current_mode}-{time.strftime('%Y%m%d-%H%M%S')}.svg")
+        name = filename or f"contrast-{self.current_mode}-{time.strftime('%Y%m%d-%H%M%S')}.svg"
+        picture = Path(path or ".", name).resolve()
+        self.write(picture, self.export_screenshot(), f"the screen is in {picture}")
+
+    def write(self, path: Path, text: str, told: str) -> None:
+        """Write a text to a file and tell this, or why that failed."""
         try:
-            atomic_write(picture, self.export_screenshot().encode())
-            self.notify(f"the screen is in {picture.resolve()}", markup=False)
+            atomic_write(path, text.encode())
+            self.notify(told, markup=False)
         except OSError as error:
-            self.fail(f"{picture.resolve()} cannot be written: {error_text(error)}")
+            self.fail(f"{path} cannot be written: {error_text(error)}")
 
     def action_help(self) -> None:
         if isinstance(self.screen, ModeScreen):

@@ -45,7 +45,6 @@ class Project(msgspec.Struct):
         return self.roles.get(_key(data), "") if data else ""
 
     def keep_roles(self, data: str, columns: str) -> None:
-        """Remember what the columns of a data file are."""
         self.roles[_key(data)] = columns
 
 
@@ -73,7 +72,6 @@ class State(msgspec.Struct):
     metric: str = "score"
 
     def project(self, directory: Path) -> Project:
-        """The choices for a runs directory."""
         return self.projects.get(_key(directory), Project())
 
     def keep(self, directory: Path, project: Project) -> None:

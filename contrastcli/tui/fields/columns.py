@@ -87,7 +87,6 @@ class Columns(ModalScreen[str | None]):
             self._show()
 
     def _show(self) -> None:
-        """Show the roles, and what rows they make."""
         for place, line in enumerate(self._lines()):
             self.query_one(OptionList).replace_option_prompt_at_index(place, line)
         form = next((form for form, needed in SHAPES if {*needed} <= {*self._roles}), None)

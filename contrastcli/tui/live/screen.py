@@ -15,7 +15,6 @@ from textual.binding import BindingType
 
 from contrastcli.boundary import to_copy
 from contrastcli.errors import ContrastError, error_text
-from contrastcli.files import atomic_write
 from contrastcli.runs.alerts import notice
 from contrastcli.runs.directory import Run
 from contrastcli.runs.events import Alert, Done
@@ -202,12 +201,8 @@ class LiveScreen(ViewScreen):
         names = (f"{stem}{f'-{n}' if n > 1 else ''}.csv" for n in count(1))
         path = next(path for path in map(Path, names) if not path.exists()).resolve()
         text = as_csv(("anchor", "negative", "positive", "times", "angles"), rows)
-        try:
-            atomic_write(path, f"{text}\n".encode())
-            told = f"{path} has the pairs ({len(rows)}); Setup's field false negatives takes it"
-            self.app.notify(told, markup=False)
-        except OSError as error:
-            self.contrast.fail(f"{path} cannot be written: {error_text(error)}")
+        told = f"{path} has the pairs ({len(rows)}); Setup's field false negatives takes it"
+        self.contrast.write(path, f"{text}\n", told)
 
     def clipboard_text(self) -> str:
         if not (self.feed and self.here):

@@ -62,7 +62,6 @@ class LiveView:
         return self.history.series[kind].at(name, self.place, self.x_axis)
 
     def sample(self, samples: Samples[E]) -> E | None:
-        """The event at the cursor, or the newest."""
         return samples.newest if self.cursor is None else samples.at(self.step)
 
     def over_steps(self, metric: Metric, width: int) -> Picture:

@@ -158,7 +158,6 @@ class Draft:
 
     @property
     def can_run(self) -> bool:
-        """Whether the command line can be asked."""
         return not (self.error or any(field.wrong for field in self.fields.values()))
 
     @property
