@@ -1,8 +1,8 @@
 """Texts of the dev set among the training texts: named, dropped or refused."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 from unicodedata import normalize
 
 import pytest
@@ -15,66 +15,57 @@ from support.command import Contrast, refused, sentences, train
 from support.tables import texts
 
 VIEWS = {"anchor": ["How do I pay?", "b", "c", "d"], "positive": ["p", "q", "By  card\t", "s"]}
-ROWS = Examples("triplets", texts(**VIEWS, negative=["", "x", "y", "z"]), None, "rows")
+TRIPLETS = VIEWS | {"negative": ["", "x", "y", "z"]}
+ROWS = Examples("triplets", texts(**TRIPLETS), None, "rows")
 DEV = ["how do i PAY?", "by card", "unseen", ""]
 
+LONG, SHARED = "Long " * 30, {"anchor": ["a", "b", "c", "d"], "positive": ["x", "y", "x", "y"]}
+NOTES: dict[str, tuple[dict[str, list[str]], list[str], str]] = {
+    "whatever the case and spaces": (VIEWS, DEV, "2 of 4 {}: 'How do I pay?', 'By card'; --leaks drop"),
+    "more than are named": (TRIPLETS, ["b", "q", "x", "y", "c"], "2 of 4 {}: 'b', 'c', 'q' and 2 more; --leaks drop"),
+    "Turkish capitals": ({"anchor": ["İŞTEKİ STRES", "Kira"]}, ["işteki stres"], "1 of 2 {}: 'İŞTEKİ STRES'"),
+    "decomposed letters": ({"anchor": [normalize("NFD", "Lärm"), "Kira"]}, ["LÄRM"], "1 of 2 {}: "),
+    # A held-out positive that was mined as a negative of other rows does less harm, and would be most of the note.
+    "in a negative alone": (TRIPLETS, ["y", "z", "d", "b"], "3 of 4 {}, 1 of them in a negative alone: "),
+    "names of classes, mined too": (SHARED | {"negative": ["y", "x", "y", "x"]}, ["x", "B"], "1 of 4 {}: 'b'; "),
+    "every row": (VIEWS, [*VIEWS["anchor"]], "4 of 4 {}: 'How do I pay?', 'b', 'c' and 1 more; name other dev data"),
+    "spellings of one, in one line": (
+        {"anchor": ["How do I\nreset?", "how do i  RESET?", LONG]},
+        ["how do I reset?", LONG],
+        f"3 of 3 {{}}: 'How do I reset?', '{LONG[:59]}…'; ",
+    ),
+}
 
-def test_rows_with_a_dev_text_are_counted_and_named_whatever_their_case_and_spaces() -> None:
-    rows = check_leaks(ROWS, DEV, "note")
-    assert rows.views == ROWS.views
-    (note,) = rows.notes
-    assert note.startswith("2 of 4 training rows hold a text of the dev set: 'How do I pay?', 'By card'; --leaks drop")
-    (note,) = check_leaks(ROWS, ["p", "q", "s", "x", "y"], "note").notes
-    assert "'p', 'q', 's' and 2 more" in note
-    assert check_leaks(ROWS, ["unseen"], "error") is ROWS
 
-
-def test_turkish_capitals_and_decomposed_letters_are_the_same_text() -> None:
-    rows = Examples("sentences", texts(anchor=["İŞTEKİ STRES", normalize("NFD", "Lärm"), "Kira"]), None, "rows")
-    (note,) = check_leaks(rows, ["işteki stres", "LÄRM"], "note").notes
-    assert note.startswith("2 of 3 training rows")
-
-
-def test_rows_that_hold_a_dev_text_in_a_negative_alone_are_counted_apart() -> None:
-    """A held-out positive that was mined as a negative of other rows does less harm, and would be most of the note."""
-    (note,) = check_leaks(ROWS, ["y", "z", "d", "b"], "note").notes
-    assert note.startswith("3 of 4 training rows hold a text of the dev set, 1 of them in a negative alone: ")
+@pytest.mark.parametrize(("views", "dev", "told"), NOTES.values(), ids=NOTES)
+def test_rows_that_hold_a_dev_text_are_counted_and_named(
+    views: dict[str, list[str]], dev: list[str], told: str
+) -> None:
+    rows = check_leaks(Examples("triplets", texts(**views), None, "rows"), dev, "note")
+    assert len(rows) == len(views["anchor"]) and rows.notes[0].startswith(
+        told.format("training rows hold a text of the dev set")
+    )
 
 
 def test_dropped_rows_are_gone_and_counted() -> None:
+    assert check_leaks(ROWS, ["unseen"], "error") is ROWS
     rows = check_leaks(ROWS, DEV, "drop")
     assert rows.views == {"anchor": ["b", "d"], "positive": ["q", "s"], "negative": ["x", "z"]}
     assert rows.notes[0].startswith("2 of 4 training rows") and rows.notes[0].endswith("they were dropped")
 
 
-def test_the_name_of_a_class_is_no_leak_nor_one_that_was_mined_as_a_negative() -> None:
-    views = texts(anchor=["a", "b", "c", "d"], positive=["x", "y", "x", "y"], negative=["y", "x", "y", "x"])
-    (note,) = check_leaks(Examples("triplets", views, None, "rows"), ["x", "B"], "note").notes
-    assert note.startswith("1 of 4 training rows hold a text of the dev set: 'b'; ")
-
-
-def test_a_leak_may_be_an_error() -> None:
-    with pytest.raises(DataError, match="2 of 4 training rows hold a text") as caught:
-        check_leaks(ROWS, DEV, "error")
-    assert "--leaks drop" in caught.value.hint
-    with pytest.raises(DataError, match=r"4 of 4 training rows.* too few are left") as caught:
-        check_leaks(ROWS, ["p", "q", "x", "y", "z", "How do I pay?"], "drop")
-    assert "--leaks note" in caught.value.hint
-
-
-def test_where_all_rows_leak_none_are_offered_to_be_dropped() -> None:
-    texts = [*VIEWS["anchor"], *VIEWS["positive"]]
-    assert check_leaks(ROWS, texts, "note").notes[0].endswith("; name other dev data")
-    with pytest.raises(DataError) as caught:
-        check_leaks(ROWS, texts, "error")
-    assert caught.value.hint == "name other dev data"
-
-
-def test_spellings_of_a_text_are_one_and_a_note_is_one_line_of_beginnings() -> None:
-    words = ["How do I\nreset?", "how do i  RESET?", "Long " * 30]
-    rows = check_leaks(replace(ROWS, views=texts(anchor=words)), ["how do I reset?", words[2]], "note")
-    cut = ("Long " * 30)[:59]
-    assert rows.notes[0].startswith(f"3 of 3 training rows hold a text of the dev set: 'How do I reset?', '{cut}…'; ")
+@pytest.mark.parametrize(
+    ("dev", "leaks", "what", "hint"),
+    [
+        (DEV, "error", "2 of 4 training rows hold a text", "or leave these rows out with --leaks drop"),
+        (VIEWS["anchor"], "error", "4 of 4 training rows", "name other dev data"),
+        (VIEWS["anchor"], "drop", "too few are left to train on", "or train on these rows with --leaks note"),
+    ],
+)
+def test_a_leak_may_be_an_error(dev: list[str], leaks: Literal["drop", "error"], what: str, hint: str) -> None:
+    with pytest.raises(DataError, match=what) as caught:
+        check_leaks(ROWS, dev, leaks)
+    assert caught.value.hint.endswith(hint)
 
 
 def test_an_answer_to_several_queries_is_known_to_all_and_no_leak() -> None:
