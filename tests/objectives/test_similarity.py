@@ -57,15 +57,6 @@ def test_no_other_similarity_has_a_width() -> None:
     assert cosine.inactive()["sigma"] == "no effect while similarity is cosine"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_pairwise_holds_every_row_with_every_row(kind: str) -> None:
-    a, b = torch.cat([at(0), at(50)]), torch.cat([at(10, 2.0), at(75), at(140, 0.5)])
-    matrix = pairwise(a, b, SIMILARITIES[kind])
-    assert matrix.shape == (2, 3)
-    for column, one in zip(matrix.T, b, strict=True):
-        torch.testing.assert_close(column, paired(a, one.expand_as(a), SIMILARITIES[kind]), rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize("kind", ["angle", "arc"])
 def test_the_slope_of_arccos_is_bounded_near_707_in_float32(kind: str, sign: float) -> None:
