@@ -121,8 +121,6 @@ def no_model(folder: Path) -> DataError:
 
 
 def _no_weights(folder: Path) -> DataError:
-    if not (folder / CONFIG).is_file():
-        return no_model(folder)
     if any(folder.glob("pytorch_model*.bin")):
         remedy = "join them: load the model in transformers and call save_pretrained, which writes safetensors"
         return DataError(f"{folder} has pickled weights in several files", remedy)

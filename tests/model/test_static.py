@@ -158,6 +158,9 @@ def test_a_folder_without_the_matrix_says_so(folder: Path, tmp_path: Path, names
     save_file({name: np.ones((3, 2), np.float32) for name in names}, tmp_path / "model.safetensors")
     with pytest.raises(DataError, match=r"no matrix 'embedding\.weight'"):
         load_encoder(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(DataError, match=r"has no model\.safetensors"):
+        load_encoder(tmp_path)
 
 
 def test_gradients_reach_the_matrix_and_nothing_is_padded_into_a_mean(folder: Path) -> None:
