@@ -23,7 +23,7 @@ from support.command import Contrast, refused, sentences
 from support.contracts import dense, under, write_embedder
 from support.kills import contents
 from support.rounding import assert_near
-from support.tiny import Tiny
+from support.tiny import Tiny, edit_json
 from support.writing import write_by
 
 pytestmark = pytest.mark.usefixtures("quick_exports")
@@ -94,7 +94,7 @@ def test_the_card_has_a_table_for_each_suite(run: Run, tmp_path: Path) -> None:
 
 def test_the_card_says_how_a_text_becomes_a_vector(tiny: Tiny, tmp_path: Path) -> None:
     config = model(tiny, tmp_path / "mine", "mean-no-cls", full=True) / "config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | {"_name_or_path": "/home/me/secret"}))
+    edit_json(config, _name_or_path="/home/me/secret")
     export_model(resolve(str(config.parent)), tmp_path / "dest")
     assert "secret" not in (tmp_path / "dest" / "config.json").read_text(), "where its backbone was"
     card = (tmp_path / "dest" / "README.md").read_text()

@@ -14,7 +14,7 @@ from contrastcli.data.tokens import Tokenizer, TokenTable, tokenise
 from contrastcli.errors import DataError
 from contrastcli.files import cache_dir, checksum_of
 from support.disks import FULL, failing_disk
-from support.tiny import SPECIAL, WORDS, Tiny, write_tokenizer
+from support.tiny import SPECIAL, WORDS, Tiny, edit_json, write_tokenizer
 
 TEXTS = ["ba den", "fir", "go lum ma nen", "ba", ""]
 
@@ -40,11 +40,6 @@ def rows(table: TokenTable) -> list[list[int]]:
 
 def words(text: str) -> list[int]:
     return [(SPECIAL + WORDS).index(word) for word in ("[CLS]", *text.split(), "[SEP]")]
-
-
-def edit_config(folder: Path, **values: object) -> None:
-    file = folder / "tokenizer_config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | values))
 
 
 def cached() -> list[Path]:
@@ -125,7 +120,7 @@ def test_progress_counts_to_the_end_and_texts_that_are_cached_are_not_tokenised_
 def test_a_long_text_is_cut_where_the_folder_says(tmp_path: Path, suffix: str) -> None:
     write_tokenizer(tmp_path)
     right = Tokenizer(tmp_path, suffix=suffix)
-    edit_config(tmp_path, truncation_side="left")
+    edit_json(tmp_path / "tokenizer_config.json", truncation_side="left")
     left = Tokenizer(tmp_path, suffix=suffix)
     (tmp_path / "saved").mkdir()
     left.save(tmp_path / "saved", 6)
@@ -158,10 +153,10 @@ def test_the_settings_of_roberta_s_tokenizer_win_over_its_file(
 def test_the_settings_of_bert_s_tokenizer_win_over_its_file(tmp_path: Path, kind: str, read: str) -> None:
     """As in transformers, where another class takes the file alone."""
     write_tokenizer(tmp_path)
-    file = tmp_path / "tokenizer.json"
     berts = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": False, "lowercase": True}
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"normalizer": berts | {"strip_accents": None}}))
-    edit_config(tmp_path, tokenizer_class=kind, do_lower_case=False, strip_accents=True, tokenize_chinese_chars=True)
+    edit_json(tmp_path / "tokenizer.json", normalizer=berts | {"strip_accents": None})
+    stated = {"do_lower_case": False, "strip_accents": True, "tokenize_chinese_chars": True}
+    edit_json(tmp_path / "tokenizer_config.json", tokenizer_class=kind, **stated)
     tokenizer, saved = Tokenizer(tmp_path), tmp_path / "saved"
     saved.mkdir()
     tokenizer.save(saved, 32)

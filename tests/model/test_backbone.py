@@ -21,6 +21,7 @@ from contrastcli.model.encoder import autocast
 from contrastcli.settings.sections import Precision
 from support.families import batch, reference, write_family
 from support.rounding import assert_near
+from support.tiny import edit_json
 
 transformers = pytest.importorskip("transformers")
 needs_packing = pytest.mark.skipif(not has_products("fp32"), reason="this torch has no oneDNN")
@@ -152,7 +153,7 @@ def test_a_model_that_its_weights_do_not_fit_is_refused_before_it_takes_memory(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], changes: dict[str, object], words: str
 ) -> None:
     folder = write_family("electra", tmp_path / "model")
-    edit_config(folder, **changes)
+    edit_json(folder / "config.json", **changes)
     capfd.readouterr()
     with pytest.raises(DataError, match=words):
         load_backbone(folder)
@@ -162,11 +163,6 @@ def test_a_model_that_its_weights_do_not_fit_is_refused_before_it_takes_memory(
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
     return write_family("bert", tmp_path / "small", head=True)
-
-
-def edit_config(folder: Path, **changes: object) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | changes))
 
 
 def rewrite(folder: Path, change: Callable[[dict[str, Tensor]], dict[str, Tensor]]) -> None:
@@ -185,7 +181,7 @@ def rewrite(folder: Path, change: Callable[[dict[str, Tensor]], dict[str, Tensor
 )
 def test_either_spelling_of_modernberts_layers_is_read(tmp_path: Path, changes: dict[str, object]) -> None:
     folder = write_family("modernbert", tmp_path / "modern")
-    edit_config(folder, **changes)
+    edit_json(folder / "config.json", **changes)
     ids, mask = batch(0)
     with torch.no_grad():
         theirs = reference(folder)(input_ids=ids, attention_mask=mask.long()).last_hidden_state
@@ -194,7 +190,7 @@ def test_either_spelling_of_modernberts_layers_is_read(tmp_path: Path, changes: 
 
 def test_half_precision_weights_become_fp32_and_stay_so_when_saved(small: Path, tmp_path: Path) -> None:
     rewrite(small, lambda weights: {name: tensor.half() for name, tensor in weights.items()})
-    edit_config(small, dtype="float16")
+    edit_json(small / "config.json", dtype="float16")
     backbone = load_backbone(small)
     assert {p.dtype for p in backbone.parameters()} == {torch.float32}
     saved = tmp_path / "saved"
@@ -250,11 +246,11 @@ def test_a_config_and_weights_that_do_not_fit_are_named(small: Path, tmp_path: P
     rewrite(small, partial(without, "bert.encoder.layer.1.attention.self.key.weight"))
     with pytest.raises(DataError, match=r"model\.safetensors.*encoder\.layer\.1\.attention\.self\.key\.weight"):
         load_backbone(small)
-    edit_config(small, vocab_size=66)
+    edit_json(small / "config.json", vocab_size=66)
     with pytest.raises(DataError, match=r"embeddings\.word_embeddings\.weight are.*\[65, 32\].*\[66, 32\]"):
         load_backbone(small)
     modern = write_family("modernbert", tmp_path / "modern")
-    edit_config(modern, layer_types=["full_attention"])
+    edit_json(modern / "config.json", layer_types=["full_attention"])
     with pytest.raises(DataError, match="layer_types do not fit"):
         load_backbone(modern)
 

@@ -1,6 +1,5 @@
 """A model's contract: read from a folder, kept, changed by settings, and written again; the words of mask pooling."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from contrastcli.training.dev import DevSet
 from support.contracts import SCALE, by_hand, under, write_embedder
 from support.families import write_family
 from support.rounding import assert_near
-from support.tiny import Tiny
+from support.tiny import Tiny, edit_json
 
 TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", "ba " * 100]
 
@@ -44,8 +43,8 @@ def test_any_chain_of_layers_comes_back_and_is_computed(embedder: Path, tmp_path
 
 
 def test_embeddings_are_cut_where_sentence_transformers_cuts_them(embedder: Path, tmp_path: Path) -> None:
-    whole, file = load_encoder(embedder).encode(TEXTS), embedder / "config_sentence_transformers.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"truncate_dim": 4}))
+    whole = load_encoder(embedder).encode(TEXTS)
+    edit_json(embedder / "config_sentence_transformers.json", truncate_dim=4)
     assert "unit length → first 4 numbers;" in str(read_contract(embedder))
     encoder = load_encoder(embedder)
     save_encoder(encoder, tmp_path / "again")

@@ -18,6 +18,7 @@ from contrastcli.training.setup import load_untrained
 from support.contracts import write_embedder
 from support.families import DECODERS, FAMILIES, batch, reference, write_family
 from support.rounding import assert_near
+from support.tiny import edit_json
 
 TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", "ba " * 100]
 
@@ -65,7 +66,7 @@ def test_the_longest_text_and_the_pooling_are_known_from_the_config_alone(family
 
 def test_the_longest_text_of_roberta_s_other_kin_is_shorter_than_its_positions(tmp_path: Path) -> None:
     folder = write_family("roberta", tmp_path / "camembert")
-    (folder / "config.json").write_text(json.dumps(read_config(folder) | {"model_type": "camembert"}))
+    edit_json(folder / "config.json", model_type="camembert")
     assert longest_of(folder, read_config(folder)) == load_backbone(folder).max_length == 41
 
 
@@ -141,8 +142,7 @@ def test_an_encoder_is_refused_the_attention_of_a_decoder(name: str, tmp_path: P
 
 def test_a_decoder_that_cannot_see_the_whole_text_is_refused_by_name(qwen: Path) -> None:
     """Some versions of transformers, and some models, ignore what the config asks for."""
-    config = json.loads((qwen / "config.json").read_text())
-    (qwen / "config.json").write_text(json.dumps(config | {"use_bidirectional_attention": True}))
+    edit_json(qwen / "config.json", use_bidirectional_attention=True)
     with pytest.raises(DataError, match=r"transformers [\d.]+ has no bidirectional attention for 'qwen3' models"):
         load_encoder(qwen)
 
@@ -152,8 +152,7 @@ def test_an_adapter_has_the_attention_of_its_base(qwen: Path) -> None:
     pytest.importorskip("peft")
     with pytest.raises(UsageError, match="an adapter has the attention of its base"):
         load_untrained(Model(backbone=str(qwen), attention="bidirectional", lora=2))
-    config = json.loads((qwen / "config.json").read_text())
-    (qwen / "config.json").write_text(json.dumps(config | {"is_causal": False}))
+    edit_json(qwen / "config.json", is_causal=False)
     assert load_untrained(Model(backbone=str(qwen), lora=2)).contract.attention == "bidirectional"
 
 
@@ -177,8 +176,7 @@ def test_layers_that_the_config_does_not_count_are_said_to_be_unused(
     file = write_family(name, tmp_path / name) / "config.json"
     for count in (2, 1):
         key = "num_layers" if name == "t5" else "num_hidden_layers"
-        changed = {key: count, "layer_types": ["full_attention"] * count}
-        file.write_text(json.dumps(json.loads(file.read_text()) | changed))
+        edit_json(file, **{key: count, "layer_types": ["full_attention"] * count})
         load_backbone(file.parent)
         assert ("of layers that its config.json does not count" in capsys.readouterr().err) == (count < 2)
 

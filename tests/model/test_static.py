@@ -23,7 +23,7 @@ from contrastcli.settings.sections import Model
 from support.command import Contrast, refused
 from support.contracts import dense, under
 from support.rounding import assert_near
-from support.tiny import SPECIAL, WORDS, Tiny, told, train
+from support.tiny import SPECIAL, WORDS, Tiny, edit_json, told, train
 
 TEXTS = ["ba den fir", "go", "lum ka ten sir do bum fa gen", "ba " * 100, "Ba  unknown\tgo", "", "unknown"]
 
@@ -143,9 +143,8 @@ def test_a_text_is_cut_where_the_tokenizer_of_a_published_one_cuts_it(
 ) -> None:
     published = Path(shutil.copytree(folder, tmp_path / "published"))
     (published / "sentence_bert_config.json").unlink()
-    file = published / "tokenizer.json"
     cut = {"max_length": most, "strategy": "LongestFirst", "stride": 0, "direction": "Right"} if most else None
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"truncation": cut}))
+    edit_json(published / "tokenizer.json", truncation=cut)
     assert load_encoder(published).tokenise([TEXTS[2]]).lengths.tolist() == [expected]
     contract, _ = adapted(read_contract(published), Model(max_length=7))
     assert make_encoder(contract).max_length >= 7, "training may have longer ones"

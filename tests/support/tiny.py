@@ -80,6 +80,11 @@ class Tiny:
         return run
 
 
+def edit_json(path: Path, **values: object) -> None:
+    """Set keys of the object in a JSON file."""
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
 def write_tiny(folder: Path) -> Tiny:
     """Write the backbone and the data."""
     draw = random.Random(5)
