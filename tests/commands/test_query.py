@@ -162,8 +162,9 @@ def test_a_corpus_of_other_columns_is_searched_and_its_ids_are_answered(contrast
     assert (nearest["row"], nearest["id"], nearest["text"]) == (1, "q7", "ba den")
     answers = ("query", "ba den", "--corpus", "faq.csv", *MODEL, "--columns", "text=Antwort,id=nr")
     refused(contrast(*answers), 3, "faq.csv, line 3: the sentence in the column 'Antwort' is blank", "--blank drop")
-    left = contrast(*answers, "--blank", "drop")
-    assert left.out.count("\n") == 2 and "1 of 3 rows without a text in 'Antwort' were left out" in left.err
+    left = contrast(*answers, "--blank", "drop", "--json")
+    assert "1 of 3 rows without a text in 'Antwort' were left out" in left.err
+    assert [(one["row"], one["text"]) for one in json.loads(left.out)["neighbours"]] == [(1, "go lum"), (3, "den ba")]
     Path("triplets.csv").write_text("id,anchor,positive,negative\n1,ba,go lum,ba den\n2,den,ba den,fir\n")
     answer = contrast("query", "ba den", "--corpus", "triplets.csv", *MODEL, "--json")
     assert "note: hard negatives of triplets.csv are not searched" in answer.err

@@ -13,7 +13,6 @@ from contrastcli.model.encoder import SentenceEncoder
 from contrastcli.model.folder import load_encoder
 from contrastcli.model.mining import KEPT, JudgedBlock, Pool, Rule, mine, read_ranks
 from contrastcli.model.search import Index, similarities
-from contrastcli.settings.sections import Blank
 from support.contracts import under
 from support.rounding import assert_near
 from support.tiny import WORDS, Tiny
@@ -73,22 +72,6 @@ def test_the_nearest_are_those_of_a_full_search(
     first, *others = index.nearest(SENTENCES[41], 1000)
     assert first.row == 42 and f"{first.angle_deg:.1f}" == "0.0" and first.cosine <= 1
     assert sorted(n.row for n in (first, *others)) == list(range(1, 301)), "more than all are all"
-
-
-@pytest.mark.parametrize(
-    ("lines", "blank", "expected"),
-    [
-        (["id,text", '1,"ba, den"', "2,go"], "error", [("go", 2), ("ba, den", 1)]),
-        # Of pairs the positives are searched, by their rows in the file.
-        (["question,answer", "ba,den", "ba,", "lum,go"], "drop", [("go", 3), ("den", 1)]),
-    ],
-)
-def test_a_corpus_is_a_column_of_sentences_or_the_positives_of_pairs_by_their_rows(
-    encoder: SentenceEncoder, tmp_path: Path, lines: list[str], blank: Blank, expected: list[tuple[str, int]]
-) -> None:
-    (tmp_path / "corpus.csv").write_text("\n".join(lines) + "\n")
-    found = Index(encoder, tmp_path / "corpus.csv", blank=blank).nearest("go", 5)
-    assert [(n.text, n.row) for n in found] == expected
 
 
 def test_a_corpus_is_encoded_once(encoder: SentenceEncoder, corpus: Path, encoded: list[str]) -> None:
