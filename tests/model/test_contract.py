@@ -10,7 +10,6 @@ import torch
 import transformers
 from torch import nn
 
-from contrastcli.data.relevance import Retrieval
 from contrastcli.errors import DataError, UsageError, Use
 from contrastcli.model.contract import adapted, read_contract
 from contrastcli.model.folder import load_encoder, load_model, make_encoder, save_encoder
@@ -18,7 +17,6 @@ from contrastcli.model.locate import resolve
 from contrastcli.model.pooling import Dense, Normalize
 from contrastcli.model.prompts import read_prompts
 from contrastcli.settings.sections import Model
-from contrastcli.training.dev import DevSet
 from support.contracts import SCALE, by_hand, under, write_embedder
 from support.families import write_family
 from support.rounding import assert_near
@@ -136,15 +134,6 @@ def test_each_role_has_its_prompt_and_there_are_no_others(words: str, what: str)
         read_prompts(words)
     (remedy,) = error.value.remedies
     assert isinstance(remedy, Use) and read_prompts(remedy.value)
-
-
-def test_queries_and_documents_of_a_dev_set_have_their_prompts(embedder: Path) -> None:
-    encoder = load_encoder(embedder)
-    judged, none = np.array([[0, 1, 1], [1, 0, 1]]), np.zeros((0, 3), np.int64)
-    dev = DevSet.of(Retrieval(TEXTS[:2], TEXTS[1:3], judged, none, "a test"), encoder)
-    vectors = encoder.encode_table(dev.table)
-    assert_near(vectors[dev.first], encoder.encode(TEXTS[:2], "query"), scale=SCALE)
-    assert_near(vectors[dev.second], encoder.encode(TEXTS[1:3], "document"), scale=SCALE)
 
 
 SUFFIX = "gum [MASK] lo"
