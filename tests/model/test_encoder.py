@@ -36,14 +36,6 @@ def with_padding(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> SentenceEncoder
     return encoder
 
 
-@pytest.mark.parametrize("pooling", ["cls", "mean", "mean-no-cls", "first-last", "last-mean"])
-def test_embeddings_are_those_of_the_padded_encoder(
-    pooling: Pooling, encoder: SentenceEncoder, with_padding: SentenceEncoder
-) -> None:
-    under(encoder, pooling=pooling), under(with_padding, pooling=pooling)
-    assert_near(encoder.encode(TEXTS), with_padding.encode(TEXTS))
-
-
 def test_weights_that_are_wrong_by_a_thousandth_are_no_rounding(
     encoder: SentenceEncoder, with_padding: SentenceEncoder
 ) -> None:
