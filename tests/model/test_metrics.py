@@ -1,4 +1,4 @@
-"""Alignment and uniformity, recomputed pair by pair, and how many dimensions vectors use."""
+"""Uniformity, recomputed pair by pair, and what has no number."""
 
 import math
 
@@ -25,13 +25,6 @@ def test_uniformity_has_the_distances_of_zero_vectors() -> None:
 def test_without_pairs_there_is_no_number() -> None:
     assert math.isnan(alignment(torch.empty(0, 3), torch.empty(0, 3)))
     assert math.isnan(uniformity(torch.ones(1, 3)))
-
-
-def test_the_effective_rank_counts_the_directions_that_vectors_have() -> None:
-    for used in (1, 3, 8):
-        rank, mean_norm, singular = spread(5 * torch.eye(8)[:used].repeat_interleave(400, 0))  # more than are measured
-        assert rank == pytest.approx(used, rel=1e-4) and mean_norm == pytest.approx(used**-0.5, rel=1e-3)
-        assert singular[:used] == pytest.approx([1 / used] * used, rel=1e-3)
 
 
 @pytest.mark.parametrize("rows", [torch.full((4, 3), math.nan), torch.zeros(4, 3), torch.empty(0, 3)])
