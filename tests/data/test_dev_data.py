@@ -78,15 +78,6 @@ def test_spellings_of_an_anchor_are_on_one_side_and_leave_other_splits_alone() -
         assert set(ranked("split:20%", rows, seed=seed)[1].queries) == set(by_hash[:8])
 
 
-def test_what_is_held_out_depends_on_the_seed_and_not_on_the_order() -> None:
-    rows = many("labelled")
-    views = texts(**{view: column[::-1] for view, column in rows.views.items()})
-    turned = replace(rows, views=views, labels=(rows.labels or [])[::-1])
-    held = [scored("split:10%", *words)[1] for words in [(rows, 1), (rows, 1), (turned, 1), (rows, 2)]]
-    anchors = [set(dev.first) for dev in held if dev]
-    assert anchors[0] == anchors[1] == anchors[2] != anchors[3]
-
-
 @pytest.mark.parametrize(("large", "small", "counts"), [(600, 400, {20}), (990, 2, {1}), (60, 0, {60})])
 def test_an_anchor_with_more_rows_than_the_share_stays_in_training(large: int, small: int, counts: set[int]) -> None:
     """Of two such anchors without others the smaller is held out."""
@@ -151,13 +142,6 @@ def test_held_out_pairs_are_queries_whose_positives_are_all_relevant(form: Form)
     own = 12 if form == "pairs" else 24
     told = f"the dev metric is nDCG@10 of 4 anchors among {len(dev.documents)} texts, {len(dev.documents) - own}"
     assert any(note.startswith(told) for note in rest.notes)
-
-
-def test_triplets_that_are_held_out_keep_their_negatives() -> None:
-    _, dev = ranked("split:10%", many("triplets"), metric="accuracy")
-    texts = [(dev.queries[q], dev.documents[p], dev.documents[n]) for q, p, n in dev.triplets.tolist()]
-    assert len(texts) == 12 and all(negative == f"not {positive}" for _, positive, negative in texts)
-    assert {(anchor, positive) for anchor, positive, _ in texts} == relevant(dev)
 
 
 def test_entailments_are_relevant_where_labelled_pairs_are_ranked() -> None:

@@ -68,12 +68,6 @@ def test_the_names_of_columns_make_the_form(header: str, form: str) -> None:
     assert list(rows.views) == ["anchor", "positive", "negative"][:width]
 
 
-def test_the_order_of_columns_does_not_matter() -> None:
-    rows = load("hard_neg|nr|sent1|sent0", "n|7|p|a", "n2|8|p2|a2")
-    assert rows.views == {"anchor": ["a", "a2"], "positive": ["p", "p2"], "negative": ["n", "n2"]}
-    assert "columns not used: nr" in rows.notes
-
-
 def test_columns_that_the_user_names_precede_known_names() -> None:
     lines = ("sentence1|sentence2|question|answer", "a|b|c|d", "e|f|g|h")
     rows = load(*lines, columns="anchor=question, positive=answer")
