@@ -186,17 +186,6 @@ def test_mining_equals_a_search_by_loops(rule: Rule, guarded: bool, monkeypatch:
     assert again == [negatives if row in some else [] for row, negatives in enumerate(expected)]
 
 
-def test_a_negative_cosine_of_the_positive_does_not_admit_closer_texts() -> None:
-    """0.95 times a negative number is more than that number."""
-    assert Rule(below=0.95).limit(np.array([-0.5, 0.5])).tolist() == [-0.5, 0.475]
-
-
-def test_without_candidates_there_are_no_negatives() -> None:
-    pool = Pool.of(TEXTS, np.array([0]), np.array([1]), np.array([2]))  # the positive in another spelling
-    (judged,) = mine(np.ones((len(TEXTS), WIDTH), np.float32), pool, Rule())
-    assert not (judged.verdicts == KEPT).any()
-
-
 def test_ranks_are_two_numbers_that_rise_from_one() -> None:
     assert read_ranks("1-60", "--ranks") == (1, 60)
     for text in ("", "5", "0-3", "9-3", "a-b", "-1-3", "1-2-3"):
