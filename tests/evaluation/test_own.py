@@ -193,13 +193,6 @@ def test_a_run_keeps_the_scores_of_all_its_files(contrast: Contrast, run: Run) -
     assert "own tiny/dev.jsonl Spearman  " in shown and "own tiny/pairs.jsonl recall@1  " in shown
 
 
-def test_a_file_is_measured_next_to_a_suite_and_other_models(contrast: Contrast, run: Run) -> None:
-    words = ("--suite", "geometry", "--task", "starter", "--data", "tiny/dev.jsonl", "--json")
-    both = json.loads(contrast("eval", "simple", "tiny/backbone", *words).out)
-    assert [list(one["suites"]) for one in both] == [["geometry", "own"]] * 2
-    assert both[0]["suites"]["own"]["tiny/dev.jsonl"] != both[1]["suites"]["own"]["tiny/dev.jsonl"]
-
-
 def test_several_models_are_side_by_side_and_written_for_sheets_and_documents(contrast: Contrast, run: Run) -> None:
     words: tuple[str, ...] = ("eval", "tiny/backbone", "simple", "--data", "tiny/dev.jsonl")
     documents = json.loads(contrast(*words, "--json").out)
