@@ -100,9 +100,3 @@ def test_a_text_that_a_row_does_not_have_has_no_number() -> None:
     assert corpus.texts == ["a", "b", "c", "d", "e", "f"]
     assert corpus.views["negative_2"].tolist() == [5, -1]
     assert (corpus.texts_per_row, corpus.negatives_per_row) == (3.5, 1.5)
-
-
-def test_sentences_are_their_own_positives() -> None:
-    corpus = Corpus.of(Examples("sentences", texts(anchor=["x", "y", "x"]), None, "test"))
-    assert corpus.views["positive"].tolist() == corpus.views["anchor"].tolist() == [0, 1, 0]
-    assert corpus.labels is None
