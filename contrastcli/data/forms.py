@@ -70,7 +70,6 @@ SHAPES: tuple[tuple[Form, tuple[Role, ...]], ...] = (
     ("sentences", ("sentence",)),
     ("sentences", ("anchor",)),
 )
-
 """The roles that make each form."""
 
 FORMS: Mapping[Form, str] = {
@@ -91,7 +90,6 @@ BECOMES: Mapping[Form, tuple[Form, ...]] = {
     "pairs": ("sentences",),
 }
 """The forms that rows of a form can become, the one that keeps most first."""
-
 
 KINDS: Mapping[str, str] = {
     "blank": "without a text",
