@@ -6,6 +6,8 @@ import shutil
 import signal
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -27,25 +29,32 @@ from support.recorded import end
 from support.sweeps import make_sweep, names
 from support.tiny import Tiny
 
-Ends = dict[str, tuple[str, int]]
-"""How cells end, by a part of their name: status and exit code; the others finish."""
+
+@dataclass
+class Launched:
+    """The names of the cells that were launched, and how each ends, by a part of its name; the others finish.
+
+    `meanwhile` is called while a cell trains.
+    """
+
+    names: list[str] = field(default_factory=list)
+    ends: dict[str, tuple[str, int]] = field(default_factory=dict)
+    meanwhile: Callable[[Run], object] = lambda run: None
+
+    def __call__(self, run: Run, arguments: list[str]) -> int:
+        self.names.append(run.name)
+        assert arguments == ["train", "--resume", str(run.path.resolve()), "--no-ui"]
+        self.meanwhile(run)
+        end_cell(run, *next((how for part, how in self.ends.items() if part in run.name), ("finished", 0)))
+        return 0
 
 
 @pytest.fixture
-def launched(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], Ends]:
-    """The names of launched cells, and how each ends."""
-    started: list[str] = []
-    ends: Ends = {}
-
-    def launch(run: Run, arguments: list[str]) -> int:
-        started.append(run.name)
-        assert arguments == ["train", "--resume", str(run.path.resolve()), "--no-ui"]
-        status, code = next((how for part, how in ends.items() if part in run.name), ("finished", 0))
-        end_cell(run, status, code)
-        return 0
-
+def launched(monkeypatch: pytest.MonkeyPatch) -> Launched:
+    """Cells end at once."""
+    launch = Launched()
     monkeypatch.setattr(process, "launch", launch)
-    return started, ends
+    return launch
 
 
 def end_cell(run: Run, status: str = "finished", code: int = 0) -> None:
@@ -64,10 +73,10 @@ def sweep(tiny: Tiny, tmp_path: Path) -> Sweep:
 
 
 def test_the_table_has_mean_and_deviation_of_each_point_and_scores_that_all_its_runs_have(
-    sweep: Sweep, tmp_path: Path, launched: tuple[list[str], Ends], capsys: pytest.CaptureFixture[str]
+    sweep: Sweep, tmp_path: Path, launched: Launched, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert start(sweep, tmp_path) == 0
-    assert launched[0] == names(sweep) == [run.name for run in reversed(runs.list_runs(tmp_path))]
+    assert launched.names == names(sweep) == [run.name for run in reversed(runs.list_runs(tmp_path))]
     scores = results(sweep, tmp_path)
     rows = [line.split() for line in sweep_scores(scores).splitlines()]
     assert rows[0] == ["tau", "seeds", "best", "dev"]
@@ -88,63 +97,58 @@ def test_the_table_has_mean_and_deviation_of_each_point_and_scores_that_all_its_
 
 
 def test_a_cell_that_diverges_or_fails_does_not_end_the_sweep(
-    sweep: Sweep, tmp_path: Path, launched: tuple[list[str], Ends], capsys: pytest.CaptureFixture[str]
+    sweep: Sweep, tmp_path: Path, launched: Launched, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    started, ends = launched
-    ends |= {"tau=0.05-seed=43": ("diverged", 4), "tau=0.06-seed=42": ("failed", 1)}
+    launched.ends |= {"tau=0.05-seed=43": ("diverged", 4), "tau=0.06-seed=42": ("failed", 1)}
     assert start(sweep, tmp_path) == 4
-    assert started == names(sweep)
+    assert launched.names == names(sweep)
     table = sweep_scores(results(sweep, tmp_path))
     assert "2 of 3  30.00 ± 14.14  seed 43 diverged" in table and "seed 42 failed" in table
     assert "seed=43: diverged, best dev 30.00 (step 4): it broke" in capsys.readouterr().err
-    ends.clear()
+    launched.ends.clear()
     assert start(sweeps.find_sweep("s", tmp_path), tmp_path) == 4  # diverging again would help no one
-    assert started[6:] == ["s-tau=0.06-seed=42"]
-    assert start(sweep, tmp_path) == 4 and len(started) == 7  # nothing is trained twice
+    assert launched.names[6:] == ["s-tau=0.06-seed=42"]
+    assert start(sweep, tmp_path) == 4 and len(launched.names) == 7  # nothing is trained twice
 
 
 def test_a_stopped_cell_is_resumed_and_a_finished_one_is_skipped(
-    sweep: Sweep, tmp_path: Path, launched: tuple[list[str], Ends]
+    sweep: Sweep, tmp_path: Path, launched: Launched
 ) -> None:
-    started, ends = launched
-    ends |= {"tau=0.05-seed=44": ("stopped", 0)}
+    launched.ends |= {"tau=0.05-seed=44": ("stopped", 0)}
     assert start(sweep, tmp_path) == 0
     shutil.rmtree(tmp_path / "s-tau=0.06-seed=44")
     kept = (tmp_path / "s-tau=0.05-seed=42" / "events.jsonl").read_bytes()
-    ends.clear()
+    launched.ends.clear()
     cells = sweep_cells(results(sweep, tmp_path), to_json=False)
     assert "s-tau=0.05-seed=44  stopped" in cells and "s-tau=0.06-seed=44  waiting" in cells
     assert start(sweep, tmp_path) == 0
-    assert started[6:] == ["s-tau=0.05-seed=44", "s-tau=0.06-seed=44"]
+    assert launched.names[6:] == ["s-tau=0.05-seed=44", "s-tau=0.06-seed=44"]
     assert (tmp_path / "s-tau=0.05-seed=42" / "events.jsonl").read_bytes() == kept
 
 
 def test_a_cell_that_a_killed_sweep_did_not_launch_is_trained_after_the_grace(
-    sweep: Sweep, tmp_path: Path, launched: tuple[list[str], Ends]
+    sweep: Sweep, tmp_path: Path, launched: Launched
 ) -> None:
     first = runs.create(sweep.cells(tmp_path)[0].config, tmp_path, names(sweep)[0])
     almost = time.time() - status.SILENT_AFTER + 0.2
     os.utime(first.config_path, (almost, almost))
     assert first.status().state == "starting"  # its process may still be starting
     assert start(sweep, tmp_path) == 0
-    assert launched[0] == [*names(sweep)[1:], first.name]
+    assert launched.names == [*names(sweep)[1:], first.name]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_sweep_after_the_running_cell(
-    sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+    sweep: Sweep, tmp_path: Path, launched: Launched, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
-    asked: list[str] = []
-    before = signal.getsignal(number)
-
-    def launch(run: Run, arguments: list[str]) -> int:
+    def signalled(run: Run) -> None:
         signal.raise_signal(signal.SIGHUP)  # a lost terminal ends nothing
         if "seed=43" in run.name:
             signal.raise_signal(number)
-        end_cell(run, "stopped" if "seed=43" in run.name else "finished")
-        return 0
 
-    monkeypatch.setattr(process, "launch", launch)
+    asked: list[str] = []
+    before = signal.getsignal(number)
+    launched.meanwhile, launched.ends = signalled, {"seed=43": ("stopped", 0)}
     monkeypatch.setattr(process, "request_stop", lambda run: asked.append(run.name))
     assert start(sweep, tmp_path) == (75 if number == signal.SIGTERM else 0)
     assert [run.name for run in reversed(runs.list_runs(tmp_path))] == names(sweep)[:2]
@@ -175,72 +179,58 @@ def test_a_cell_that_failed_keeps_no_other_from_training(tiny: Tiny, tmp_path: P
 
 
 def test_several_workers_train_each_cell_once(
-    sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sweep: Sweep, tmp_path: Path, launched: Launched, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    launched: list[str] = []
-
-    def launch(run: Run, arguments: list[str]) -> int:
-        launched.append(run.name)
-        if len(launched) in (1, 3):  # a second worker comes in the first cell, a third one in the second's second
+    def join(run: Run) -> None:
+        if len(launched.names) in (1, 3):  # a second worker in the first cell, a third one in the second's second
             start(sweep, tmp_path, worker=True)
-        end_cell(run, *(("failed", 1) if run.name.endswith("0.06-seed=43") else ()))
-        return 0
 
-    monkeypatch.setattr(process, "launch", launch)
+    launched.meanwhile, launched.ends = join, {"0.06-seed=43": ("failed", 1)}
     assert start(sweep, tmp_path, worker=True) == 1  # that of the cell that failed, whoever trained it
-    assert launched == names(sweep)
+    assert launched.names == names(sweep)
     results = [line for line in capsys.readouterr().err.splitlines() if ": finished" in line or ": failed" in line]
     assert {line.split(":")[0] for line in results[-6:]} == {f"cell {number} of 6" for number in range(1, 7)}
 
 
 def test_a_cell_that_was_killed_here_and_resumed_by_another_worker_is_waited_for(
-    sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sweep: Sweep, tmp_path: Path, launched: Launched, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first = Run(tmp_path / names(sweep)[0])
 
-    def launch(run: Run, arguments: list[str]) -> int:
-        end_cell(run, *(("failed", 1) if run.path == first.path else ()))
+    def resume(run: Run) -> None:
         if run.name == names(sweep)[-1]:
             first.alive_path.write_bytes(msgspec.json.encode(status.Writer("elsewhere", 5, time.time())))
             threading.Timer(0.1, finish).start()
-        return 0
 
     def finish() -> None:
         end_cell(first)
         first.alive_path.unlink()
 
-    monkeypatch.setattr(process, "launch", launch)
+    launched.meanwhile, launched.ends = resume, {first.name: ("failed", 1)}
     assert start(sweep, tmp_path) == 0
     assert "seed=42: another process trains it" in capsys.readouterr().err
     assert [method.n for method in results(sweep, tmp_path).cells] == [3, 3]
 
 
 def test_a_cell_that_is_deleted_meanwhile_takes_no_other_result_away(
-    sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sweep: Sweep, tmp_path: Path, launched: Launched
 ) -> None:
     first, *_, last = names(sweep)
-
-    def launch(run: Run, arguments: list[str]) -> int:
-        end_cell(run)
-        if run.name == last:
-            shutil.rmtree(tmp_path / first)
-        return 0
-
-    monkeypatch.setattr(process, "launch", launch)
+    launched.meanwhile = lambda run: shutil.rmtree(tmp_path / first) if run.name == last else None
     assert start(sweep, tmp_path) == 0
     assert [method.n for method in results(sweep, tmp_path).cells] == [2, 3]
 
 
 @pytest.mark.parametrize(("seconds", "is_free"), [(20, False), (100, True)])
 def test_the_cell_of_a_dead_worker_of_another_machine_is_free_again(
-    sweep: Sweep, tmp_path: Path, launched: tuple[list[str], Ends], seconds: float, is_free: bool
+    sweep: Sweep, tmp_path: Path, launched: Launched, seconds: float, is_free: bool
 ) -> None:
     first, *others = names(sweep)
     run = runs.create(sweep.cells(tmp_path)[0].config, tmp_path, first)
     run.alive_path.write_bytes(msgspec.json.encode(status.Writer("elsewhere", 5, time.time() - 1000)))
     os.utime(run.alive_path, (time.time() - seconds, time.time() - seconds))
     assert start(sweep, tmp_path, worker=True) == 0
-    assert launched[0] == ([first] if is_free else []) + others
+    assert launched.names == ([first] if is_free else []) + others
 
 
 def test_two_processes_do_not_take_one_cell(sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,12 +247,12 @@ def test_two_processes_do_not_take_one_cell(sweep: Sweep, tmp_path: Path, monkey
 
 
 def test_a_worker_writes_the_sweep_or_joins_it(
-    contrast: Contrast, launched: tuple[list[str], Ends], monkeypatch: pytest.MonkeyPatch
+    contrast: Contrast, launched: Launched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ("sweep", *train_words(*SENTENCES)[1:], "--name", "mine", "--worker")
     grid = ("--grid", "objective.tau=0.05,0.06")
     assert contrast(*words, *grid).code == contrast(*words, *grid).code == 0
-    assert launched[0] == ["mine-tau=0.05", "mine-tau=0.06"]
+    assert launched.names == ["mine-tau=0.05", "mine-tau=0.06"]
     assert contrast("sweep", "--resume", "mine", "--worker").code == 0
     saved = Path("runs/mine.sweep.toml")
     text, plan = saved.read_bytes(), sweep_module.check
