@@ -21,7 +21,6 @@ from contrastcli.runs.directory import Run
 from contrastcli.runs.event import Event
 from contrastcli.runs.events import Done, Note
 from contrastcli.runs.measured import Angles, Evaluated, Step
-from contrastcli.settings.sections import Precision
 from contrastcli.training import angles
 from contrastcli.training.auxiliaries import violations
 from contrastcli.training.loop import Trainer
@@ -31,6 +30,8 @@ from support.trainers import first_batch, trainer_of
 
 OUT_OF_MEMORY = "CUDA out of memory. Tried to allocate 2.00 GiB"
 
+Failure = Callable[[Trainer, pytest.MonkeyPatch], None]
+
 
 def weights_after_two_steps(trainer: Trainer) -> dict[str, Tensor]:
     for _ in range(2):
@@ -38,7 +39,7 @@ def weights_after_two_steps(trainer: Trainer) -> dict[str, Tensor]:
     return {name: p.detach().clone() for name, p in trainer.encoder.named_parameters()}
 
 
-def fail_at(number: int) -> Callable[[Trainer, pytest.MonkeyPatch], None]:
+def fail_at(number: int) -> Failure:
     """Let memory run out at a place of that number, counted over a step, where the moments are made."""
 
     def fail(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,20 +57,21 @@ def fail_at(number: int) -> Callable[[Trainer, pytest.MonkeyPatch], None]:
     return fail
 
 
-def fail_beyond(tokens: int) -> Callable[[Trainer, pytest.MonkeyPatch], None]:
+def limit(monkeypatch: pytest.MonkeyPatch, tokens: int, is_limited: Callable[[], bool]) -> None:
+    """Let any model hold only so many tokens at once while `is_limited`."""
+    pooled = SentenceEncoder.pooled
+
+    def limited(self: SentenceEncoder, table: TokenTable, texts: Indices, *words: Any) -> Tensor:
+        if is_limited() and len(texts) * int(table.lengths[texts].max()) > tokens:
+            raise torch.OutOfMemoryError(OUT_OF_MEMORY)
+        return pooled(self, table, texts, *words)
+
+    monkeypatch.setattr(SentenceEncoder, "pooled", limited)
+
+
+def fail_beyond(tokens: int) -> Failure:
     """Let the device hold the graphs of only so many tokens."""
-
-    def fail(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> None:
-        original = trainer.encoder.pooled
-
-        def pooled(table: TokenTable, texts: Indices, precision: Precision) -> Tensor:
-            if torch.is_grad_enabled() and len(texts) * int(table.lengths[texts].max()) > tokens:
-                raise torch.OutOfMemoryError(OUT_OF_MEMORY)
-            return original(table, texts, precision)
-
-        monkeypatch.setattr(trainer.encoder, "pooled", pooled)
-
-    return fail
+    return lambda trainer, monkeypatch: limit(monkeypatch, tokens, torch.is_grad_enabled)
 
 
 FAILURES = {"graphs": fail_beyond(50), **{f"{n} moments": fail_at(n) for n in (1, 2, 9, 30)}}
@@ -77,7 +79,7 @@ FAILURES = {"graphs": fail_beyond(50), **{f"{n} moments": fail_at(n) for n in (1
 
 @pytest.mark.parametrize("fail", FAILURES.values(), ids=FAILURES)
 def test_a_step_halves_the_budget_says_so_and_is_taken_whole(
-    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fail: Callable[[Trainer, pytest.MonkeyPatch], None]
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fail: Failure
 ) -> None:
     expected = trainer_of(tiny, tmp_path, "pairsupcon", "labelled")
     expected.stepper.token_budget = 200
@@ -102,28 +104,12 @@ def test_a_step_that_never_fits_says_what_to_do(tiny: Tiny, tmp_path: Path, monk
     assert "smaller batch" in raised.value.hint
 
 
-@pytest.fixture
-def limit_encoding(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Let any model encode only so many tokens at once."""
-    pooled = SentenceEncoder.pooled
-
-    def limit(tokens: int) -> None:
-        def limited(self: SentenceEncoder, table: TokenTable, texts: Indices, *words: Any) -> Tensor:
-            if torch.is_inference_mode_enabled() and len(texts) * int(table.lengths[texts].max()) > tokens:
-                raise torch.OutOfMemoryError(OUT_OF_MEMORY)
-            return pooled(self, table, texts, *words)
-
-        monkeypatch.setattr(SentenceEncoder, "pooled", limited)
-
-    return limit
-
-
 NOTE = "memory ran out in encoding: it continues with at most {} tokens at once"
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_dev_set_is_measured_in_smaller_chunks(
-    tiny: Tiny, tmp_path: Path, limit_encoding: Callable[[int], None], threads: int
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
     settings = {"train__max_steps": 4, "dev__every": 2}
     whole, limited = (tiny.run(tmp_path / name, "simcse", "pairs", **settings) for name in ("whole", "limited"))
@@ -131,7 +117,7 @@ def test_the_dev_set_is_measured_in_smaller_chunks(
     torch.set_num_threads(threads)
     try:
         train(whole)
-        limit_encoding(192)
+        limit(monkeypatch, 192, torch.is_inference_mode_enabled)
         train(limited)
     finally:
         torch.set_num_threads(before)
@@ -162,17 +148,15 @@ def test_a_batch_is_measured_without_memory_of_a_gpu(
     assert first == other
 
 
-def test_encode_continues_in_smaller_chunks_and_says_so(
-    contrast: Contrast, limit_encoding: Callable[[int], None]
-) -> None:
+def test_encode_continues_in_smaller_chunks_and_says_so(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["ba den fir go"] * 700
     expected: NDArray[np.float32] = load("tiny/backbone").encode(texts)
-    limit_encoding(400)
+    limit(monkeypatch, 400, torch.is_inference_mode_enabled)
     words = ("encode", "-", "--model", "tiny/backbone", "-o")
     answer = contrast(*words, "out.npy", stdin="\n".join(texts).encode())
     assert answer.code == 0 and NOTE.format(384) in answer.err
     np.testing.assert_allclose(np.load("out.npy"), expected, rtol=0, atol=1e-5)
-    limit_encoding(5)
+    limit(monkeypatch, 5, torch.is_inference_mode_enabled)
     answer = contrast(*words, "other.npy", stdin="\n".join(texts).encode())
     failed(answer, 1, "memory ran out with one text of 6 tokens", "CUDA_VISIBLE_DEVICES=")
 
