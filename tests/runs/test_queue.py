@@ -65,29 +65,23 @@ def test_a_stop_takes_it_out_of_the_queue(first: Run, second: Run) -> None:
         wait_behind(first, second, lambda event: None, 0)
 
 
-def test_what_is_behind_a_run_that_left_the_queue_waits_for_the_one_before(first: Run, second: Run) -> None:
-    append(second, Queued(step=0, behind="first"), Done(step=0, status="stopped", code=130))
-    third = recorded(first.path.parent, "empty", "third")
-    told: list[str] = []
+@pytest.mark.parametrize(
+    ("left", "waits", "behind", "told"),
+    [
+        pytest.param({"second": "first"}, "third", "second", ["second", "first"], id="for the one before"),
+        pytest.param({"second": "first"}, "first", "second", ["second"], id="not for itself"),
+        pytest.param({"first": "second", "second": "first"}, "third", "first", ["first", "second"], id="once for each"),
+    ],
+)
+def test_what_is_behind_a_run_that_left_the_queue_waits_for_the_one_before(
+    first: Run, second: Run, left: dict[str, str], waits: str, behind: str, told: list[str]
+) -> None:
+    directory, lines = first.path.parent, list[str]()
+    for name, other in left.items():
+        append(Run(directory / name), Queued(step=0, behind=other), Done(step=0, status="stopped", code=130))
     threading.Timer(0.1, finish, [first]).start()
-    wait_behind(second, third, lambda event: told.append(event.line()), 0)
-    assert told == ["queued    behind second", "queued    behind first"]
-
-
-def test_it_does_not_wait_for_itself_behind_a_run_that_was_queued_behind_it(first: Run, second: Run) -> None:
-    append(second, Queued(step=0, behind="first"), Done(step=0, status="stopped", code=130))
-    told: list[str] = []
-    threading.Timer(0.1, finish, [first]).start()
-    wait_behind(second, first, lambda event: told.append(event.line()), 0)
-    assert told == ["queued    behind second"]
-
-
-def test_it_waits_once_for_each_of_two_that_were_queued_behind_each_other(first: Run, second: Run) -> None:
-    for one, other in ((first, "second"), (second, "first")):
-        append(one, Queued(step=0, behind=other), Done(step=0, status="stopped", code=130))
-    told: list[str] = []
-    wait_behind(first, Run(first.path.with_name("third")), lambda event: told.append(event.line()), 0)
-    assert told == ["queued    behind first", "queued    behind second"]
+    wait_behind(Run(directory / behind), Run(directory / waits), lambda event: lines.append(event.line()), 0)
+    assert lines == [f"queued    behind {name}" for name in told]
 
 
 def test_one_that_is_preempted_is_queued_again_by_the_hint(contrast: Contrast, monkeypatch: pytest.MonkeyPatch) -> None:
