@@ -1,9 +1,10 @@
 """Teachers: named like any model, run once a sentence by their own contract, and never trained."""
 
+import itertools
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import numpy as np
@@ -34,6 +35,7 @@ from contrastcli.training.session import Session
 from contrastcli.training.setup import make_trainer
 from support import tiny as tiny_module
 from support.contracts import under
+from support.resuming import train_with_a_kill
 from support.rounding import assert_near
 from support.tiny import Tiny, on_step, told, train, write_backbone
 from support.trainers import CPU, first_batch, trainer_of
@@ -231,23 +233,13 @@ def test_a_resumed_run_keeps_its_directions(
     """On another machine they might point the other way."""
     changes: dict[str, object] = {"objective__teachers": f"{tiny.backbone},{stranger}", "dev__data": "none"}
     changes |= {"train__max_steps": 8, "train__save_every": 4}
-    run = tiny.run(place, "embed", "sentences", **changes)
-    eigh = torch.linalg.eigh
+    eigh, directions = torch.linalg.eigh, itertools.cycle((1, -1))
 
-    def other(x: Tensor) -> object:
-        values, vectors = eigh(x)
-        return type("Result", (), {"eigenvectors": -vectors, "eigenvalues": values})
+    def turned(x: Tensor) -> object:
+        return SimpleNamespace(eigenvectors=next(directions) * eigh(x).eigenvectors)
 
-    def kill(event: Event) -> None:
-        if isinstance(event, Step) and event.step == 5:
-            shutil.copytree(run.path, place.with_name("killed"))
-
-    train(run, kill)
-    monkeypatch.setattr(torch.linalg, "eigh", other)
-    killed = Run(place.with_name("killed"))
-    train(killed)
-    losses, again = ({event.step: event.loss for event in told(one, Step)} for one in (run, killed))
-    assert losses == again and len(losses) == 8
+    monkeypatch.setattr(torch.linalg, "eigh", turned)
+    train_with_a_kill(tiny.run(place, "embed", "sentences", **changes), 4)
 
 
 def test_a_student_wider_than_its_teacher_is_refused(tiny: Tiny, place: Path, stranger: Path) -> None:
