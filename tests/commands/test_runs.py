@@ -124,12 +124,6 @@ def test_watching_an_ended_run_shows_it_and_ends_with_its_code(contrast: Contras
     assert answer.err.endswith(' "a puppy sprints" --model simple\n')
 
 
-def test_stopping_a_run_that_has_ended_is_no_error(contrast: Contrast, run: Run) -> None:
-    answer = contrast("stop", "simple")
-    assert (answer.code, answer.out, answer.err) == (0, "", "simple: finished at step 4\n")
-    assert not run.stop_path.exists()
-
-
 def test_a_process_that_does_not_respond_is_told_of_by_watch_and_by_stop(contrast: Contrast, tmp_path: Path) -> None:
     silent = recorded(tmp_path / "runs", "silent", "mute")
     ends = threading.Timer(0.3, append, [silent, Done(step=350, status="stopped", code=0)])

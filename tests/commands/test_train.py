@@ -234,7 +234,8 @@ def test_a_detached_run_is_watched_and_stopped_from_elsewhere(contrast: Contrast
     finally:
         process.request_stop(run)
         assert process.wait_for_end(run, 60).state == "stopped"
-    assert contrast("stop", "long").code == 0
+    again = contrast("stop", "long")
+    assert (again.code, again.out, again.err) == (0, "", stopped.err.splitlines(keepends=True)[-1])
     events = contrast("watch", "long", "--json")
     assert events.out.encode() == Path("runs/long/events.jsonl").read_bytes()
     assert contrast("query", "a", "b", "--model", "long").code == 0

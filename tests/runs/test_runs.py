@@ -95,12 +95,6 @@ def test_a_run_is_found_by_path_name_part_and_last(tmp_path: Path, monkeypatch: 
     assert find_run(".", tmp_path).name == "b-simace-first"
 
 
-def test_a_whole_name_is_not_ambiguous_where_others_contain_it(tmp_path: Path) -> None:
-    short = create(config_of(), tmp_path, "seed1")
-    create(config_of(), tmp_path, "seed10")
-    assert find_run("seed1", tmp_path) == short
-
-
 def test_a_letter_and_its_accent_name_a_run_as_one_letter_does(tmp_path: Path) -> None:
     run = create(config_of(), tmp_path, "u\u0308ben")
     assert find_run(run.name, tmp_path) == run

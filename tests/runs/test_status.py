@@ -302,9 +302,3 @@ def test_a_launched_process_that_still_loads_is_starting_and_not_given_up_for_wa
     assert run.status().state == state
     psutil.Process(pid).kill()
     assert wait_for_end(run, timeout=30.0).state == "killed"
-
-
-def test_nothing_is_launched_into_a_run_in_progress(run: Run) -> None:
-    with hold(run), pytest.raises(RunError, match="already"):
-        launch(run, [])
-    assert not run.log_path.exists()
