@@ -3,9 +3,8 @@
 import shutil
 
 from contrastcli.runs.directory import Run
-from contrastcli.runs.event import Event
 from contrastcli.runs.measured import Evaluated, Step
-from support.tiny import train
+from support.tiny import on_step, train
 
 
 def state(run: Run) -> dict[str, bytes]:
@@ -43,11 +42,7 @@ def train_with_a_kill(undisturbed: Run, step: int) -> Run:
     Returns the latter.
     """
     killed = Run(undisturbed.path.with_name("killed"))
-
-    def kill(event: Event) -> None:
-        if isinstance(event, Step) and event.step == step + 1:
-            shutil.copytree(undisturbed.path, killed.path)
-
+    kill = on_step(step + 1, lambda: shutil.copytree(undisturbed.path, killed.path))
     assert train(undisturbed, kill).status == train(killed).status == "finished"
     assert_same(killed, undisturbed)
     return killed
