@@ -62,16 +62,17 @@ def run_of(tiny: Tiny, folder: Path, case: str) -> Run:
 
 
 def start(
-    runs: list[Run], rank: int, port: int, by: str = "torchrun", script: str = train_runs.__file__, **variables: str
-) -> subprocess.Popen[str]:
-    """One of two processes, as torchrun or srun starts them."""
-    ranks = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+    *runs: Run, by: str = "torchrun", size: int = 2, program: tuple[str, ...] = (train_runs.__file__,), **variables: str
+) -> list[subprocess.Popen[str]]:
+    """The processes of a world, as torchrun or srun starts them."""
+    names = ["RANK", "LOCAL_RANK", "WORLD_SIZE"]
     if by == "srun":
-        ranks = {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank), "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}
-    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    command = [sys.executable, script, *(str(run.path) for run in runs)]
-    environment = os.environ | ranks | address | variables
-    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+        names = ["SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"]
+        variables["SLURM_STEP_ID"] = "0"
+    command = [sys.executable, *program, *(str(run.path) for run in runs)]
+    environment = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())} | variables
+    ranks = [dict(zip(names, (str(rank), str(rank), str(size)), strict=True)) for rank in range(size)]
+    return [subprocess.Popen(command, env=environment | one, stderr=subprocess.PIPE, text=True) for one in ranks]
 
 
 def free_port() -> int:
@@ -90,8 +91,7 @@ def by_two(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ru
     folder = tmp_path_factory.mktemp("two")
     runs = {case: run_of(tiny, folder, case) for case in CASES}
     train(runs[RESUMED], on_step(1, runs[RESUMED].stop_path.touch))
-    port = free_port()
-    processes = [start(list(runs.values()), rank, port, by="srun") for rank in (0, 1)]
+    processes = start(*runs.values(), by="srun")
     errors = [process.communicate(timeout=600)[1] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], errors
     return runs
@@ -150,10 +150,9 @@ def test_memory_that_runs_out_in_one_process_makes_both_continue_with_smaller_ch
     """In either of the two, as in one that is alone."""
     settings = {"train__max_steps": 4, "train__lr": 1e-4, "train__token_budget": 800, "dev__data": "none"}
     one, *two = (tiny.run(tmp_path / name, "simcse", "triplets", **settings) for name in ("one", "first", "second"))
-    processes = [start([one], 0, free_port(), WORLD_SIZE="1", OUT_OF_MEMORY_RANK="0")]
+    processes = start(one, size=1, OUT_OF_MEMORY_RANK="0")
     for full, run in enumerate(two):
-        port = free_port()
-        processes += [start([run], rank, port, OUT_OF_MEMORY_RANK=str(full)) for rank in (0, 1)]
+        processes += start(run, OUT_OF_MEMORY_RANK=str(full))
     errors = [process.communicate(timeout=600)[1] for process in processes]
     assert [process.returncode for process in processes] == [0] * 5, errors
     text = "memory ran out: the step starts again with at most {} tokens at once"
@@ -230,8 +229,7 @@ def test_the_script_of_a_job_of_several_tasks_is_one_process(monkeypatch: pytest
 @pytest.mark.slow
 def test_a_lost_process_ends_the_run_with_its_reason(tiny: Tiny, tmp_path: Path) -> None:
     run = tiny.run(tmp_path, "simcse", "triplets", train__max_steps=10_000, train__epochs=10_000, dev__every=20_000)
-    port = free_port()
-    main, other = (start([run], rank, port) for rank in (0, 1))
+    main, other = start(run)
     wait_until(lambda: bool(told(run, Step)) or other.poll() is not None)
     other.kill()
     errors = main.communicate(timeout=600)[1]
@@ -246,8 +244,7 @@ def test_a_lost_process_ends_the_run_with_its_reason(tiny: Tiny, tmp_path: Path)
 @pytest.mark.parametrize("stopped", [0, 1])
 def test_a_process_that_stands_still_ends_the_others_with_its_name(tiny: Tiny, tmp_path: Path, stopped: int) -> None:
     run = tiny.run(tmp_path, "simcse", "triplets", train__max_steps=10_000, train__epochs=10_000, dev__every=20_000)
-    port = free_port()
-    processes = [start([run], rank, port, BEAT_SECONDS="0.1") for rank in (0, 1)]
+    processes = start(run, BEAT_SECONDS="0.1")
     still, other = processes[stopped], processes[1 - stopped]
     wait_until(lambda: bool(told(run, Step)) or other.poll() is not None)
     still.send_signal(signal.SIGSTOP)
@@ -289,10 +286,8 @@ time.sleep(0.5)
 
 
 @pytest.mark.slow
-def test_a_process_ends_well_where_the_store_answers_late(tmp_path: Path) -> None:
-    script, port = tmp_path / "ends_first.py", free_port()
-    script.write_text(ENDS_FIRST)
-    first, other = (start([], rank, port, script=str(script)) for rank in (0, 1))
+def test_a_process_ends_well_where_the_store_answers_late() -> None:
+    first, other = start(program=("-c", ENDS_FIRST))
     os.waitid(os.P_PID, first.pid, os.WSTOPPED | os.WNOWAIT)
     time.sleep(1.5)
     first.send_signal(signal.SIGCONT)
@@ -316,9 +311,6 @@ world.any(False)
 
 
 @pytest.mark.slow
-def test_no_thread_of_the_processes_is_left_to_be_ended_with_python(tmp_path: Path) -> None:
-    script, port = tmp_path / "optimizes.py", free_port()
-    script.write_text(OPTIMIZES)
-    both = [start([], rank, port, script=str(script)) for rank in (0, 1)]
-    threads = [process.communicate(timeout=60)[1] for process in both]
+def test_no_thread_of_the_processes_is_left_to_be_ended_with_python() -> None:
+    threads = [process.communicate(timeout=60)[1] for process in start(program=("-c", OPTIMIZES))]
     assert all("python" in names and "gloo" not in names for names in threads), threads
