@@ -285,7 +285,7 @@ def headlines(scores: Mapping[str, Any], beside: Iterable[Mapping[str, Any]] = (
     """The headline of each task and each average of a scores.json, × 100.
 
     Also the metric that is a task's headline in scores that stand `beside` them, where it was measured. Where data of
-    the same name were others there, the fingerprint tells them apart.
+    the same name were others there, the fingerprint tells them apart, of a suite without it how many they are.
     """
     numbers = {}
     measured = scores.get("suites", {})
@@ -300,15 +300,23 @@ def headlines(scores: Mapping[str, Any], beside: Iterable[Mapping[str, Any]] = (
             for name, value in values.items():
                 if isinstance(value, int | float):
                     having = [one for one in same if value_at(one, name or suite.headline) is not None]
-                    title = " ".join(filter(None, [key, _told_apart(entry, having), name and metric_title(name)]))
+                    data = _told_apart(suite, entry, having)
+                    title = " ".join(filter(None, [key, data, name and metric_title(name)]))
                     numbers[ScoreName(suite.name, title)] = float(value)
     return numbers
 
 
-def _told_apart(entry: object, beside: Iterable[object]) -> str:
-    """The beginning of the fingerprint of a task's data where others beside it have another, else ""."""
-    own, *others = (value_at(one, "fingerprint") for one in (entry, *beside))
-    return f"({own[:8]})" if own and set(others) - {own, None} else ""
+def _told_apart(suite: Suite, entry: object, beside: Iterable[object]) -> str:
+    """What a task's data are known by where others beside it have others, else ""."""
+    own, *others = (_known_by(suite, one) for one in (entry, *beside))
+    return f"({own})" if own and set(others) - {own, ""} else ""
+
+
+def _known_by(suite: Suite, entry: object) -> str:
+    """The beginning of the fingerprint of a task's data, else how many they are."""
+    counts = {title: value_at(entry, path) for title, path in suite.columns.items()}
+    numbers = [f"{count:,} {title.lower()}" for title, count in counts.items() if isinstance(count, int)]
+    return (value_at(entry, "fingerprint") or "")[:8] or ", ".join(numbers)
 
 
 def _headline(suite: Suite, entry: object) -> dict[str, Any]:

@@ -304,6 +304,15 @@ def test_files_of_one_name_and_other_content_are_told_apart(contrast: Contrast, 
     assert first[2] != second[2] and [row[4:].index("–") for row in (first, second)] == [1, 0]
 
 
+def test_parts_of_a_published_set_that_differ_in_their_size_are_told_apart() -> None:
+    a, b = ({"suites": {"transfer": {"SST2": {"accuracy": 60.0, "rows": rows}}}} for rows in (180, 1900))
+    assert [[*map(str, headlines(one, [a, b]))] for one in (a, b)] == [
+        ["transfer SST2 (180 rows)"],
+        ["transfer SST2 (1,900 rows)"],
+    ]
+    assert [*map(str, headlines(a, [a, a]))] == ["transfer SST2"]
+
+
 def test_what_was_measured_now_has_a_row_and_what_nothing_is_known_of_has_none(contrast: Contrast, run: Run) -> None:
     answer = contrast("compare", "tiny/backbone", "starter", "--dev", "tiny/dev.jsonl")
     lines = answer.out.splitlines()
