@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +117,10 @@ def check_measured(scores: "Sequence[Scores]") -> None:
     """Raises DataError if the data of a task were missing or malformed."""
     missing = [(of.suite, *item) for one in scores for of in one.results for item in of.missing.items()]
     if missing:
-        (suite, _, first), names = missing[0], dict.fromkeys(task for _, task, _ in missing)
+        names = dict.fromkeys(task for _, task, _ in missing)
         # An error in a file of the user's names it.
-        listed = f"{', '.join(names)}: " if len(names) > 1 or suite != "own" else ""
-        raise DataError(f"not measured: {listed}{first.what}", first.remedies)
+        listed = f"{', '.join(names)}: " if len(names) > 1 or missing[0][0] != "own" else ""
+        # Of those that one hint solves, such as missing files, the first.
+        causes = [*{error.hint: error for *_, error in reversed(missing)}.values()][::-1]
+        remedies = dict.fromkeys(chain.from_iterable(error.remedies for error in causes))
+        raise DataError(f"not measured: {listed}{'; '.join(error.what for error in causes)}", [*remedies])

@@ -57,6 +57,11 @@ def test_a_set_that_is_missing_is_an_error_after_the_others_were_measured(contra
     scores = json.loads(answer.out)["suites"]["sts"]
     assert answer.code == 3 and scores["average"] is None and "STS12" in scores and "SICK-R" not in scores
     failed(answer._replace(out=""), 3, "not measured: SICK-R", "--data-dir")
+    shutil.rmtree("data/STS/STS12-en-test")
+    broken = next(Path("data/STS/STS15-en-test").glob("STS.gs.*"))
+    broken.write_text("very\n" * len(broken.read_text().splitlines()))
+    answer = contrast("eval", "tiny/backbone", "--data-dir", "data", "--json")
+    assert "'very'" in answer.err and "fix the line" in answer.err, "each of several is told"
 
 
 def test_a_folder_that_cannot_be_is_refused_before_anything_is_measured(
