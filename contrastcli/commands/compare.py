@@ -148,7 +148,10 @@ def draw(chosen: Sequence[Compared]) -> list[Picture]:
     """Pictures of what the runs reported while they trained."""
     runs = [one for one in chosen if isinstance(one, Run)]
     labels = pictures.labels([str(run.path) for run in runs])
-    return pictures.of_runs({labels[str(run.path)]: run.events() for run in runs})
+    drawn = pictures.of_runs({labels[str(run.path)]: run.events() for run in runs})
+    if not drawn:
+        narrate("note: nothing is drawn: pictures are of trainings, and none of these is a run with steps")
+    return drawn
 
 
 def dev_data(runs: Sequence[Run]) -> "DevData":

@@ -314,8 +314,9 @@ def test_parts_of_a_published_set_that_differ_in_their_size_are_told_apart() -> 
 
 
 def test_what_was_measured_now_has_a_row_and_what_nothing_is_known_of_has_none(contrast: Contrast, run: Run) -> None:
-    answer = contrast("compare", "tiny/backbone", "starter", "--dev", "tiny/dev.jsonl")
+    answer = contrast("compare", "tiny/backbone", "starter", "--dev", "tiny/dev.jsonl", "--plot")
     lines = answer.out.splitlines()
+    assert "note: nothing is drawn" in answer.err, "neither is a run"
     first, second = re.search(r"Spearman (\S+) → (\S+)", answer.out).groups()  # type: ignore[union-attr]
     assert [line.split() for line in lines[:2]] == [
         ["tiny/backbone", "starter"],
