@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from contrastcli.boundary import narrate
 from contrastcli.errors import DataError, UsageError, failing_as
 from contrastcli.evaluation.procedure import Options, Procedure, Subject, SuiteContext, TaskScores, Unscored
 from contrastcli.evaluation.suites import ENTRY_POINTS, SUITES, Suite, tasks_in, value_at
@@ -148,11 +149,12 @@ def _earlier(suite: Suite, entries: Mapping[str, Any]) -> tuple[dict[str, TaskSc
 
 
 def sizes(suite: Suite, task: str, data_dir: Path) -> Mapping[str, float]:
-    """The numbers of the data of a task; none if they are missing or malformed."""
+    """The numbers of the data of a task; none, and a note, if they are missing or malformed."""
     procedure: Procedure[Any] = resolve_name(suite.procedure or f"{__package__}.{suite.name}:PROCEDURE")
     try:
         data = procedure.find([task], Options(data_dir))[task]()
-    except DataError:
+    except DataError as error:
+        narrate(f"note: {task} is not counted: {error.what}")
         return {}
     return procedure.sizes(data) if procedure.sizes else {}
 

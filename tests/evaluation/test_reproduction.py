@@ -128,7 +128,9 @@ def test_mteb_is_averaged_over_tasks_and_over_those_of_a_kind(tmp_path: Path) ->
     assert means == {"STS": 15, "Clustering": 60, "average": 30}
 
 
-def test_sets_of_data_are_counted_as_the_papers_tables_of_them_do(tmp_path: Path) -> None:
+def test_sets_of_data_are_counted_as_the_papers_tables_of_them_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     def counted(paper: str, key: str, task: str) -> dict[str, Measurement]:
         ((_, lines),) = compare(papers.find_item(paper, key), {}, str(tmp_path))
         return dict(lines[System("–", task)])
@@ -141,6 +143,7 @@ def test_sets_of_data_are_counted_as_the_papers_tables_of_them_do(tmp_path: Path
     agnews, tweet = (counted("pairsupcon", "table-2", task) for task in ("AgNews", "Tweet"))
     assert ours(agnews) == {"N": 4, "W": 3.2, "C": 3, "L": 2, "S": 1} and agnews["N"].difference == 4 - 8000
     assert ours(tweet) == {} and tweet["N"].printed == Score(5000)
+    assert "note: Tweet is not counted: " in capsys.readouterr().err
     write_year(tmp_path, "STS12")
     assert ours(counted("simace", "table-5", "STS12")) == {"test": 6 + 7 + 8 + 9 + 10}
     write_trec(tmp_path, (24, 8))
