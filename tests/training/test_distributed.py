@@ -85,10 +85,8 @@ RESUMED = "hard-negatives"
 """The case that one process begins and two continue."""
 
 
-@pytest.fixture(scope="module")
-def by_two(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+def by_two(tiny: Tiny, folder: Path) -> dict[str, Run]:
     """Every case, trained by one pair of processes."""
-    folder = tmp_path_factory.mktemp("two")
     runs = {case: run_of(tiny, folder, case) for case in CASES}
     train(runs[RESUMED], on_step(1, runs[RESUMED].stop_path.touch))
     processes = start(*runs.values(), by="srun")
@@ -98,28 +96,44 @@ def by_two(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ru
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
-def test_two_processes_equal_one(tiny: Tiny, tmp_path: Path, by_two: dict[str, Run], case: str) -> None:
-    two, one = by_two[case], run_of(tiny, tmp_path, case)
-    train(one)
+def test_two_processes_equal_one(tiny: Tiny, tmp_path: Path) -> None:
+    """One test of all cases, so that one pair of processes trains them; another that resumes says so."""
+    runs = by_two(tiny, tmp_path / "two")
+    for case, two in runs.items():
+        one = run_of(tiny, tmp_path / "one", case)
+        train(one)
+        check_steps(one, two, case)
+        check_weights(one, two, case)
+    assert [event.resumed_from for event in told(runs[RESUMED], Started)] == [None, 1]
+    assert [event.text for event in told(runs[RESUMED], Note)] == ["resumed with processes 2 (was 1)"]
+    # Training moved the weights far beyond that tolerance.
+    before = load_file(tiny.backbone / "model.safetensors")
+    after = load_file(runs["pairs"].checkpoint("last") / "model.safetensors")
+    assert all(float((after[name] - before[name]).abs().max()) > 10 * EXACT for name in after)
+
+
+def check_steps(one: Run, two: Run, case: str) -> None:
     steps = [[event for event in run.events() if isinstance(event, Step)] for run in (one, two)]
-    assert len(steps[0]) == len(steps[1]) > 0 and two.status().state == "finished"
+    assert len(steps[0]) == len(steps[1]) > 0 and two.status().state == "finished", case
     for expected, shared in zip(*steps, strict=True):
-        assert shared.loss == pytest.approx(expected.loss, rel=EXACT)
-        assert shared.parts == pytest.approx(expected.parts, rel=10 * EXACT)
-        assert shared.grad_norm == pytest.approx(expected.grad_norm, rel=10 * EXACT)
+        assert shared.loss == pytest.approx(expected.loss, rel=EXACT), case
+        assert shared.parts == pytest.approx(expected.parts, rel=10 * EXACT), case
+        assert shared.grad_norm == pytest.approx(expected.grad_norm, rel=10 * EXACT), case
     left_out = [[event.text for event in told(run, Note) if "left out" in event.text] for run in (one, two)]
-    assert left_out == [["pairs left out of the negatives: 1"] * (case == "excluded")] * 2
+    assert left_out == [["pairs left out of the negatives: 1"] * (case == "excluded")] * 2, case
     probed = [[list(event.angles.values()) for event in told(run, Probed)] for run in (one, two)]
-    assert len(probed[0]) == 2 * (case == "pairs")
+    assert len(probed[0]) == 2 * (case == "pairs"), case
     violated = [[(event.step, len(event.anchors)) for event in told(run, Violated)] for run in (one, two)]
-    assert violated[0] == violated[1] and bool(violated[0]) == (case == "excluded")
+    assert violated[0] == violated[1] and bool(violated[0]) == (case == "excluded"), case
     for angles, shared_angles in zip(*probed, strict=True):
-        assert shared_angles == pytest.approx(angles, abs=1e-2)
+        assert shared_angles == pytest.approx(angles, abs=1e-2), case
+
+
+def check_weights(one: Run, two: Run, case: str) -> None:
     model = "adapter_model.safetensors" if case == "adapter" else "model.safetensors"
     for name in (model, "training/heads.safetensors"):
         expected_weights, shared_weights = (load_file(run.checkpoint("last") / name) for run in (one, two))
-        assert expected_weights.keys() == shared_weights.keys()
+        assert expected_weights.keys() == shared_weights.keys(), case
         for key, weight in expected_weights.items():
             shared = shared_weights[key]
             if key.endswith("qkv.bias"):
@@ -127,20 +141,7 @@ def test_two_processes_equal_one(tiny: Tiny, tmp_path: Path, by_two: dict[str, R
                 weight, shared = torch.cat([query, value]), torch.cat([shared_query, shared_value])
             if not key.endswith("key.bias"):  # no score depends on it: its gradient is rounding
                 exact = 1e-2 if key == "violations_angles" else EXACT
-                torch.testing.assert_close(shared, weight, rtol=0, atol=exact, msg=f"{name} {key}")
-
-
-@pytest.mark.slow
-def test_a_resume_with_more_processes_says_so(by_two: dict[str, Run]) -> None:
-    assert [event.resumed_from for event in told(by_two[RESUMED], Started)] == [None, 1]
-    assert [event.text for event in told(by_two[RESUMED], Note)] == ["resumed with processes 2 (was 1)"]
-
-
-@pytest.mark.slow
-def test_training_moved_the_weights_far_beyond_that_tolerance(tiny: Tiny, by_two: dict[str, Run]) -> None:
-    before = load_file(tiny.backbone / "model.safetensors")
-    after = load_file(by_two["pairs"].checkpoint("last") / "model.safetensors")
-    assert all(float((after[name] - before[name]).abs().max()) > 10 * EXACT for name in after)
+                torch.testing.assert_close(shared, weight, rtol=0, atol=exact, msg=f"{case}: {name} {key}")
 
 
 @pytest.mark.slow
