@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from inspect import unwrap
 
 import torch
 from torch import Tensor, nn
@@ -26,9 +27,16 @@ def make_optimizer(settings: Train, encoders: Sequence[SentenceEncoder], extras:
             if some := [p for p in parameters if p.requires_grad and (p.ndim > 1) == is_matrix]:
                 groups.append({"params": some, "lr": lr, "peak_lr": lr, "weight_decay": decay})
     kind = AdamW if settings.optimizer == "adamw" else Adam
-    optimizer = kind(groups, fused=all(p.device.type in ("cpu", "cuda") for p in in_backbones))
+    optimizer = _without_compiler(kind)(groups, fused=all(p.device.type in ("cpu", "cuda") for p in in_backbones))
     optimizer.register_step_post_hook(_count_versions)
     return optimizer
+
+
+def _without_compiler(kind: type[Adam]) -> type[Adam]:
+    """The same, without what keeps the compiler of torch out of it: to load that takes as long as torch itself."""
+    kept = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
+    methods = {name: unwrap(getattr(kind, name)) for name in kept} | {"step": torch.no_grad()(unwrap(kind.step))}
+    return type(kind.__name__, (kind,), methods)
 
 
 def allocate_state(optimizer: Optimizer) -> None:

@@ -197,7 +197,7 @@ def test_bf16_computes_with_the_weights_of_the_last_step(
     tiny: Tiny, tmp_path: Path, optimizer: str, kind: type
 ) -> None:
     trainer = trainer_of(tiny, tmp_path, "simcse", "pairs", train__precision="bf16", train__optimizer=optimizer)
-    assert type(trainer.optimizer) is kind
+    assert type(trainer.optimizer).__bases__ == (kind,)
     encoder, batch = trainer.encoder, first_batch(trainer)
     trainer.update(batch)
     fresh = load_encoder(tiny.backbone)
