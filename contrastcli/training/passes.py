@@ -83,12 +83,14 @@ class Passes:
                 at = [gradient[to_device(torch.from_numpy(chunk.places), self.device)] for chunk in some]
                 # Autocast would round the gradients of what was computed in fp32.
                 with autocast(self.device, "fp32"):
+                    # Its gradient is `at`. Given that itself, torch would load sympy, which takes a second.
+                    carried = [(one * each).sum() for one, each in zip(pooled, at, strict=True)]
                     if alone:
-                        torch.autograd.backward(pooled, at)
+                        torch.autograd.backward(carried)
                         for weight in weights:
                             weight.grad = None if weight.grad is None else _short(weight.grad)
                     else:
-                        gradients = torch.autograd.grad(pooled, weights, at, allow_unused=True)
+                        gradients = torch.autograd.grad(carried, weights, allow_unused=True)
                         _add(sums, zip(weights, gradients, strict=True))
         return sums
 
