@@ -20,14 +20,15 @@ ADDRESSES = 12 << 30
 """Bytes of memory after which there is none, so that no command takes the machine's."""
 
 _LATER = """
-filelock platformdirs psutil rich.progress tokenizers tomli_w torch._dynamo torch.distributed.nn contrastcli.cli
+filelock platformdirs psutil rich.progress tokenizers tomli_w torch.distributed.nn contrastcli.cli
 contrastcli.show.console contrastcli.commands.encode contrastcli.commands.query contrastcli.commands.sweep
 contrastcli.commands.train contrastcli.model.search contrastcli.training.process contrastcli.training.setup
 contrastcli.training.plan contrastcli.training.auxiliaries.teachers contrastcli.training.auxiliaries.views
 contrastcli.training.auxiliaries.mlm
 """
 _OF_SOME = """
-datasets pyarrow.parquet scipy.stats sklearn.cluster sklearn.linear_model transformers contrastcli.commands.compare
+datasets matplotlib.backends.backend_agg matplotlib.backends.backend_svg matplotlib.figure pyarrow.parquet scipy.stats
+sentence_transformers sklearn.cluster sklearn.linear_model sklearn.manifold transformers contrastcli.commands.compare
 contrastcli.commands.evaluate contrastcli.commands.export.export contrastcli.evaluation.evaluate
 contrastcli.evaluation.geometry contrastcli.evaluation.sts contrastcli.evaluation.transfer
 """
@@ -48,8 +49,9 @@ class Outcome(NamedTuple):
 def _import_for(command: Sequence[str]) -> None:
     """Import what commands load when they need it. Nothing is trained: a fork cannot use autograd after that."""
     needs_more = not {*command[:1]}.isdisjoint(("eval", "compare", "export", "papers"))
-    for name in (_LATER + _OF_SOME * needs_more).split():
-        import_module(name)
+    with warnings.catch_warnings(action="ignore"):  # of other libraries
+        for name in (_LATER + _OF_SOME * needs_more).split():
+            import_module(name)
 
 
 def start(
