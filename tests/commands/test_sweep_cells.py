@@ -182,7 +182,8 @@ def test_several_workers_train_each_cell_once(
     sweep: Sweep, tmp_path: Path, launched: Launched, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def join(run: Run) -> None:
-        if len(launched.names) in (1, 3):  # a second worker in the first cell, a third one in the second's second
+        # A second worker comes in the first cell, a third one in the second's second.
+        if len(launched.names) in (1, 3):
             start(sweep, tmp_path, worker=True)
 
     launched.meanwhile, launched.ends = join, {"0.06-seed=43": ("failed", 1)}
